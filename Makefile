@@ -117,6 +117,7 @@ proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, figh
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/refusing_disk.py
 	$(BIN)/python tests/recovery/heard_elsewhere.py
+	$(BIN)/python tests/live/place_machine.py
 	$(BIN)/python tests/recovery/crash_matrix.py
 	$(BIN)/python tests/server/killed_chats.py
 

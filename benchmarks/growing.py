@@ -16,9 +16,11 @@ from typing import Any
 
 from awaken import Agent, Command, Plugin, Runtime, ToolOutput, ToolResult, tool
 from awaken.contract.commits import ThreadCommit
-from awaken.contract.threads import ThreadQuery
+from awaken.contract.threads import RunQuery, ThreadQuery
 from awaken.domain.event import ToolCallDone
+from awaken.domain.lifecycle import RunStatus
 from awaken.domain.phase import Phase
+from awaken.domain.run import RunRecord
 from awaken.domain.spec import AgentSpec
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
@@ -30,6 +32,7 @@ from benchmarks.durable.ours import MeteredModel, StepModel, address
 from benchmarks.ours import CallsModel
 
 STEPS, RUNS, LOOKS, AT_ONCE = 100, 3, 50, 500
+RARE, LATELY = "rare", 1_000_000
 US = 1e6
 Figures = dict[str, float]
 
@@ -59,6 +62,35 @@ async def parallel_calls(count: int) -> Figures:
             spent = time.process_time() - before
         assert ended == count
         return {"KB": disk.size() / 1000, "µs a call": spent / count * US}
+
+
+async def large_results(kib: int) -> Figures:
+    """06/SV-14: one call whose result has that many KiB; what its run adds to the file and to the
+    blobs."""
+
+    @tool
+    async def add(a: int, b: int) -> str:
+        """Fetch a text."""
+        return "x" * kib * 1024
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "growth.db"
+        agent = Agent("bench", model=CallsModel(1), tools=[add])
+        async with Runtime([agent], store=address(path)) as runtime:
+            before = time.process_time()
+            result = await runtime.run("bench", "go")
+            spent = time.process_time() - before
+            commits = await runtime.store.load_commits(result.thread_id)
+        texts = sum(len(m.text()) for commit in commits for m in commit.messages)
+        return {
+            "KB of messages": texts / 1000,
+            "KB of blobs": _size(Path(f"{path}-blobs")) / 1000,
+            "CPU ms a run": spent * 1000,
+        }
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 # -- steps in memory --------------------------------------------------------------------------
@@ -164,16 +196,34 @@ async def _threads(store: str | None, count: int, name: str) -> Figures:
     async with Runtime([agent], store=store or MemoryStore()) as runtime:
         kept = runtime.store
         for first in range(0, count, AT_ONCE):
-            made = [
-                ThreadCommit(thread_id=f"t{number}", expected_length=0, at_ms=number + 1)
-                for number in range(first, min(first + AT_ONCE, count))
-            ]
+            made = [_first_commit(number) for number in range(first, min(first + AT_ONCE, count))]
             await asyncio.gather(*(kept.commit(commit) for commit in made))
         gc.collect()
+        lately, rare = RunQuery(updated_after_ms=LATELY), RunQuery(agent_id=RARE)
         return {
             f"list_threads, {name}": await _look(lambda: kept.list_threads(ThreadQuery())),
+            f"threads of a rare agent, {name}": await _look(
+                lambda: kept.list_threads(ThreadQuery(agent=RARE))
+            ),
+            f"runs written lately, {name}": await _look(lambda: kept.list_runs(lately)),
+            f"runs of a rare agent, {name}": await _look(lambda: kept.list_runs(rare)),
             f"outboxes, {name}": await _look(kept.list_outboxes),
         }
+
+
+def _first_commit(number: int) -> ThreadCommit:
+    """A thread with a run that has ended; the oldest ten are of a rare agent, written lately."""
+    is_rare = number < 10
+    run = RunRecord(
+        run_id=f"r{number}",
+        thread_id=f"t{number}",
+        agent_id=RARE if is_rare else "bench",
+        status=RunStatus.DONE,
+        created_at=1,
+        updated_at=1,
+        updated_at_ms=LATELY + 1 if is_rare else 1,
+    )
+    return ThreadCommit(thread_id=f"t{number}", expected_length=0, run=run, at_ms=number + 1)
 
 
 async def _look(ask: Callable[[], Awaitable[object]]) -> float:

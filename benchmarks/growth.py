@@ -43,6 +43,7 @@ KINDS = {
     "calls": Kind("calls in one durable step", growing.parallel_calls, (10, 100, 500)),
     "keys": Kind("keys in the state", growing.state_keys, (10, 1_000, 10_000)),
     "hooks": Kind("hooks in a phase", growing.hooks, (0, 1, 5, 20)),
+    "results": Kind("KiB of a tool's result", growing.large_results, (1, 60, 1_024, 10_240)),
     "threads": Kind("threads in the store, µs", growing.threads, (100, 10_000, 100_000), 1),
 }
 STEPS, MEMORY = "steps", "memory"

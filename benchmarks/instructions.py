@@ -24,7 +24,7 @@ from benchmarks.work import IMPORT, WORKLOADS, Tally
 
 ROOT = Path(__file__).parent.parent
 WARM_UP = 3
-RUNS = {"start": 40, "w1": 4, "w1_many": 1, "w2": 2, "w3": 4}
+RUNS = {"start": 40, "w1": 4, "w1_many": 1, "w2": 2, "sv7_floor": 4, "sv7": 4, "w3": 4}
 """How many runs more the second process makes."""
 CHOICES = (*RUNS, IMPORT.key)
 

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from awaken import Agent, Runtime, ToolCallContext, tool
+from awaken.contract.bus import NO_TOPIC
+from awaken.contract.commits import Fence
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
@@ -19,6 +21,7 @@ from awaken.ext.background import (
     TaskParentContext,
     TaskResult,
 )
+from awaken.live.bus import LocalBus
 from awaken.tool import FunctionTool
 from benchmarks.measure import main
 from benchmarks.work import DELTA, Run, Tally
@@ -115,6 +118,13 @@ class CallsModel:
         yield Stop(reason=StopReason.TOOL_USE if first else StopReason.END_TURN)
 
 
+class Topicless(LocalBus):
+    """A bus that no run publishes to."""
+
+    def topic(self, fence: Fence) -> Any:
+        return NO_TOPIC
+
+
 class Awaken:
     """The runtime, as a program to be measured."""
 
@@ -138,6 +148,18 @@ class Awaken:
                     async for event in events:
                         if isinstance(event.event, TextDelta):
                             tally.count += 1
+
+            yield run
+
+    @asynccontextmanager
+    async def unheard(self, count: int, tally: Tally, *, has_topic: bool) -> AsyncIterator[Run]:
+        async with Runtime([Agent("bench", model=DeltaModel(count))]) as runtime:
+            if not has_topic:
+                runtime._engine.bus = Topicless()
+
+            async def run() -> None:
+                result = await runtime.run("bench", "go")
+                tally.count += len(result.response or "") // len(DELTA)
 
             yield run
 

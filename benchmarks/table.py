@@ -51,9 +51,10 @@ class Figures:
         values = self.samples[row.key].get(OURS)
         if row.budget is None or not values:
             return ""
-        if median(values) <= row.budget:
+        over = self.samples[row.over].get(OURS) if isinstance(row, Workload) and row.over else None
+        if median(values) - (median(over) if over else 0) <= row.budget:
             return "within"
-        return "best only" if min(values) <= row.budget else "OVER"
+        return "best only" if min(values) - (min(over) if over else 0) <= row.budget else "OVER"
 
     # -- to read --------------------------------------------------------------------------------
 

@@ -64,11 +64,23 @@ class Delegating(Protocol):
         ...
 
 
+class Publishing(Protocol):
+    """What a program offers whose runs others may listen to."""
+
+    def unheard(
+        self, count: int, tally: Tally, *, has_topic: bool
+    ) -> AbstractAsyncContextManager[Run]:
+        """Runs of one answer in `count` pieces that no one listens to, though with a topic
+        listeners may come."""
+        ...
+
+
 class Workload(NamedTuple):
     """Some work, and how its figure is made.
 
     A sample is `times` repetitions of `at_once` runs, each of which does `done` countable things.
-    The figure is CPU seconds, divided by `per` for each repetition, times `scale`.
+    The figure is CPU seconds, divided by `per` for each repetition, times `scale`. The budget is
+    for all of it, or for what it takes more than the workload `over`.
     """
 
     key: str
@@ -81,6 +93,7 @@ class Workload(NamedTuple):
     times: int = 1
     at_once: int = 1
     scale: float = 1e6
+    over: str | None = None
 
 
 STEPS, MANY_STEPS, DELTAS, CALLS = 20, 200, 2_000, 50
@@ -101,6 +114,16 @@ def delegating(program: Program) -> Delegating:
     if not hasattr(program, "delegates"):
         raise Unsupported("not measured: what it keeps of such work is not comparable")
     return cast("Delegating", program)
+
+
+def publishing(program: Program) -> Publishing:
+    """
+    Raises:
+        Unsupported: the program has no topics.
+    """
+    if not hasattr(program, "unheard"):
+        raise Unsupported("it has no topics: no one can listen to a run who has not started it")
+    return cast("Publishing", program)
 
 
 WORKLOADS = (
@@ -140,6 +163,27 @@ WORKLOADS = (
         unit="µs",
         budget=2,
         open=lambda program, tally: program.deltas(DELTAS, tally),
+        done=DELTAS,
+        per=DELTAS,
+        times=5,
+    ),
+    Workload(
+        key="sv7_floor",
+        title=f"06/SV-7 floor: one delta no one hears, without a topic, {DELTAS:,} in an answer",
+        unit="µs",
+        budget=None,
+        open=lambda program, tally: publishing(program).unheard(DELTAS, tally, has_topic=False),
+        done=DELTAS,
+        per=DELTAS,
+        times=5,
+    ),
+    Workload(
+        key="sv7",
+        title="06/SV-7 the same with a topic; the budget is for what that adds",
+        unit="µs",
+        budget=0.3,
+        over="sv7_floor",
+        open=lambda program, tally: publishing(program).unheard(DELTAS, tally, has_topic=True),
         done=DELTAS,
         per=DELTAS,
         times=5,

@@ -35,6 +35,7 @@ AwakenError
 │   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
 │   │   └── ThreadBusy            (of ThreadOwned) a submission is refused while a run is open
 │   ├── KeyReused · ThreadDeleted   a submission cannot be taken
+│   ├── RewindRefused             a thread cannot be rewound to the message that was named
 │   ├── LeaseLost                 this node may start no effects, and has waited too long
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
 │   ├── InvalidCursor             a reader wants to go on from where the thread has no event
@@ -590,13 +591,14 @@ class ThreadOwned(StoreError):
 
 
 class ThreadBusy(ThreadOwned):
-    """A submission was refused because a run of its thread is open, or waits to start."""
+    """A submission, or a rewind, was refused because a run of its thread is open or waits to
+    start."""
 
     def __init__(self, thread_id: str, run_id: str) -> None:
         StoreError.__init__(
             self,
-            f"run {run_id!r} of thread {thread_id!r} has not ended: wait for its end, or submit "
-            "with mode 'queue', 'steer' or 'interrupt'",
+            f"run {run_id!r} of thread {thread_id!r} has not ended: wait for its end, submit with "
+            "mode 'interrupt', or, unless the thread is to be rewound, with 'queue' or 'steer'",
         )
         self.thread_id, self.owner, self.run_id = thread_id, "", run_id
 
@@ -629,6 +631,19 @@ class ThreadDeleted(StoreError):
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"thread {thread_id!r} was deleted: submit to another thread")
         self.thread_id = thread_id
+
+
+class RewindRefused(StoreError):
+    """A thread cannot be rewound to before a message: the log does not have it, or it is out of
+    view already. Nothing was changed."""
+
+    def __init__(self, thread_id: str, message_id: str, *, is_hidden: bool) -> None:
+        wrong = "was rewound already" if is_hidden else "is not in its log"
+        super().__init__(
+            f"thread {thread_id!r} cannot be rewound to before message {message_id!r}, which "
+            f"{wrong}: read the thread's messages and name one of them"
+        )
+        self.thread_id, self.message_id, self.is_hidden = thread_id, message_id, is_hidden
 
 
 class RunOpen(StoreError):

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str]
+    package: str, homes: Mapping[str, str], *, extra: str | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns a `__getattr__` and a `__dir__` for a module.
 
@@ -21,13 +21,24 @@ def lazy_names(
         package: the `__name__` of the module that gets the two functions.
         homes: the names that each module defines, separated by blanks. A package may write its own
             modules with a leading dot, as in `.limits`.
+        extra: the extra of the installation that the modules need; an error for a module that is
+            missing says how to install it.
     """
     home_of = {name: module for module, names in homes.items() for name in names.split()}
 
     def find(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home_of[name], package), name)
+        try:
+            home = import_module(home_of[name], package)
+        except ModuleNotFoundError as error:
+            if extra is None:
+                raise
+            raise ModuleNotFoundError(
+                f"{package}.{name} needs the extra {extra!r}: pip install 'awaken[{extra}]'",
+                name=error.name,
+            ) from error
+        value = getattr(home, name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -13,13 +13,15 @@ from awaken.contract.backend import (
     BackendDelegateRunRequest,
     BackendOutputCapability,
     BackendRootRunRequest,
-    BackendRunOutput,
-    BackendRunResult,
-    BackendRunStatus,
     BackendTranscriptCapability,
     BackendWaitCapability,
     ExecutionBackend,
     RemoteError,
+)
+from awaken.contract.backend_result import (
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
 )
 from awaken.control.cancel import CancellationToken, interruptible
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END

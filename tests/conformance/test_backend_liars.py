@@ -14,15 +14,17 @@ from awaken.contract.backend import (
     BackendCapabilities,
     BackendContinuationCapability,
     BackendDelegateRunRequest,
-    BackendOutputArtifact,
     BackendRootRunRequest,
-    BackendRunOutput,
-    BackendRunResult,
-    BackendRunStatus,
     BackendWaitCapability,
     ExecutionBackend,
     ExecutionBackendError,
     RemoteError,
+)
+from awaken.contract.backend_result import (
+    BackendOutputArtifact,
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
 )
 from awaken.contract.events import EventSink
 from awaken.domain.event import ActivitySnapshot, AgentEvent, RunEvent, TextDelta

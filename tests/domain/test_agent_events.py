@@ -15,6 +15,7 @@ from awaken.domain.event import (
     ContextCompacted,
     Error,
     InferenceComplete,
+    MessagesRewound,
     MessagesSnapshot,
     ReasoningDelta,
     ReasoningEncryptedValue,
@@ -80,6 +81,7 @@ EVENTS: dict[str, AgentEvent] = {
     "stream_reset": StreamReset(reason="retry"),
     "step_snapshot": StepSnapshot(message_id="m", text="so far", calls=(("c", "look", "{"),)),
     "context_compacted": ContextCompacted(summary_message_id="s", from_seq=1, to_seq=9),
+    "messages_rewound": MessagesRewound(message_id="m", from_seq=3, to_seq=9),
     "inference_complete": InferenceComplete(
         model="m", usage=TokenUsage(prompt_tokens=3), duration_ms=12
     ),
@@ -97,8 +99,8 @@ EVENTS: dict[str, AgentEvent] = {
 
 
 def test_the_samples_cover_the_whole_union() -> None:
-    """01/C-8: there are 24 events, two of them ours."""
-    assert len(EVENTS) == 24
+    """01/C-8: there are 25 events, three of them ours."""
+    assert len(EVENTS) == 25
     assert {type(event) for event in EVENTS.values()} == set(get_args(AgentEvent))
 
 

@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.backend import BackendRootRunRequest, BackendRunStatus, ExecutionBackend
+from awaken.contract.backend import (
+    BackendRootRunRequest,
+    ExecutionBackend,
+)
+from awaken.contract.backend_result import BackendRunStatus
 from awaken.contract.events import NullEventSink
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message

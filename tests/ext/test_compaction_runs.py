@@ -457,8 +457,8 @@ class Reading(MemoryStore):
         self.read += len(context.messages) if context is not None else 0
         return context
 
-    async def load_messages(self, thread_id: str, *, after: int = 0, limit: int | None = None):  # type: ignore[no-untyped-def]  # passed on
-        messages = await super().load_messages(thread_id, after=after, limit=limit)
+    async def load_messages(self, thread_id: str, *, after=0, limit=None, hidden=False):  # type: ignore[no-untyped-def]  # passed on
+        messages = await super().load_messages(thread_id, after=after, limit=limit, hidden=hidden)
         self.read += len(messages)
         return messages
 
@@ -486,3 +486,26 @@ async def test_a_thread_of_ten_thousand_messages() -> None:
     assert max(sizes[4000:]) <= max(sizes[500:1500])
     assert max(reads[4000:]) <= max(reads[500:1500])
     assert not [event for event in chat.events if isinstance(event.event, ActivitySnapshot)]
+
+
+async def test_a_rewind_into_what_a_summary_covers_shows_the_messages_again() -> None:
+    """The summary lies behind them, so it goes out of view; the next one covers what is left."""
+    chat = Chat()
+    await chat.say_until_asked()
+    await chat.say("and now?")
+    assert shown(chat.requests[-1])[0].startswith("<conversation-summary>")
+    first, answer, second, *_ = await chat.log()
+
+    await chat.runtime.run("a", "instead", thread="t", rewind_to=second.id)
+
+    assert [m.id for m in chat.requests[-1].messages[:2]] == [first.id, answer.id]
+    assert shown(chat.requests[-1])[2:] == ["instead"]
+    assert (await chat.state()).boundaries == ()
+    chat.summariser.asked.clear()
+    await chat.say_until_asked()
+    await chat.say("and then?")
+    records = await chat.store.load_records("t")
+    summary = next(r for r in records if r.message.metadata and r.message.metadata.compaction)
+    covered = interval_of(summary.message)
+    *left, _ = [r.message_id for r in records if r.seq > covered.to_seq and r is not summary]
+    assert [m.id for m in chat.requests[-1].messages] == [summary.message_id, *left]

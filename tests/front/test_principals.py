@@ -10,12 +10,14 @@ import pytest
 from front_kit import pay
 
 from awaken import Agent, Message, Runtime, tool
+from awaken.contract.llm import InferenceRequest
+from awaken.domain.inference import StreamResult
 from awaken.domain.message import Role
 from awaken.domain.suspension import ToolCallResume
 from awaken.front import Principal
 from awaken.runtime import RunRequest
-from awaken.stores import RunQuery, TicketQuery
-from awaken.testing import ScriptedModel, tool_call_response
+from awaken.stores import RunQuery, ThreadQuery, TicketQuery
+from awaken.testing import FunctionModel, ScriptedModel, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio
 
@@ -121,3 +123,69 @@ async def test_a_fork_has_its_creator_and_a_deleted_thread_is_in_the_log(
         await runtime.delete_thread("u", principal=EVE)
     assert (fork.metadata.created_by, fork.metadata.user) == ("key-eve", "ann")
     assert "thread u was deleted by key-eve" in caplog.messages
+
+
+async def test_what_a_run_starts_works_for_the_same_people(address: str) -> None:
+    """A delegate, an agent in a background task, the task itself, and a task of that agent."""
+
+    def makes(*calls: tuple[str, str]) -> FunctionModel:
+        """A model that makes one call after the other, and then talks."""
+
+        def answer(request: InferenceRequest) -> StreamResult:
+            made = sum(bool(message.tool_calls) for message in request.messages)
+            if made == len(calls):
+                return text_response("done")
+            name, prompt = calls[made]
+            return tool_call_response("", name, f"c{made}", {"prompt": prompt})
+
+        return FunctionModel(answer)
+
+    @tool(effect="idempotent")
+    async def bake(prompt: str) -> str:
+        """Bake."""
+        return f"a {prompt}"
+
+    helper = Agent("helper", model=makes())
+    baker = Agent("baker", model=makes(("bake", "cake")), background=[bake])
+    boss = Agent(
+        "boss",
+        model=makes(("agent_run_helper", "help"), ("agent_run_baker", "bake")),
+        delegates=[helper],
+        background=[baker],
+    )
+    async with Runtime([boss, helper, baker], store=address) as runtime:
+        begun = await runtime.run(
+            "boss", "go", thread="t", principal=ANN, user="u-1", labels={"team": "red"}
+        )
+        await runtime.wait(begun.run_id, timeout=100)
+        helper_alone = await runtime.run("helper", "hi", thread="other", user="u-2")
+        mine = (await runtime.list_runs(RunQuery(user="u-1"))).items
+        everything = (await runtime.list_runs()).items
+        threads = await runtime.list_threads(ThreadQuery(user="u-1"))
+        assert len(await runtime.list_runs(RunQuery(user="u-1", limit=2))) == 2
+        assert not (await runtime.list_runs(RunQuery(user="nobody"))).items
+
+    found = sorted(run.agent_id for run in mine)
+    assert found == ["baker", "boss", "helper", "task:agent_run_baker", "task:bake"]
+    for run in mine:
+        assert run.request is not None
+        assert run.request.principal == ANN
+        assert run.request.labels == {"team": "red"}
+    assert {run.run_id for run in everything} - {run.run_id for run in mine} == {
+        helper_alone.run_id
+    }
+    assert [thread.id for thread in threads] == ["t"], "threads beneath belong to this one"
+
+
+async def test_a_program_runs_and_streams_for_a_principal(address: str) -> None:
+    async with Runtime([payer()], store=address) as runtime:
+        suspended = await runtime.run("payer", "pay", thread="t", principal=ANN)
+        answers = {suspended.tickets[0]: ToolCallResume.approve(by="mallory")}
+        async with runtime.stream(thread="t", answers=answers, principal=EVE) as events:
+            await events.done()
+        (run,) = await runtime.list_runs()
+        (ticket,) = await runtime.list_tickets(TicketQuery(thread_id="t"))
+    assert run.request is not None
+    assert run.request.principal == ANN
+    assert ticket.decision is not None
+    assert ticket.decision.by == "key-eve"

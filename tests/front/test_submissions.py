@@ -141,6 +141,26 @@ async def test_submissions_run_one_after_the_other_and_an_interrupt_ends_them(
     assert not await store.load_commands(T)
 
 
+async def test_an_interrupt_ends_all_that_wait_though_an_owner_is_starting_the_first(
+    store: Store,
+) -> None:
+    """06/SV-10: it has claimed the thread and made no commit, so the cancels wait for it."""
+    desk = Desk()
+    closed = desk.runtime(store, recover=False)
+    waiting = [await closed.submit("desk", prompt, thread=T) for prompt in ("one", "two", "three")]
+    fence = await store.claim(T, at_ms=1)
+    last = await closed.submit("desk", "four", thread=T, mode="interrupt")
+    await store.release(fence)
+
+    async with desk.runtime(store) as runtime:
+        assert await outcome(runtime, last) == (NATURAL_END, "echo: four")
+        ends = [(await outcome(runtime, each))[0] for each in waiting]
+
+    assert ends == [CANCELLED] * 3
+    assert desk.asked == ["four"]
+    assert not await store.load_commands(T)
+
+
 async def test_a_queued_submission_starts_when_a_programs_own_run_has_ended(store: Store) -> None:
     desk = Desk()
     async with asyncio.timeout(PATIENCE), desk.runtime(store) as runtime:
@@ -255,6 +275,21 @@ async def test_the_same_key_sent_by_ten_at_once_makes_one_run(store: Store) -> N
         assert sum(one.is_new for one in answers) == 1
         await outcome(runtime, answers[0])
         assert len(await runtime.list_runs()) == 1
+
+
+async def test_two_runtimes_with_one_store_run_each_submission_once(store: Store) -> None:
+    """06/SV-12, within one process."""
+    desks = (Desk(), Desk())
+    prompts = [f"hello {number}" for number in range(10)]
+    async with desks[0].runtime(store) as one, desks[1].runtime(store) as two:
+        submitted = [
+            await (one, two)[place % 2].submit("desk", prompt, thread=f"t{place}")
+            for place, prompt in enumerate(prompts)
+        ]
+        for each, prompt in zip(submitted, prompts, strict=True):
+            assert await outcome(one, each) == (NATURAL_END, f"echo: {prompt}")
+
+    assert sorted(desks[0].asked + desks[1].asked) == prompts
 
 
 async def test_a_key_is_forgotten_after_seven_days(store: Store) -> None:

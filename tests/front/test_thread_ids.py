@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from awaken import Agent, Message, Runtime
-from awaken.errors import InvalidId
+from awaken.errors import AlreadyExists, InvalidId
+from awaken.front import Principal
 from awaken.runtime import RunRequest
+from awaken.stores import ThreadPatch
 from awaken.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -73,3 +75,33 @@ async def test_a_thread_that_exists_stays_usable_under_its_id(address: str, id: 
         await runtime.run("a", "again", thread=id)
         said = [message.text() for message in await runtime.messages(id)]
     assert said == ["hi", "hello", "again", "hello"]
+
+
+async def test_a_principal_names_threads_of_its_own_scope_only(address: str) -> None:
+    """06 §2.8: a server composes the ids, and they are checked once more."""
+    acme = Principal(id="key-1", scope="acme")
+    async with Runtime([agent()], store=address) as runtime:
+        taken = await runtime.submit("a", "hi", thread="acme/talk", principal=acme)
+        made = await runtime.submit("a", "hi", principal=acme)
+        fork = await runtime.fork("acme/talk", new="copy", principal=acme)
+        for bad in ("talk", "other/talk", "acme/", "acme/a/b", "acme/a~b"):
+            with pytest.raises(InvalidId):
+                await runtime.submit("a", "hi", thread=bad, principal=acme)
+        with pytest.raises(InvalidId):
+            await runtime.fork("acme/talk", new="acme/copy", principal=acme)
+        kept = {thread.id: thread.scope for thread in await runtime.list_threads()}
+    assert kept == dict.fromkeys((taken.thread_id, made.thread_id, fork.id), "acme")
+    assert (taken.thread_id, fork.id) == ("acme/talk", "acme/copy")
+
+
+async def test_an_empty_thread_is_begun_once(address: str) -> None:
+    acme = Principal(id="key-1", scope="acme")
+    async with Runtime([agent()], store=address) as runtime:
+        thread = await runtime.create_thread("talk", ThreadPatch(title="Tea"), principal=acme)
+        with pytest.raises(AlreadyExists):
+            await runtime.create_thread("talk", principal=acme)
+        named = await runtime.create_thread()
+        assert await runtime.messages(thread.id) == []
+    assert (thread.id, thread.scope, thread.metadata.title) == ("acme/talk", "acme", "Tea")
+    assert thread.metadata.created_by == "key-1"
+    assert (named.scope, named.metadata.created_by) == ("", None)

@@ -18,18 +18,20 @@ from awaken.domain.event import (
     RunEvent,
     RunFinish,
     StepSnapshot,
+    StepStart,
     TextDelta,
     ToolCallDelta,
+    ToolCallDone,
     ToolCallStart,
     is_terminal,
 )
-from awaken.domain.inference import StopReason
+from awaken.domain.inference import StopReason, StreamResult
 from awaken.domain.message import Role
 from awaken.errors import InvalidCursor
 from awaken.live.bus import LocalBus
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing import ScriptedModel, tool_call_response
+from awaken.testing import FunctionModel, ScriptedModel, tool_call_response
 
 T = "t"
 
@@ -212,3 +214,32 @@ async def test_a_tree_is_followed_thread_by_thread(store: Store) -> None:
             stored = await store.load_events(thread_id)
             assert [e.event for e in reader.durable.values()] == [e.event for e in stored]
     assert len(readers) == 2
+
+
+async def test_a_delegate_is_told_before_the_call_that_it_answers(store: Store) -> None:
+    """However slow the reader is: the delegate has ended before its thread was looked for."""
+    rounds = 5
+    heard, told_of, missing = asyncio.Event(), 0, 0
+
+    async def next_call(request: InferenceRequest) -> StreamResult | str:
+        await heard.wait()
+        n = sum(message.role is Role.TOOL for message in request.messages)
+        call = tool_call_response("", "agent_run_clerk", f"c{n}", {"prompt": "go"})
+        return call if n < rounds else "All done."
+
+    clerk = Agent("clerk", model=ScriptedModel(["Done."] * rounds))
+    boss = Agent("boss", model=FunctionModel(next_call), delegates=[clerk])
+    async with Runtime([boss, clerk], store=store) as runtime:
+        taken = await runtime.submit("boss", "go", thread=T)
+        async with aclosing(runtime.follow(T, after=taken.cursor, tree=True)) as events:
+            async for told in events:
+                if isinstance(told.event, StepStart) and not heard.is_set():
+                    heard.set()
+                    await runtime.wait(taken.run_id)
+                elif isinstance(told.event, ToolCallDone):
+                    missing += told_of < int(told.event.id.removeprefix("c")) + 1
+                elif isinstance(told.event, RunFinish) and told.thread_id != T:
+                    told_of += 1
+                elif isinstance(told.event, RunFinish):
+                    break
+    assert (told_of, missing) == (rounds, 0)

@@ -359,7 +359,7 @@ async def test_an_approved_call_may_need_a_second_question() -> None:
     assert first.key != second.key
     ended = await stage.resume(("c1", ToolCallResume.approve("it is done")))
     assert ended.response == "went on"
-    assert await stage.results() == ['"it is done"']
+    assert await stage.results() == ["it is done"]
     assert len(deed.keys) == 1
 
 

@@ -717,7 +717,7 @@ async def test_a_front_end_answer_needs_no_descriptor_to_be_taken() -> None:
     result = await stage.resume(("c1", ToolCallResume.approve("blue")))
 
     assert result.response == "thanks"
-    assert await stage.results() == ['"blue"']
+    assert await stage.results() == ["blue"]
 
 
 async def test_a_front_end_tool_may_not_hide_an_agents_own() -> None:

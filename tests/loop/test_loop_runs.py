@@ -77,8 +77,8 @@ from awaken.domain.suspension import (
 from awaken.errors import InferenceFailed
 from awaken.loop import LoopStatePlugin, prepare_resume
 from awaken.loop.calls import groups
-from awaken.loop.complete import StepCalls
 from awaken.loop.live import LiveRun
+from awaken.loop.step_calls import StepCalls
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import install_plugin

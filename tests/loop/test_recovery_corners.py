@@ -78,7 +78,7 @@ async def test_one_by_one_nothing_runs_behind_a_call_nobody_knows_of() -> None:
     assert ended.response == "went on"
     assert shipping.ran == []
     heard = [message.text() for message in model.requests[0] if message.tool_call_id]
-    assert heard == ['"charged"', "[Tool execution was interrupted]"]
+    assert heard == ["charged", "[Tool execution was interrupted]"]
     assert await ledger(stage) == {"c1": "succeeded", "c2": "failed"}
 
 

@@ -106,9 +106,7 @@ def resumed(outcome: ResumedOutcome | None, result: Any = None, **more: Any) -> 
 
 
 def test_a_stream_starts_with_the_run_as_its_message() -> None:
-    encoder = AiSdkEncoder(
-        thread_id="acme/t", run_id=RUN, agent_id="a", outside=lambda id: id.removeprefix("acme/")
-    )
+    encoder = AiSdkEncoder(thread_id="t", run_id=RUN, agent_id="a")
     assert list(encoder.start()) == [
         {
             "type": "start",

@@ -27,8 +27,7 @@ from crash_world import World
 from awaken import Runtime
 from awaken.codec import dumps
 from awaken.contract.store import Store
-from awaken.domain.event import RunFinish
-from awaken.domain.lifecycle import RunStatus, Suspended
+from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.stores.sqlite import SqliteStore
@@ -46,6 +45,8 @@ from awaken.testing.chaos import (
 
 HUNG_AFTER = 10
 """Seconds; a life takes a few hundredths of one."""
+WATCHER_HUNG_AFTER = 100
+"""Seconds; a watcher lives through all lives of a play."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +158,12 @@ async def _work(runtime: Runtime, scenario: Scenario, world: World, *, by_itself
     for place, said in enumerate(scenario.said if scenario.submitted else ()):
         # Each process submits it all again, with the same keys.
         await runtime.submit(
-            said.agent, said.text, thread=said.thread, budget=scenario.budget, key=str(place)
+            said.agent,
+            said.text,
+            thread=said.thread,
+            budget=scenario.budget,
+            mode=said.mode,
+            key=str(place),
         )
     for place, said in enumerate(() if scenario.submitted else scenario.said):
         if not await _settle(runtime, scenario, world, by_itself=by_itself, goes_on=bool(place)):
@@ -250,22 +256,12 @@ async def _cancel(runtime: Runtime) -> None:
 
 
 async def _watch(stage: Stage) -> None:
-    """Write down every event as it comes, until the last run is over."""
-    ends = 0
+    """Follow the thread, and write down what comes, until the parent has seen enough of it."""
     address = f"sqlite:///{stage.home / 'awaken.db'}"
     async with Runtime([], store=address, recover=False) as runtime:
-        async for event in runtime.events(THREAD):
+        async for event in runtime.follow(THREAD):
             with stage.seen.open("ab") as file:
                 file.write(dumps(event) + b"\n")
-            ends += isinstance(event.event, RunFinish) and _is_over(event.event)
-            if ends == stage.scenario.runs:
-                return
-
-
-def _is_over(finish: RunFinish) -> bool:
-    """Whether a run has ended, and does not wait for somebody or for its tasks."""
-    status = finish.result.get("status") if isinstance(finish.result, dict) else None
-    return not isinstance(finish.termination, Suspended) and status != RunStatus.WAITING
 
 
 # -- in the parent ----------------------------------------------------------------------------
@@ -273,7 +269,8 @@ def _is_over(finish: RunFinish) -> bool:
 
 def start(stage: Stage, role: Role) -> int:
     """Begin a life; returns its process id."""
-    return fork(lambda: live(stage, role), stage.errors)
+    hung_after = WATCHER_HUNG_AFTER if role is Role.WATCH else HUNG_AFTER
+    return fork(lambda: live(stage, role), stage.errors, hung_after)
 
 
 def fork(

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from crash_life import Role, Stage, beside, prompts, start, wait
+from crash_blobs import blob_faults
+from crash_life import HUNG_AFTER, Role, Stage, beside, prompts, start, wait
 from crash_scenarios import Answered, Cancelled, Scenario
 from crash_world import KILLS, READS, SHOP
 
-from awaken.codec import dumps, dumps_text
+sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
+
+from follow_kit import Reader
+
+from awaken.codec import dumps_text, loads
 from awaken.contract.commits import CallPhase
+from awaken.domain.event import RunEvent, StepStart
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, TerminationReason
+from awaken.domain.message import Role as MessageRole
 from awaken.domain.names import task_key
 from awaken.domain.run import RunRecord
 from awaken.testing.chaos import (
@@ -31,7 +40,7 @@ from awaken.testing.chaos import (
 
 MOST_LIVES = 20
 WATCHED = 10
-"""Of so many seeds one is watched from another process."""
+"""Of so many seeds one is followed from another process."""
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +63,8 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
     pictures: list[Picture] = []
     troubles: list[str] = []
     ownerless: dict[str, None] = {}
-    watcher = start(stage, Role.WATCH) if stage.seed % WATCHED == 0 else None
+    is_watched = stage.scenario.followed or stage.seed % WATCHED == 0
+    watcher = start(stage, Role.WATCH) if is_watched else None
     now = Picture()
     for lives in range(MOST_LIVES):
         role = _next_role(now, stage.scenario, lives)
@@ -110,14 +120,45 @@ def _remote_twice(stage: Stage) -> Iterator[str]:
 
 
 def _unseen(stage: Stage, watcher: int, final: Picture) -> Iterator[str]:
-    """What somebody who watched from another process, over all the kills, saw otherwise."""
-    if _next_role(final, stage.scenario, MOST_LIVES) is not None:
-        os.kill(watcher, signal.SIGKILL)  # what it waits for will not come
-    code = wait(watcher)
-    if code != 0:
-        yield f"the watcher ended with {code}:\n{_tail(stage.errors)}"
-    elif stage.seen.read_bytes().splitlines() != [dumps(event) for event in final.events]:
-        yield "the watcher saw other events than there are"
+    """What a process that followed the thread, over all the kills, heard otherwise.
+
+    It must have got every durable event once and in order, and each answer as the log has it.
+    """
+    reader = _wait_for_reader(stage, watcher, len(final.events))
+    if isinstance(reader, str):
+        yield reader
+        return
+    if [event.event for event in reader.durable.values()] != [e.event for e in final.events]:
+        yield f"the watcher has {len(reader.durable)} events, of {len(final.events)}, or others"
+    begun = {e.event.message_id for e in final.events if isinstance(e.event, StepStart)}
+    for message in final.messages:
+        if message.role is MessageRole.ASSISTANT and message.id in begun:
+            text = reader.texts.get(message.id or "")
+            if text != message.text():
+                yield f"the watcher has {text!r} of the answer {message.text()!r}"
+
+
+def _wait_for_reader(stage: Stage, watcher: int, events: int) -> Reader | str:
+    """The reader of what the watcher wrote, once it has so many events; or what is wrong."""
+    deadline = time.monotonic() + HUNG_AFTER
+    while True:
+        ended, status = os.waitpid(watcher, os.WNOHANG)
+        if ended:
+            return f"the watcher ended with {status}:\n{_tail(stage.errors)}"
+        reader = Reader()
+        written = stage.seen.read_bytes() if stage.seen.exists() else b""
+        try:
+            for line in written[: written.rfind(b"\n") + 1].splitlines():
+                reader.read(loads(line, RunEvent))
+        except AssertionError as error:
+            break_off = f"the watcher was told wrongly: {error}"
+        else:
+            break_off = ""
+        if break_off or reader.cursor >= events or time.monotonic() > deadline:
+            os.kill(watcher, signal.SIGKILL)
+            wait(watcher)
+            return break_off or reader
+        time.sleep(0.005)
 
 
 def _next_role(now: Picture, scenario: Scenario, lives: int) -> Role | None:
@@ -139,7 +180,10 @@ def _open_runs(now: Picture) -> list[RunRecord]:
 
 
 def _is_said(now: Picture, scenario: Scenario) -> bool:
-    """Whether users have said all they have to say."""
+    """Whether users have said all they have to say. Of those that are interrupted before they
+    start, the log has no word."""
+    if scenario.submitted:
+        return len(now.runs) == len(scenario.said)
     places = {said.thread for said in scenario.said}
     heard = [m for t in now.threads() if t.thread_id in places for m in prompts(t.messages)]
     return len(heard) == len(scenario.said)
@@ -170,7 +214,9 @@ def check(stage: Stage, undisturbed: Play, played: Play) -> Damage:
     scenario, final = stage.scenario, played.final
     open_calls = {key for picture in played.pictures for key in picture.open_calls()}
     lost = [*played.damage.lost, *_unfounded(stage, final, open_calls), *scenario.holds(final)]
-    if scenario.cancelled is not Cancelled.LATER or CANCELLED not in _ends(final):
+    lost.extend(asyncio.run(blob_faults(stage, final)))
+    is_cut_short = scenario.cancelled is Cancelled.LATER and CANCELLED in _ends(final)
+    if not is_cut_short and not scenario.is_interrupted:
         lost.extend(differences(undisturbed.final, final, open_calls, scenario.volatile))
     return msgspec.structs.replace(
         played.damage, doubled=(*played.damage.doubled, *_other_keys(stage)), lost=tuple(lost)

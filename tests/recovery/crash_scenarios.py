@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from crash_service import SERVICE
 from crash_world import (
@@ -70,11 +70,12 @@ class Far:
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What the user says, to whom and where."""
+    """What the user says, to whom and where; and what a submission of it does to open runs."""
 
     text: str = "Go!"
     agent: str = "main"
     thread: str = THREAD
+    mode: Literal["queue", "interrupt"] = "queue"
 
 
 class Answered(Enum):
@@ -102,7 +103,7 @@ class Scenario:
         team: who takes part beside `main`, by name.
         said: what the user says, one after the other.
         submitted: whether the user submits everything at once, and waits for nothing.
-        runs: how many runs that makes in `THREAD`.
+        followed: whether a process follows `THREAD` under every seed, not just under some.
         answer: what a person says to a ticket, knowing the world.
         holds: further sentences about what is wrong at the end, beside what is always checked.
         once: the tools that must not take effect twice.
@@ -114,7 +115,7 @@ class Scenario:
     team: Mapping[str, Part | Far] = field(default_factory=dict)
     said: tuple[Said, ...] = (Said(),)
     submitted: bool = False
-    runs: int = 1
+    followed: bool = False
     budget: Budget | None = None
     answered: Answered = Answered.BY_ITSELF
     cancelled: Cancelled = Cancelled.NEVER
@@ -133,6 +134,11 @@ class Scenario:
     def is_deadly(self) -> bool:
         """Whether a tool of it kills its process, whoever plays it."""
         return any(tool in KILLS for step in self.main.plan for tool, _ in step)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the user interrupts runs, at whichever point they are."""
+        return any(said.mode == "interrupt" for said in self.said)
 
     @property
     def is_careless(self) -> bool:
@@ -298,7 +304,6 @@ ALONE = (
         name="two-turns",
         main=Part([[("look", {"order": 1}), ("charge", {"order": 1})]]),
         said=(Said(), Said(text="Once more!")),
-        runs=2,
     ),
     Scenario(name="approval", main=Part([*REFUND, [("ship", {"order": 1})]])),
     Scenario(name="approval-elsewhere", main=Part(REFUND), answered=Answered.ELSEWHERE),
@@ -340,7 +345,6 @@ ALONE = (
         main=Part([[("crash", {"order": 1})]]),
         team={"clerk": Part([[("ship", {"order": 2})]])},
         said=(Said(), Said(text="Then you.", agent="clerk")),
-        runs=2,
         holds=_is_abandoned,
     ),
     Scenario(
@@ -353,7 +357,6 @@ ALONE = (
         main=Part([[("charge", {"order": 1})]]),
         said=(Said(), Said(text="Once more!"), Said(text="And again!")),
         submitted=True,
-        runs=3,
     ),
     Scenario(
         name="submitted-and-approved",
@@ -361,7 +364,6 @@ ALONE = (
         said=(Said(), Said(text="Then ship.", agent="clerk")),
         team={"clerk": Part([[("ship", {"order": 2})]])},
         submitted=True,
-        runs=2,
     ),
     Scenario(
         name="budget-asks",

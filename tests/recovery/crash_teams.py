@@ -17,6 +17,7 @@ from crash_scenarios import (
     less,
     no,
 )
+from crash_served import SERVED
 from crash_world import FAILS, Call, Plan, World
 
 from awaken import Budget, ToolCallResume
@@ -318,7 +319,6 @@ MESSAGES = (
 def _far(
     name: str,
     *texts: str,
-    runs: int = 1,
     cancelled: Cancelled = Cancelled.NEVER,
     answered: Answered = Answered.BY_ITSELF,
 ) -> Scenario:
@@ -327,14 +327,13 @@ def _far(
         name=name,
         team={"far": Far()},
         said=tuple(Said(text=text, agent="far") for text in texts),
-        runs=runs,
         cancelled=cancelled,
     )
 
 
 REMOTE = (
     _far("remote", "Do it."),
-    _far("remote-twice", "Do it.", "Do the other.", runs=2),
+    _far("remote-twice", "Do it.", "Do the other."),
     _far("remote-asks", "Do it, and ask.", "Blue."),
     _far("remote-fails", "Do it, and fail."),
     _far("remote-cancelled", "Do it for ever.", cancelled=Cancelled.LIVE),
@@ -373,5 +372,5 @@ REMOTE = (
 
 SCENARIOS = {
     scenario.name: scenario
-    for scenario in (*ALONE, *DELEGATES, *HANDOFFS, *TASKS, *MESSAGES, *REMOTE)
+    for scenario in (*ALONE, *SERVED, *DELEGATES, *HANDOFFS, *TASKS, *MESSAGES, *REMOTE)
 }

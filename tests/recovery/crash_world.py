@@ -158,6 +158,14 @@ async def survey(order: int, ctx: ToolCallContext) -> str:
     return SURVEY
 
 
+@tool(effect="read")
+async def survey_anew(order: int, ctx: ToolCallContext) -> str:
+    """Look at everything: a large result that is another one at each try."""
+    token = os.urandom(4).hex()
+    await World.here.act(ctx, token)
+    return f"{token}: {SURVEY}"
+
+
 @tool(effect="idempotent")
 async def put(order: int, ctx: ToolCallContext) -> str:
     """Note the order's place."""
@@ -216,13 +224,13 @@ async def count_again(by: int, ctx: ToolCallContext) -> ToolOutput:
 SHOP: dict[str, Tool] = {
     item.descriptor().id: item
     for item in (
-        *(charge, ship, print_label, seal, drop, look, survey, put, refund),
+        *(charge, ship, print_label, seal, drop, look, survey, survey_anew, put, refund),
         *(ship_verified, ship_asking, crash, count, count_again),
     )
 }
 """Everything an agent of these scenarios can do."""
 
-READS = frozenset({"look", "survey"})
+READS = frozenset({"look", "survey", "survey_anew"})
 KILLS = frozenset({"crash"})
 """They are run again as often as a run is taken over, and then no more."""
 ONCE = frozenset(

@@ -129,3 +129,29 @@ async def test_two_commands_are_both_carried_out_though_the_lower_id_is_visible_
 
     assert run.result().response == "done"
     assert log == ["go", "second", "first"]
+
+
+async def test_a_run_forgets_the_commands_that_were_acknowledged() -> None:
+    """It has read three hundred messages, each of them once."""
+    kept: list[int] = []
+
+    @tool(effect="read")
+    async def talk() -> str:
+        """Send ten messages to the run itself."""
+        for _ in range(10):
+            await runtime.send(T, "psst")
+        live = runtime.engine.active.find_by_thread(T)
+        kept.append(len(live.seen) if live is not None else 0)
+        return "sent"
+
+    def answer(request: InferenceRequest) -> StreamResult:
+        steps = sum(bool(one.tool_calls) for one in request.messages)
+        return text_response("done") if steps == 30 else tool_call_response("", "talk", "c", {})
+
+    agent = Agent("a", model=FunctionModel(answer), tools=[talk], max_rounds=40)
+    async with Runtime([agent]) as runtime:
+        await runtime.run("a", "go", thread=T)
+        log = [one.text() for one in await runtime.messages(T)]
+
+    assert log.count("psst") == 300
+    assert max(kept) <= 120

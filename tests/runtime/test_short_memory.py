@@ -38,9 +38,9 @@ class Counting(MemoryStore):
         return context
 
     async def load_messages(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
-        messages = await super().load_messages(thread_id, after=after, limit=limit)
+        messages = await super().load_messages(thread_id, after=after, limit=limit, hidden=hidden)
         self._count(messages)
         return messages
 

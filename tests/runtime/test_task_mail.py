@@ -122,9 +122,9 @@ class Counting(MemoryStore):
     read = 0
 
     async def load_messages(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
-        found = await super().load_messages(thread_id, after=after, limit=limit)
+        found = await super().load_messages(thread_id, after=after, limit=limit, hidden=hidden)
         self.read += len(found)
         return found
 

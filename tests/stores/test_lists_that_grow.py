@@ -26,7 +26,15 @@ from awaken.stores.memory.order import Ordered
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sqlite import SqliteStore, commands, listing
 from awaken.stores.sqlite.owners import Owners
-from awaken.testing.conformance.making import DONE, all_threads, record, says, ticket, write
+from awaken.testing.conformance.making import (
+    DONE,
+    RUNNING,
+    all_threads,
+    record,
+    says,
+    ticket,
+    write,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -186,6 +194,60 @@ async def scoped(path: Path, others: int) -> dict[tuple[str, str], int]:
 async def test_lists_of_a_scope_cost_the_same_whatever_other_scopes_hold(tmp_path: Path) -> None:
     small = await scoped(tmp_path / "small.db", SMALL)
     large = await scoped(tmp_path / "large.db", LARGE)
+    for name, few in small.items():
+        assert large[name] < 1.5 * few + 100, (name, few, large[name])
+
+
+RUN_LISTS: dict[str, RunQuery | ThreadQuery] = {
+    "written lately": RunQuery(updated_after_ms=10**6, limit=5),
+    "a tenant's, written lately": RunQuery(scope="acme", updated_after_ms=10**6, limit=5),
+    "written never": RunQuery(updated_after_ms=10**9, limit=5),
+    "of a rare agent": RunQuery(agent_id="rare", limit=5),
+    "of an agent that the tenant has not": RunQuery(scope="zoo", agent_id="rare", limit=5),
+    "threads of a rare agent": ThreadQuery(agent="rare", limit=5),
+    "threads of an unknown agent": ThreadQuery(agent="unknown", limit=5),
+}
+
+
+async def costs_of_runs(path: Path, runs: int) -> dict[str, int]:
+    """The oldest runs are of a rare agent, and were written lately; one of them is open."""
+    store = SqliteStore(path, synchronous="normal")
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(runs):
+            thread = f"acme/{number:05}" if number < 30 else f"zoo/{number:05}"
+            run = record(
+                f"r-{number}",
+                thread,
+                status=DONE if number else RUNNING,
+                agent_id="rare" if number < 10 else "agent",
+                updated_at_ms=10**6 + number if number < 10 else number,
+            )
+            commit = ThreadCommit(thread_id=thread, expected_length=0, run=run, at_ms=number)
+            tasks.create_task(store.commit(commit))
+    recent = RUN_LISTS["written lately"]
+    assert isinstance(recent, RunQuery)
+    found = [run.run_id for run in await store.list_runs(recent)]
+    assert found == ["r-9", "r-8", "r-7", "r-6", "r-5"]
+    owners = Owners(str(path), "me")
+
+    def page(db: sqlite3.Connection, query: RunQuery | ThreadQuery) -> object:
+        if isinstance(query, RunQuery):
+            return listing.list_runs(db, query)
+        return listing.list_threads(db, owners, query)
+
+    costs = {
+        name: steps(path, lambda db, query=query: page(db, query))  # type: ignore[misc]
+        for name, query in RUN_LISTS.items()
+    }
+    await store.close()
+    return costs
+
+
+async def test_runs_and_threads_by_agent_and_time_cost_the_same_in_a_large_file(
+    tmp_path: Path,
+) -> None:
+    small = await costs_of_runs(tmp_path / "small.db", SMALL)
+    large = await costs_of_runs(tmp_path / "large.db", LARGE)
     for name, few in small.items():
         assert large[name] < 1.5 * few + 100, (name, few, large[name])
 

@@ -16,14 +16,9 @@ from awaken.contract.backend import (
     BackendDelegateRunRequest,
     BackendLocalRootContext,
     BackendLoopError,
-    BackendOutputArtifact,
     BackendOutputCapability,
     BackendParentContext,
     BackendRootRunRequest,
-    BackendRunOutput,
-    BackendRunResult,
-    BackendRunStatus,
-    BackendStatusKind,
     BackendTranscriptCapability,
     BackendWaitCapability,
     ExecutionBackend,
@@ -32,6 +27,13 @@ from awaken.contract.backend import (
     ExecutionBackendFactoryError,
     ExecutionFailed,
     RemoteError,
+)
+from awaken.contract.backend_result import (
+    BackendOutputArtifact,
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
+    BackendStatusKind,
 )
 from awaken.domain.spec import RemoteEndpoint
 from awaken.lazy import lazy_names

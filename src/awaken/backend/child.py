@@ -18,10 +18,12 @@ from awaken.contract.backend import (
     BackendDelegateRunRequest,
     BackendLoopError,
     BackendParentContext,
+    ExecutionFailed,
+)
+from awaken.contract.backend_result import (
     BackendRunResult,
     BackendRunStatus,
     BackendStatusKind,
-    ExecutionFailed,
 )
 from awaken.contract.events import EventSink
 from awaken.contract.registry import ExecutionResolver

@@ -13,6 +13,8 @@ from awaken.contract.backend import (
     BackendControl,
     BackendDelegateRunRequest,
     BackendParentContext,
+)
+from awaken.contract.backend_result import (
     BackendRunResult,
     BackendStatusKind,
 )

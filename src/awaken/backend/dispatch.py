@@ -7,10 +7,10 @@ from awaken.contract.backend import (
     BackendCapabilities,
     BackendDelegateRunRequest,
     BackendRootRunRequest,
-    BackendRunResult,
     ExecutionBackend,
     ExecutionFailed,
 )
+from awaken.contract.backend_result import BackendRunResult
 from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 
 

@@ -17,11 +17,13 @@ from awaken.contract.backend import (
     BackendDelegateRunRequest,
     BackendLoopError,
     BackendRootRunRequest,
+    ExecutionBackend,
+    ExecutionFailed,
+)
+from awaken.contract.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
-    ExecutionBackend,
-    ExecutionFailed,
 )
 from awaken.contract.background import AMBIENT_TASK_JOURNAL
 from awaken.contract.profile import ProfileStore

@@ -20,6 +20,7 @@ from awaken.cli.exits import Exit
 from awaken.cli.export import export
 from awaken.cli.fork import fork
 from awaken.cli.gc import gc
+from awaken.cli.keys import keys
 from awaken.cli.options import complain
 from awaken.cli.replay import replay
 from awaken.cli.resume import resume
@@ -39,6 +40,7 @@ _SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Steer them, from any process": (decide, cancel, send, fork),
     "Be sure": (export, replay, chaos),
     "Look after the store": (gc,),
+    "Serve agents": (keys,),
 }
 
 

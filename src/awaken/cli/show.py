@@ -119,7 +119,8 @@ async def _gather(
         runs, messages = (run,), (await _messages_of(desk, run))[-limit:]
     else:
         runs = (await desk.runtime.list_runs(RunQuery(thread_id=thread.id, limit=MOST_RUNS))).items
-        after = max(0, thread.message_count - limit) if limit else 0
+        context = await desk.store.load_context(thread.id, tail=limit or None)
+        after = context.skipped if context is not None else 0
         messages = tuple(await desk.store.load_records(thread.id, after=after))
     started = await started_by(desk.store, [run.run_id for run in reversed(runs)])
     shown = ShownThread(
@@ -142,7 +143,9 @@ async def _messages_of(desk: Desk, run: RunRecord) -> tuple[MessageRecord, ...]:
     if wrote is None:
         return ()
     after = max(0, wrote.from_seq - 1 - len(asked))
-    records = await desk.store.load_records(run.thread_id, after=after, limit=wrote.to_seq - after)
+    records = await desk.store.load_records(
+        run.thread_id, after=after, limit=wrote.to_seq - after, hidden=True
+    )
     return tuple(
         record
         for record in records

@@ -32,7 +32,8 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
 
     It is stored until a commit acknowledges it; a cancel is also dropped when its run ends. `by` is
     the id of the principal that sent it. A thread accepts a `key` once: a later command with the
-    same key is dropped, whatever happened to the first. A command of kind `run` holds a submission.
+    same key is dropped, whatever happened to the first. A command of kind `run` holds a submission;
+    if that rewinds the thread, `rewinds_to` is the position before the message it names.
     """
 
     id: int = msgspec.field(default_factory=int)
@@ -45,6 +46,7 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
     key: str | None = None
     by: str | None = None
     submission: Submission | None = None
+    rewinds_to: int | None = None
 
     @classmethod
     def cancel(cls, thread_id: str, run_id: str, *, at_ms: int, by: str | None = None) -> Self:
@@ -57,7 +59,7 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
         return asked is None or asked.not_before_ms is None or asked.not_before_ms <= now_ms
 
     @classmethod
-    def run(cls, submission: Submission) -> Self:
+    def run(cls, submission: Submission, rewinds_to: int | None = None) -> Self:
         """A command to start the run that was submitted."""
         return cls(
             thread_id=submission.thread_id,
@@ -65,6 +67,7 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
             run_id=submission.run_id,
             at_ms=submission.at_ms,
             submission=submission,
+            rewinds_to=rewinds_to,
         )
 
 
@@ -97,7 +100,9 @@ class Commands(Protocol):
         Raises:
             KeyReused: the thread has taken another submission with this key.
             ThreadDeleted: the thread was deleted, and not created again since.
-            ThreadBusy: the mode is `refuse`, and a run of the thread is open or waits to start.
+            ThreadBusy: a run of the thread is open or waits to start, and the mode is `refuse`, or
+                the submission rewinds the thread and the mode is not `interrupt`.
+            RewindRefused: the message it rewinds to is unknown or out of view.
             AlreadyExists: a run has the submission's run id.
             DecisionRefused: an answer cannot be taken; see `decide`.
             Serialization: a value in it cannot be encoded.

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.commands import ThreadCommand
+from awaken.contract.commands import OUTBOX_KEY, ThreadCommand
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
@@ -19,6 +19,13 @@ from awaken.domain.value import Value
 
 MAX_COMMIT = 1024 * 1024
 """The most bytes that the row of a commit may have."""
+
+
+KEPT_IN_REWINDS = frozenset(
+    {OUTBOX_KEY, "background_task_state", "background_failed_durable_messages"}
+)
+"""The state keys that a rewind leaves as they are: they are about tasks and messages that exist
+outside of the conversation."""
 
 
 class CallPhase(StrEnum):
@@ -91,6 +98,10 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `ends_stream` deletes the thread's stream log.
     - `blobs` are the ids of the blobs that its messages, events and state refer to. They are kept
       as long as the thread, or a fork of it that has this commit.
+    - `rewinds_to` is a position in the log: the messages behind it, up to `expected_length`, are
+      out of view from now on. The log keeps them. The thread's state and last calls are those from
+      before the first of these messages was written, except `KEPT_IN_REWINDS`; `thread_state` is
+      applied on top.
 
     A commit whose run is done also drops that run's pending cancels and closes its open tickets. If
     the run ended cancelled, its record keeps the id of the principal that sent the first of them.
@@ -113,6 +124,7 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     release: bool = False
     ends_stream: bool = False
     blobs: tuple[str, ...] = ()
+    rewinds_to: int | None = None
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
@@ -138,7 +150,8 @@ class Commits(Protocol):
             StaleFence: another owner has claimed the thread.
             InvalidRecord: the commit breaks a rule: its run belongs to another thread, a message
                 has no id or the id of another one in the commit, the parent thread does not exist,
-                or `sends` contains decisions or a submission.
+                `sends` contains decisions or a submission, or `rewinds_to` is not a position before
+                the end of the log.
             CommitTooLarge: its row would exceed `MAX_COMMIT`; the error names what is large. The
                 memory store writes no rows, and does not raise it.
             Serialization: a value in it cannot be encoded.

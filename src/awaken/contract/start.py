@@ -73,14 +73,19 @@ class RunControls(BackendControl, kw_only=True, gc=False):
     denied: str | None = None
 
 
+NOT_IN_VIEW = Message.user("", id="")
+"""Stands for a message that is out of view, where the position of the others counts."""
+
+
 class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     """The thread as the runtime has read it, so that the run need not read it again.
 
-    `log` is the end of the thread's log, which has `log_length` messages; `event_count` is the
-    number of the thread's durable events. The next five are for a run that goes on: `previous` is
-    its record, `last_step` its last message with tool calls, `calls` are the ledger's entries of
-    these calls, `stream` is the stream log of an unfinished answer, and `told` are the last durable
-    events, if the run was cut short. `fence` is the claim on the thread.
+    `log` is the end of the thread's log, which has `log_length` messages; in it, `NOT_IN_VIEW`
+    stands for each message that is out of view. `event_count` is the number of the thread's durable
+    events. The next five are for a run that goes on: `previous` is its record, `last_step` its last
+    message with tool calls, `calls` are the ledger's entries of these calls, `stream` is the stream
+    log of an unfinished answer, and `told` are the last durable events, if the run was cut short.
+    `fence` is the claim on the thread.
     """
 
     log: Sequence[Message] = ()
@@ -100,7 +105,8 @@ class FirstCommit(msgspec.Struct, kw_only=True, gc=False):
     `messages` are appended to the log, `events` follow the run's start. `acks` are the ids of
     commands that were read, `tickets` are questions that it closes, `sends` are commands to the
     runs that asked them. `request` goes into the run's record, `state_seed` is the initial state of
-    a delegate.
+    a delegate, or what a client wants in public state keys. `rewinds_to` is the position to which
+    the thread is rewound, if it is.
     """
 
     messages: Sequence[Message] = ()
@@ -110,6 +116,7 @@ class FirstCommit(msgspec.Struct, kw_only=True, gc=False):
     sends: Sequence[ThreadCommand] = ()
     request: RunRequestSnapshot | None = None
     state_seed: PersistedState | None = None
+    rewinds_to: int | None = None
 
 
 class PreparedRun(msgspec.Struct, kw_only=True, gc=False):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
-from awaken.codec import digest
+from awaken.codec import Json, digest
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin
 from awaken.domain.inference import InferenceOverride
@@ -38,12 +39,51 @@ class SubmitMode(StrEnum):
     REFUSE = "refuse"
 
 
-class Submission(Value, frozen=True, kw_only=True):
+class RunInput(Value, frozen=True, kw_only=True):
+    """What a run is asked to do, with which options, and for whom: the part that a `Submission` and
+    a request at once have in common.
+
+    - `messages`, `decisions`: the new input, and the answers to open tickets.
+    - `overrides`, `budget`, `frontend_tools`: options for this run.
+    - `state`: values for public state keys, by name; a new run starts with those that its agent has
+      such keys for.
+    - `rewind_to`: the id of a message in view, before which the run begins.
+    - `principal`, `user`, `labels`: who asks, the end user it is for, and labels for filters.
+
+    The other fields say where the request comes from.
+    """
+
+    thread_id: str
+    messages: tuple[Message, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    overrides: InferenceOverride | None = None
+    budget: Budget | None = None
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    state: dict[str, Json] = msgspec.field(default_factory=dict)
+    rewind_to: str | None = None
+    principal: Principal | None = None
+    user: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    origin: RequestOrigin = RequestOrigin.USER
+    adapter: Adapter = Adapter.INTERNAL
+    dispatch_id: str | None = None
+    session_id: str | None = None
+    transport_request_id: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The values of these fields, by name."""
+        return {name: getattr(self, name) for name in RunInput.__struct_fields__}
+
+
+class Submission(RunInput, frozen=True, kw_only=True):
     """A request for a run that survives the process that accepted it.
 
     - `run_id` is the id that the new run gets.
     - `decisions` answer open tickets of the thread. A submission with decisions starts no run: the
       run that asked goes on with them and with the messages.
+    - `rewind_to` is the id of a message in view. The run begins by rewinding the thread to before
+      that message: its first commit takes that message and all behind it out of view, and adds the
+      submission's own messages.
     - `key` makes it idempotent: a thread takes a submission with the same key once.
     - `not_before_ms` is the time before which the run does not start.
     - `principal` is the person or program on whose behalf it was submitted; its decisions are
@@ -51,30 +91,17 @@ class Submission(Value, frozen=True, kw_only=True):
       keeps all three.
     """
 
-    thread_id: str
     run_id: str
     agent_id: str
-    messages: tuple[Message, ...] = ()
-    decisions: tuple[Decision, ...] = ()
-    overrides: InferenceOverride | None = None
-    budget: Budget | None = None
-    frontend_tools: tuple[ToolDescriptor, ...] = ()
     mode: SubmitMode = SubmitMode.QUEUE
     key: str | None = None
     not_before_ms: int | None = None
-    origin: RequestOrigin = RequestOrigin.USER
-    adapter: Adapter = Adapter.INTERNAL
-    dispatch_id: str | None = None
-    session_id: str | None = None
-    transport_request_id: str | None = None
-    principal: Principal | None = None
-    user: str | None = None
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
     at_ms: int = 0
 
     @property
     def asked(self) -> str:
         """A digest of what was asked, without the ids and times that differ at each attempt."""
+        rewound = () if self.rewind_to is None else (self.rewind_to,)
         return digest(
             (
                 self.agent_id,
@@ -90,6 +117,8 @@ class Submission(Value, frozen=True, kw_only=True):
                 self.not_before_ms,
                 self.user,
                 self.labels,
+                *rewound,
+                *((self.state,) if self.state else ()),
             )
         )
 

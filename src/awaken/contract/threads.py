@@ -15,6 +15,7 @@ from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
 from awaken.domain.metadata import ThreadPatch
+from awaken.domain.rewind import Hidden
 from awaken.domain.run import PersistedState, RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -41,8 +42,8 @@ class RunQuery(Value, frozen=True, kw_only=True):
 
     `scope` selects the runs of one tenant (the default scope is the empty text), `None` those of
     all. `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those
-    of agents, or those of background tasks; `updated_after_ms` those whose record was written after
-    that time.
+    of agents, or those of background tasks; `user` those that work for an end user, with all that
+    they have started; `updated_after_ms` those whose record was written after that time.
     """
 
     scope: str | None = None
@@ -52,6 +53,7 @@ class RunQuery(Value, frozen=True, kw_only=True):
     kind: RunKind | None = None
     parent_run_id: str | None = None
     status: RunStatus | None = None
+    user: str | None = None
     updated_after_ms: int | None = None
     limit: int = 50
     cursor: str | None = None
@@ -69,8 +71,9 @@ class ThreadQuery(Value, frozen=True, kw_only=True):
     The cost of a page does not depend on how many threads there are. With `ancestor_thread_id` it
     grows with the number of threads beneath that one; over all scopes, with the number of scopes.
     With `user` it grows with the number of that user's threads, with `label` with the number of
-    threads that have metadata, with an open `status` with the number of open runs. With `agent`, or
-    a finished `status`, the threads between those that are shown are passed over one by one.
+    threads that have metadata, with an open `status` with the number of open runs. With a finished
+    `status`, or an `agent` that has many runs, the threads between those that are shown are passed
+    over one by one.
     """
 
     scope: str | None = None
@@ -94,12 +97,15 @@ class TicketQuery(Value, frozen=True, kw_only=True):
     all.
 
     A delegate's question also opens a ticket in each run above it, up to the root, and is answered
-    there. Without `thread_id` or `run_id` only the root's ticket is listed.
+    there. Without `thread_id` or `run_id` only the root's ticket is listed. `key` selects the
+    ticket with that key; its cost grows with the number of tickets that the rest of the query
+    selects.
     """
 
     scope: str | None = None
     thread_id: str | None = None
     run_id: str | None = None
+    key: str | None = None
     status: TicketStatus | None = None
     limit: int = 50
     cursor: str | None = None
@@ -108,9 +114,10 @@ class TicketQuery(Value, frozen=True, kw_only=True):
 class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything a run of the thread starts from, read at one instant.
 
-    `messages` is the end of the log, without its first `skipped` messages; `leading` holds those
-    of the skipped ones that a caller adds itself (a store leaves it empty). `open_run` is the run
-    that runs or waits, else the latest run, without `output.message_ids`. `calls` are the ledger
+    `messages` is the end of the log, without its first `skipped` messages and without those that
+    are out of view, whose spans are `hidden`; `leading` holds those of the skipped ones that a
+    caller adds itself (a store leaves it empty). `open_run` is the run that runs or waits, else the
+    latest run, without `output.message_ids`. `calls` are the ledger
     entries of the last assistant message with tool calls. `stream_log` is the log of an unfinished
     model answer that `open_run` had requested.
     """
@@ -118,6 +125,7 @@ class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thread: Thread
     messages: Sequence[Message] = ()
     skipped: int = 0
+    hidden: Hidden = ()
     leading: Sequence[Message] = ()
     open_run: RunRecord | None = None
     thread_state: PersistedState = msgspec.field(default_factory=PersistedState)
@@ -132,7 +140,9 @@ class CommitView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `position` counts the thread's commits from 1. `first_seq` is the position of its first message
     in the log, `first_event` the `seq` of its first event; for a commit without any, those of the
-    next one. `run_id` is `None` if the commit has no run, or was copied by a fork.
+    next one. `run_id` is `None` if the commit has no run, or was copied by a fork. `rewinds_to` is
+    the position to which it rewound the thread, if it did. `changed_keys` are the names of the
+    thread's state keys that it wrote, in order; a rewind may have changed others, too.
     """
 
     position: int
@@ -142,6 +152,8 @@ class CommitView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     run_id: str | None = None
     messages: tuple[Message, ...] = ()
     events: tuple[RunEvent, ...] = ()
+    rewinds_to: int | None = None
+    changed_keys: tuple[str, ...] = ()
 
 
 class ChildStrategy(StrEnum):
@@ -193,21 +205,42 @@ class Threads(Protocol):
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
     ) -> ThreadContext | None:
-        """What a run starts from, with all messages or with the last `tail` of them.
+        """What a run starts from, with all messages in view or with the last `tail` of them.
 
         The cost depends on `tail` and not on the thread's length.
         """
         ...
 
+    async def load_rewound(
+        self, thread_id: str, to: int, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        """What a run starts from whose first commit rewinds the thread: like `load_context`, with
+        the messages, the state and the calls that a commit with `rewinds_to=to` leaves."""
+        ...
+
     async def load_messages(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
-        """The messages in order, from position `after` + 1 on."""
+        """The first `limit` messages in view behind position `after`, in order. With `hidden`,
+        those that are out of view as well: all that the log has."""
         ...
 
     async def load_records(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[MessageRecord]: ...
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
+    ) -> Sequence[MessageRecord]:
+        """The same messages, each with its position in the log as `seq`."""
+        ...
+
+    async def find_rewind(self, thread_id: str, message_id: str) -> int:
+        """The position to which a thread is rewound to take a message, and all behind it, out of
+        view. If several messages have this id, the last of those in view counts.
+
+        The log is read from its end until the message is found.
+
+        Raises:
+            RewindRefused: no message in view has this id.
+        """
+        ...
 
     async def load_events(
         self, thread_id: str, *, after: int = 0, limit: int | None = None
@@ -262,6 +295,15 @@ class Threads(Protocol):
         ...
 
     async def load_thread_state(self, thread_id: str) -> PersistedState: ...
+
+    async def state_at(self, thread_id: str, seq: int) -> PersistedState:
+        """The thread's state as it was after the commit that holds the event `seq`: the state that
+        a fork at this event has.
+
+        Raises:
+            NotFound: no such thread, or no such event in it.
+        """
+        ...
 
     async def load_run_state(self, run_id: str) -> PersistedState: ...
 

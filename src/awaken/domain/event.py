@@ -135,9 +135,9 @@ class ToolCallDone(Event, frozen=True, kw_only=True):
 class ToolCallResumed(Event, frozen=True, kw_only=True):
     """A suspended tool call has ended, with an answer or without one, as `outcome` says.
 
-    `message_id` is the id of its tool message, `reason` is why the call ended so or what the
-    approver said, `by` is the approver. Events stored by earlier versions have only `target_id`
-    and `result`.
+    `message_id` is the id of its tool message and `text` what that message says, or the beginning
+    of it. `reason` is why the call ended so or what the approver said, `by` is the approver. Events
+    stored by earlier versions have only `target_id` and `result`.
     """
 
     target_id: str
@@ -147,6 +147,7 @@ class ToolCallResumed(Event, frozen=True, kw_only=True):
     outcome: ResumedOutcome | None = None
     reason: str | None = None
     by: str | None = None
+    text: str | None = None
 
 
 class ToolCallCancel(Event, frozen=True, kw_only=True):
@@ -219,6 +220,15 @@ class ContextCompacted(Event, frozen=True, kw_only=True):
     to_seq: int
 
 
+class MessagesRewound(Event, frozen=True, kw_only=True):
+    """The thread was rewound: the messages from position `from_seq` to `to_seq` of the log are out
+    of view from now on. `message_id` is the first of them. A client reads the messages anew."""
+
+    message_id: str
+    from_seq: int
+    to_seq: int
+
+
 class MessagesSnapshot(Event, frozen=True, kw_only=True):
     """The whole conversation."""
 
@@ -280,6 +290,7 @@ AgentEvent = (
     | StepSnapshot
     | InferenceComplete
     | ContextCompacted
+    | MessagesRewound
     | MessagesSnapshot
     | ActivitySnapshot
     | ActivityDelta
@@ -299,6 +310,7 @@ DURABLE = (
     ToolCallCancel,
     InferenceComplete,
     ContextCompacted,
+    MessagesRewound,
     Error,
 )
 """The events that are stored with a commit; the others are transient."""

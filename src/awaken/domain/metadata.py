@@ -49,6 +49,7 @@ class ThreadPatch(Value, frozen=True, kw_only=True):
     custom: dict[str, Json] = msgspec.field(default_factory=dict)
     resource_id: str | UnsetType | None = UNSET
     user: str | UnsetType | None = UNSET
+    created_by: str | UnsetType | None = UNSET
 
     def __post_init__(self) -> None:
         check_labels(self.labels)
@@ -57,7 +58,7 @@ class ThreadPatch(Value, frozen=True, kw_only=True):
         """The changed metadata, one revision later."""
         fields = {
             name: value
-            for name in ("title", "resource_id", "user")
+            for name in ("title", "resource_id", "user", "created_by")
             if (value := getattr(self, name)) is not UNSET
         }
         return msgspec.structs.replace(
@@ -102,9 +103,12 @@ def label_filter(label: str) -> tuple[str, str | None]:
 
 
 def metadata_of(run: RunRecord | None) -> ThreadMetadata:
-    """What a new thread takes from the request of the run that creates it."""
+    """What a new thread takes from the request of the run that creates it. The thread of a delegate
+    or task takes nothing: it belongs to the thread above it."""
     asked = run.request if run is not None else None
-    if asked is None or not (asked.user or asked.labels or asked.principal):
+    if asked is None or asked.parent_thread_id is not None:
+        return NO_METADATA
+    if not (asked.user or asked.labels or asked.principal):
         return NO_METADATA
     return ThreadMetadata(
         user=asked.user,

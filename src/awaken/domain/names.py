@@ -52,6 +52,19 @@ def check_given_id(id: str) -> str:
     return id
 
 
+def is_scope(text: str) -> bool:
+    """Whether a tenant may be called so; the default scope, the empty text, is no name."""
+    return _SCOPE.fullmatch(text) is not None
+
+
+def is_given_in(scope: str, id: str) -> bool:
+    """Whether a caller may name a new thread of a scope so; the default scope is the empty text."""
+    if not scope:
+        return is_given_id(id)
+    before, slash, name = id.partition("/")
+    return bool(slash) and before == scope and is_given_id(name)
+
+
 def scoped_id(scope: str, id: str) -> str:
     """The id of a caller's thread in a scope; the default scope is the empty text.
 
@@ -61,7 +74,7 @@ def scoped_id(scope: str, id: str) -> str:
     check_given_id(id)
     if not scope:
         return id
-    if not _SCOPE.fullmatch(scope):
+    if not is_scope(scope):
         raise InvalidId(scope, what="scope", allowed="1 to 63 characters of a-z, 0-9 and '-'")
     return f"{scope}/{id}"
 

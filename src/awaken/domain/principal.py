@@ -21,3 +21,8 @@ class Principal(Value, frozen=True, kw_only=True):
 def id_of(principal: Principal | None) -> str | None:
     """The name under which something is recorded that a principal did, if one is known."""
     return principal.id if principal is not None else None
+
+
+def scope_of(principal: Principal | None) -> str:
+    """The scope of a principal; the default scope, the empty text, if none is known."""
+    return principal.scope if principal is not None else ""

@@ -145,7 +145,8 @@ class ToolCallResume(Value, frozen=True, kw_only=True):
     """The answer to a suspended call; `by` is the approver.
 
     If `digest` is given, it must be the digest of the ticket; a stored answer always has it.
-    `mode` overrides the resume mode of the ticket.
+    `mode` overrides the resume mode of the ticket. `message_id` is the id that the call's tool
+    message gets in the log; a client that has the message already knows it by that id.
     """
 
     decision_id: str = msgspec.field(default_factory=str)
@@ -156,6 +157,7 @@ class ToolCallResume(Value, frozen=True, kw_only=True):
     by: str | None = None
     digest: str | None = None
     mode: ToolCallResumeMode | None = None
+    message_id: str | None = None
 
     @classmethod
     def approve(

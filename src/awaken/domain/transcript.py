@@ -13,6 +13,7 @@ from typing import overload
 import msgspec
 
 from awaken.domain.message import Message, Role, ToolCall, Visibility
+from awaken.domain.rewind import Hidden, positions
 
 INTERRUPTED = "[Tool execution was interrupted]"
 
@@ -102,9 +103,14 @@ class _Turn:
 
 
 def effective_view(
-    log: Iterable[Message], open_calls: Collection[str] = (), *, skipped: int = 0
+    log: Iterable[Message],
+    open_calls: Collection[str] = (),
+    *,
+    skipped: int = 0,
+    hidden: Hidden = (),
 ) -> list[Message]:
-    """The messages a model may see, in order; `log` may be without its first `skipped` messages.
+    """The messages a model may see, in order; `log` is without its first `skipped` messages, and
+    without those that are `hidden` because the thread was rewound.
 
     - Results follow their assistant message, in the order of the calls, however late they came.
     - A call without a result is hidden, unless it belongs to the last message with calls and is
@@ -113,7 +119,7 @@ def effective_view(
     - Empty assistant messages at the end are hidden.
     - Messages covered by a summary are replaced by it; of nested summaries the widest counts.
     """
-    rows = _fold_summaries(list(log), skipped)
+    rows = _fold_summaries(list(log), skipped, hidden)
     items: list[Message | _Turn] = []
     waiting: dict[str, _Turn] = {}
     for message in rows:
@@ -165,7 +171,7 @@ def _is_empty_assistant(message: Message) -> bool:
     )
 
 
-def _fold_summaries(log: list[Message], skipped: int) -> list[Message]:
+def _fold_summaries(log: list[Message], skipped: int, hidden: Hidden) -> list[Message]:
     spans = [
         (interval.from_seq, interval.to_seq, message)
         for message in log
@@ -185,18 +191,23 @@ def _fold_summaries(log: list[Message], skipped: int) -> list[Message]:
             if at != place
         )
     ]
-    starts = {from_seq: message for from_seq, _, message in widest}
     summaries = {id(message) for _, _, message in spans}
-    # A summary of messages that were skipped is still shown.
-    folded: list[Message] = [starts[seq] for seq in sorted(starts) if seq <= skipped]
-    for seq, message in enumerate(log, start=skipped + 1):
-        if seq in starts:
-            folded.append(starts[seq])
+    # The last is the next to be shown: before the first message in view that it covers, or before
+    # all, if it covers messages that were skipped.
+    waiting = sorted([(low, message) for low, _, message in widest], key=_begin, reverse=True)
+    folded: list[Message] = []
+    for message, seq in zip(log, positions(hidden, skipped), strict=False):
+        while waiting and waiting[-1][0] <= seq:
+            folded.append(waiting.pop()[1])
         if id(message) in summaries:
             continue
         if not any(low <= seq <= high for low, high, _ in widest):
             folded.append(message)
     return folded
+
+
+def _begin(summary: tuple[int, Message]) -> int:
+    return summary[0]
 
 
 def is_summary(message: Message) -> bool:

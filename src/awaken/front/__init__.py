@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from awaken.front.runtime import Runtime
     from awaken.front.stream import RunStream
     from awaken.front.tasks import BackgroundTask
+    from awaken.live.outline import StepOutcome, StepOutline
 
 __all__ = [
     "Agent",
@@ -29,6 +30,8 @@ __all__ = [
     "RunResult",
     "RunStream",
     "Runtime",
+    "StepOutcome",
+    "StepOutline",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -36,6 +39,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "awaken.domain.principal": "Principal",
         "awaken.domain.receipt": "CancelItem CancelOutcome CancelReceipt",
+        "awaken.live.outline": "StepOutcome StepOutline",
         ".runtime": "Runtime",
         ".stream": "RunStream",
         ".tasks": "BackgroundTask",

@@ -13,6 +13,7 @@ from awaken.clock import Clock
 from awaken.contract.background import TaskStatus
 from awaken.contract.blobs import BlobStore, FreedBlobs
 from awaken.contract.bus import LiveBus
+from awaken.contract.commits import ThreadCommit
 from awaken.contract.store import Store
 from awaken.contract.threads import (
     ChildStrategy,
@@ -25,16 +26,17 @@ from awaken.contract.threads import (
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.metadata import ThreadPatch
-from awaken.domain.names import check_given_id, is_given_id
-from awaken.domain.principal import Principal, id_of
+from awaken.domain.names import is_given_in, scoped_id
+from awaken.domain.principal import Principal, id_of, scope_of
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.errors import ConfigError, InvalidId
+from awaken.errors import AlreadyExists, ConfigError, InvalidId, StaleFence, VersionConflict
 from awaken.front.tasks import BackgroundTask, list_tasks
 from awaken.ids import Ids
 from awaken.live.bus import LocalBus
 from awaken.live.follow import Following, follow
+from awaken.live.outline import StepOutline, outline
 from awaken.live.tree import follow_tree
 from awaken.state.key import StateKey
 
@@ -57,14 +59,16 @@ class Archive:
         self._clock = clock
         self._ids = ids
 
-    async def _check_thread(self, thread: str) -> None:
-        """Check the id that a caller gave for a thread. A thread that exists under an id of an
-        earlier version, or of one of its own children, may be used.
+    async def _check_thread(self, thread: str, principal: Principal | None = None) -> None:
+        """Check the id that a caller gave for a thread; a principal's begins with its scope. A
+        thread that exists under an id of an earlier version, or as a child, may be used.
 
         Raises:
             InvalidId: there is no such thread, and no new one may have this id.
         """
-        if not is_given_id(thread) and await self._store.load_thread(thread) is None:
+        if is_given_in(scope_of(principal), thread):
+            return
+        if await self._store.load_thread(thread) is None:
             raise InvalidId(thread)
 
     @property
@@ -91,10 +95,11 @@ class Archive:
         return await list_tasks(self._store, thread, _task_status(status), limit)
 
     async def messages(
-        self, thread: str, *, after: int = 0, limit: int | None = None
+        self, thread: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
-        """A thread's log, from position `after` + 1."""
-        return await self._store.load_messages(thread, after=after, limit=limit)
+        """The first `limit` messages of a thread behind position `after` of its log. Messages that
+        are out of view, because the thread was rewound, are among them only with `hidden`."""
+        return await self._store.load_messages(thread, after=after, limit=limit, hidden=hidden)
 
     async def events(
         self, thread: str, *, after: int = 0, follow: bool = True
@@ -158,16 +163,43 @@ class Archive:
 
         The copy has the messages, events and thread state of that moment, or the present ones
         without `at`; it has the title, labels and user, and none of the runs and open tickets. The
-        `principal` is the copy's `created_by`. The original is not changed.
+        `principal` is the copy's `created_by`, and `new` is named in its scope. The original is not
+        changed.
 
         Raises:
             NotFound: no such thread or event.
             AlreadyExists: there is a thread `new`.
             InvalidId: `new` is not allowed as an id.
         """
-        name = self._ids.new() if new is None else check_given_id(new)
+        name = scoped_id(scope_of(principal), self._ids.new() if new is None else new)
         now, by = self._clock.now_ms(), id_of(principal)
         return await self._store.fork(thread, name, at=at, at_ms=now, by=by)
+
+    async def create_thread(
+        self,
+        thread: str | None = None,
+        patch: ThreadPatch | None = None,
+        *,
+        principal: Principal | None = None,
+    ) -> Thread:
+        """Begin an empty thread, in the scope of the `principal`, who is its `created_by`. Returns
+        the thread.
+
+        Raises:
+            AlreadyExists: there is a thread with that id.
+            InvalidId: the id is not allowed.
+        """
+        id = scoped_id(scope_of(principal), self._ids.new() if thread is None else thread)
+        if await self._store.load_thread(id) is not None:
+            raise AlreadyExists("thread", id)
+        made = ThreadCommit(thread_id=id, expected_length=0, at_ms=self._clock.now_ms())
+        patch = msgspec.structs.replace(patch or ThreadPatch(), created_by=id_of(principal))
+        try:
+            await self._store.commit(made)
+            # The revision tells whether another caller has begun the same thread meanwhile.
+            return await self._store.update_thread(id, patch, expected_revision=0)
+        except (VersionConflict, StaleFence) as error:
+            raise AlreadyExists("thread", id) from error
 
     async def update_thread(
         self, thread: str, patch: ThreadPatch, *, expected_revision: int | None = None
@@ -190,6 +222,17 @@ class Archive:
             return key.initial()
         stored = {**context.thread_state.extensions, **context.run_state.extensions}
         return key.load(stored[key.name]) if key.name in stored else key.initial()
+
+    async def outline(
+        self, run_id: str, *, after_step: int = 0, limit: int = 50
+    ) -> Sequence[StepOutline]:
+        """The steps of a run behind the step `after_step`, one row each: when, how long, which
+        calls, tokens, cost, how it ended, the first words. A page costs the same anywhere in a run.
+
+        Raises:
+            NotFound: no such run.
+        """
+        return await outline(self._store, run_id, after_step=after_step, limit=limit)
 
     async def find_run(self, run_id: str) -> RunRecord | None:
         """The record of a run, with the state it left."""

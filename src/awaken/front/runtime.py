@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import Json
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import INLINE_LIMIT, BlobStore
 from awaken.contract.events import EventSink, NullEventSink
@@ -20,8 +21,10 @@ from awaken.contract.store import Store
 from awaken.contract.submissions import SubmitMode, Submitted
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget, Price
+from awaken.domain.identity import Adapter
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
+from awaken.domain.names import scoped_id
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.principal import Principal, id_of
 from awaken.domain.receipt import CancelReceipt
@@ -234,6 +237,12 @@ class Runtime(Archive):
         """The engine with its full contract: `RunRequest`, control by run and thread id."""
         return self._engine
 
+    @property
+    def agents(self) -> tuple[AgentSpec, ...]:
+        """The agents that can be run now, as data, those found at sources last."""
+        own = [agent if isinstance(agent, AgentSpec) else agent.spec for agent in self._agents]
+        return (*own, *self._found.values())
+
     def replace(self, agents: Iterable[AnyAgent]) -> int:
         """Use other agents from now on; live runs keep theirs. Returns the new version number.
 
@@ -284,6 +293,8 @@ class Runtime(Archive):
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
         user: str | None = None,
         labels: Mapping[str, str] | None = None,
+        principal: Principal | None = None,
+        rewind_to: str | None = None,
         sink: EventSink | None = None,
     ) -> RunResult:
         """Run an agent and return how it ended.
@@ -292,20 +303,29 @@ class Runtime(Archive):
         answers them. To go on later, pass `answers={ticket: True}` with the same thread; a ticket's
         key works as well, also in another process. A `budget` replaces the agent's own and covers
         the run and everything it starts. If the thread is already running, here or in another
-        process, the request is refused; with `when_busy="queue"` it waits. The end
-        `user` and the `labels` are kept with a new run, and with the thread if it is new.
+        process, the request is refused; with `when_busy="queue"` it waits. The `principal` that
+        asks, the end `user` and the `labels` are kept with a new run, with the runs that it starts,
+        and with the thread if it is new.
+
+        With `rewind_to`, the id of a message, the run begins before that message: it and all
+        behind it are out of view for the model and for readers, and the thread's state is what it
+        was then; the log keeps them. Without `input`, the agent answers once more to what is left.
 
         Raises:
             ConfigError, TypeError: an argument is wrong, or this is not the event loop that the
                 runtime belongs to; the text says what to do.
             InvalidId: there is no such thread, and no new one may have this id.
             AgentNotFound, ThreadAlreadyRunning, InvalidResume: the run could not start.
+            RewindRefused: no message in view has the id `rewind_to`.
+            ThreadBusy: the thread cannot be rewound while a run of it is open.
             AgentLoopError: it broke off.
         """
         request = self._request(
-            agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
+            agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
-        request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
+        request = msgspec.structs.replace(
+            request, principal=principal, user=user, labels=dict(labels or {})
+        )
         if on_approval is not None:
             return await self._drive(request, on_approval, sink or NullEventSink())
         await self._check_thread(request.thread_id)
@@ -326,6 +346,8 @@ class Runtime(Archive):
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
         user: str | None = None,
         labels: Mapping[str, str] | None = None,
+        principal: Principal | None = None,
+        rewind_to: str | None = None,
         wait: bool = False,
         detached: bool = False,
     ) -> RunStream:
@@ -335,9 +357,11 @@ class Runtime(Archive):
         the stream ends. With `detached`, leaving the block early lets the run go on.
         """
         request = self._request(
-            agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
+            agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
-        request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
+        request = msgspec.structs.replace(
+            request, principal=principal, user=user, labels=dict(labels or {})
+        )
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
@@ -365,6 +389,10 @@ class Runtime(Archive):
         user: str | None = None,
         labels: Mapping[str, str] | None = None,
         principal: Principal | None = None,
+        rewind_to: str | None = None,
+        state: Mapping[str, Json] | None = None,
+        adapter: Adapter = Adapter.INTERNAL,
+        request_id: str | None = None,
     ) -> Submitted:
         """Ask for a run durably: once this returns, the run is carried out even if this process
         dies. It returns without waiting for the run; `wait(submitted.run_id)` waits for its end.
@@ -374,7 +402,14 @@ class Runtime(Archive):
         A submission with the same `key` and content is taken once within seven days. The run does
         not start before `not_before_ms`, in milliseconds since 1970. `answers` go to the run that
         asked, which goes on with them. The end `user` and the `labels` are kept with a new run, and
-        with the thread if it is new.
+        with the thread if it is new. A `principal` of a scope names threads with that scope, as in
+        `acme/greeting`; a thread that is made for it lies there. `rewind_to` is the id of a
+        message: the run begins by rewinding the thread to before it, as with `run`; an open run is
+        in its way, unless the mode is `interrupt`.
+
+        A new run starts with the values in `state`, by the names of public state keys; names of
+        other keys, and values that do not fit, are left out. The `adapter` is the protocol that the
+        request came in by, `request_id` is the client's own id of it; the run's record keeps both.
 
         Raises:
             ConfigError: it was asked for wrongly.
@@ -382,16 +417,30 @@ class Runtime(Archive):
             AgentNotFound: no such agent; nothing was stored, as with the other errors.
             KeyReused: the key belongs to another submission of the thread.
             ThreadDeleted: the thread was deleted.
-            ThreadBusy: the mode is `refuse`, and a run of the thread is open or waits to start.
+            ThreadBusy: a run of the thread is open or waits to start, and the mode is `refuse`, or
+                the thread is to be rewound and the mode is not `interrupt`.
+            RewindRefused: no message in view has the id `rewind_to`.
             InvalidResume: an answer fits no open ticket.
         """
+        if thread is None and principal is not None and not answers:
+            thread = scoped_id(principal.scope, self._ids.new())
         request = self._request(
-            agent, input, thread, answers, overrides, budget, frontend_tools, WhenBusy.QUEUE
+            *(agent, input, thread, answers, overrides, budget, frontend_tools),
+            WhenBusy.QUEUE,
+            rewind_to,
         )
         request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
-        await self._check_thread(request.thread_id)
+        await self._check_thread(request.thread_id, principal)
         self._engine.one_loop.bind()
-        asked = Asked(mode=mode, key=key, not_before_ms=not_before_ms, principal=principal)
+        asked = Asked(
+            mode=mode,
+            key=key,
+            not_before_ms=not_before_ms,
+            principal=principal,
+            state=state or {},
+            adapter=adapter,
+            request_id=request_id,
+        )
         return await submit(self._engine, request, asked)
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
@@ -449,6 +498,7 @@ class Runtime(Archive):
                 request,
                 agent_id=None,
                 messages=(),
+                rewind_to=None,
                 decisions=tuple(decisions),
                 continue_run_id=result.run_id,
             )
@@ -463,13 +513,16 @@ class Runtime(Archive):
         budget: Budget | None,
         frontend_tools: Sequence[ToolDescriptor],
         when_busy: WhenBusy | str,
+        rewind_to: str | None,
     ) -> RunRequest:
         if self._closed:
             raise ConfigError("the runtime is closed: open another one")
         agent_id = checked_agent(agent)
         messages = as_messages(input)
-        if not messages and not answers:
+        if not messages and not answers and rewind_to is None:
             raise self._nothing_to_do(agent_id)
+        if rewind_to is not None and (thread is None or answers):
+            raise ConfigError("rewind_to names a message of a thread: give the thread, no answers")
         if thread is not None and not thread.strip():
             raise InvalidId(thread)
         if answers and thread is None:
@@ -485,6 +538,7 @@ class Runtime(Archive):
             frontend_tools=tuple(frontend_tools),
             wait_for_decisions=False,
             when_busy=checked_when_busy(when_busy),
+            rewind_to=rewind_to,
         )
 
     def _nothing_to_do(self, agent_id: str | None) -> ConfigError:
@@ -549,7 +603,8 @@ class Runtime(Archive):
         The answers are stored first. A run that is live, here or in another process, goes on with
         them. A run without an owner is resumed here, in the background, if this runtime has its
         agent. Returns whether the run goes on now; otherwise it does when a runtime recovers it.
-        The answers are those of the `principal`, if one is given, whoever they or `by` name.
+        If a `principal` is given, the answers count as the principal's, even if they or `by` name
+        another approver.
 
         Raises:
             InvalidResume: there is no such run, or an answer fits no open ticket; no answer was

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from awaken.codec import Json
 from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.contract.threads import ThreadContext
+from awaken.domain.identity import Adapter
 from awaken.domain.principal import Principal
 from awaken.domain.thread import Thread
 from awaken.errors import AgentNotFound, ConfigError
@@ -22,6 +25,9 @@ class Asked(NamedTuple):
     key: str | None
     not_before_ms: int | None
     principal: Principal | None
+    state: Mapping[str, Json]
+    adapter: Adapter
+    request_id: str | None
 
 
 async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Submitted:
@@ -33,7 +39,13 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
         KeyReused, ThreadDeleted, ThreadBusy, InvalidResume: it cannot be taken.
     """
     mode = _mode(asked.mode)
-    request = msgspec.structs.replace(request, principal=asked.principal).signed()
+    request = msgspec.structs.replace(
+        request,
+        principal=asked.principal,
+        state=dict(asked.state),
+        adapter=asked.adapter,
+        transport_request_id=asked.request_id,
+    ).signed()
     known = engine.registry.snapshot().agent_ids()
     agent_id = request.agent_id
     if agent_id is None:
@@ -44,20 +56,12 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
         raise AgentNotFound(agent_id, known)
     return await engine.submit(
         Submission(
-            thread_id=request.thread_id,
+            **request.fields(),
             run_id=engine.ids.new(),
             agent_id=agent_id,
-            messages=request.messages,
-            decisions=request.decisions,
-            overrides=request.overrides,
-            budget=request.budget,
-            frontend_tools=request.frontend_tools,
             mode=mode,
             key=asked.key,
             not_before_ms=asked.not_before_ms,
-            principal=asked.principal,
-            user=request.user,
-            labels=request.labels,
             at_ms=engine.clock.now_ms(),
         )
     )

@@ -344,7 +344,9 @@ class Place:
         """Note that the reader is given an event, and give it."""
         kind = event.event
         if isinstance(kind, StepStart):
-            self._given = _Given(event.run_id, kind.message_id)
+            # The reader may have pieces of that answer already, from the store.
+            if self._given is None or self._given.message_id != kind.message_id:
+                self._given = _Given(event.run_id, kind.message_id)
         elif self._given is not None and event.run_id == self._given.run_id:
             self._given.take(kind)
         yield event

@@ -11,13 +11,25 @@ from awaken.contract.bus import LiveBus
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadQuery
 from awaken.control.tasks import start_task
-from awaken.domain.event import RunEvent, RunStart, StepStart, ToolCallReady, is_terminal
+from awaken.domain.event import (
+    Error,
+    RunEvent,
+    RunFinish,
+    RunStart,
+    StepStart,
+    ToolCallDone,
+    ToolCallReady,
+    ToolCallResumed,
+    is_terminal,
+)
 from awaken.domain.thread import Thread
 from awaken.live.follow import PAGE, Following, check_cursor, go_on
 from awaken.live.place import Place
 
 LOOK_AROUND = 0.5
 """Seconds between two searches for threads beneath that have started or go on."""
+_ENDS = (ToolCallDone, ToolCallResumed, RunFinish, Error)
+"""Events of the thread at the top that come after everything beneath it that they end."""
 MOST_UNREAD = 100
 """How many batches of events may wait for the reader; then the tree's followers wait, too."""
 
@@ -175,8 +187,20 @@ class _Tree:
                     told = await self._events.get()
             except TimeoutError:
                 continue
-            if given := self._take(told):
+            given = self._take(told)
+            ends = (place for place, event in enumerate(given) if self._is_end(event))
+            if (end := next(ends, None)) is not None:
+                # A delegate may have ended before anyone listened to its thread.
+                if end > 0:
+                    yield given[:end]
+                async for batch in self.stored():
+                    yield batch
+                given = given[end:]
+            if given:
                 yield given
+
+    def _is_end(self, event: RunEvent) -> bool:
+        return event.thread_id == self._root and isinstance(event.event, _ENDS)
 
     def _take(self, told: _News) -> list[RunEvent]:
         """The events among all that the reader was woken for."""

@@ -67,9 +67,13 @@ class AnswerListener(StreamListener):
                     told = self._of_call(event)  # type: ignore[arg-type]  # it is one of the two
                 else:
                     continue
-                self._passing_on = True
-                await journal.send(journal.transient(told))
-                self._passing_on = False
+                sent = journal.transient(told)
+                if topic.wanted:
+                    topic.publish(sent)
+                if journal.has_reader:
+                    self._passing_on = True
+                    await journal.pass_on(sent)
+                    self._passing_on = False
             drained = True
         except TypeError:
             check_stream(stream)
@@ -112,8 +116,7 @@ class AnswerListener(StreamListener):
         if not isinstance(event, ToolCallCancel):
             await journal.tell(event)
             return
-        begun = journal.begin(event)
-        if journal.live:
+        if (begun := journal.begin(event)) is not None:
             await journal.send(begun)
 
     def count(self, *, whole: bool = False) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
+from awaken.codec import Json
 from awaken.contract.blobs import INLINE_LIMIT
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.tool import (
@@ -33,13 +34,12 @@ from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
     ToolCallResumeMode,
 )
-from awaken.domain.tool import ToolResult
+from awaken.domain.tool import ToolResult, ToolStatus
 from awaken.errors import Cancelled, HookFailed, RunLeft, StateError, StorageError
 from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.commit_state import SETTLED
 from awaken.loop.complete import (
     REJECTED,
-    StepCalls,
     complete,
     confirmed,
     interrupt,
@@ -50,6 +50,7 @@ from awaken.loop.complete import (
 from awaken.loop.lease import wait_for_lease
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
+from awaken.loop.step_calls import StepCalls
 from awaken.plugin.registrar import HookEntry
 from awaken.state.call_keys import ToolCallState
 from awaken.state.snapshot import Snapshot
@@ -422,6 +423,12 @@ async def _leave_some(run: LiveRun, step: StepCalls) -> None:
         raise RunLeft(run.identity.run_id)
 
 
+def _as_result(tool_name: str, answer: Json) -> ToolResult:
+    """An answer as the result of a call. The model reads text as it is, other answers as JSON."""
+    text = answer if isinstance(answer, str) else None
+    return ToolResult(tool_name=tool_name, status=ToolStatus.SUCCESS, data=answer, message=text)
+
+
 async def invoke(run: LiveRun, step: StepCalls, index: int, snapshot: Snapshot) -> ToolOutput:
     """Run one tool. A resumed call may take the approver's decision as its result instead."""
     call, resumed = step.calls[index], step.resumed.get(index)
@@ -429,7 +436,7 @@ async def invoke(run: LiveRun, step: StepCalls, index: int, snapshot: Snapshot) 
     if decision is not None and resumed is not None and resumed.resume_mode is _TAKES_DECISION:
         if resumed.suspension_reason == OUTCOME_UNKNOWN and decision.result is None:
             return ToolOutput(confirmed(call.name))
-        return ToolOutput(ToolResult.success(call.name, decision.result))
+        return ToolOutput(_as_result(call.name, decision.result))
     if not run.lease.held:
         await wait_for_lease(run)
     step.started.add(index)

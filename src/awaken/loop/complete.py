@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from awaken.contract.commits import CallEntry, CallPhase, call_key
+from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.tool import ToolOutput, traits_of
 from awaken.domain.event import ToolCallDone, ToolCallResumed
 from awaken.domain.identity import RunIdentity
-from awaken.domain.message import Message, Role, Text, ToolCall
+from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.recovery import OUTCOME_UNKNOWN, ToolEffect
 from awaken.domain.suspension import (
@@ -29,6 +29,7 @@ from awaken.errors import StateError
 from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.large_results import shortened
 from awaken.loop.live import LiveRun
+from awaken.loop.step_calls import StepCalls
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import Command
 from awaken.state.key import Merge
@@ -39,8 +40,8 @@ log = logging.getLogger("awaken.loop")
 _AFTER = Phase.AFTER_TOOL_EXECUTE
 _PENDING = ToolStatus.PENDING
 _TOOL = Role.TOOL
+_NO_LABEL = (ToolKind.OTHER, "")
 _SUSPENDED, _DENIED = ToolCallOutcome.SUSPENDED, ToolCallOutcome.DENIED
-_OTHER = ToolKind.OTHER
 
 _STATUS = {
     ToolStatus.SUCCESS: ToolCallStatus.SUCCEEDED,
@@ -58,104 +59,6 @@ _LEDGER = {
 
 REJECTED = "rejected"
 """The metadata key that marks the result of a call which a gate blocked."""
-
-_LOGGED: Any = object()
-
-
-class StepCalls:
-    """The calls of one assistant message, and which of them have ended or are suspended.
-
-    It is `late` if it is finished after a crash. Later messages may follow it in the log, so the
-    model is shown its results beside their calls.
-    """
-
-    __slots__ = (
-        "_ended",
-        "_logged",
-        "blocked",
-        "calls",
-        "keys",
-        "late",
-        "left",
-        "message_id",
-        "resumed",
-        "started",
-        "started_at",
-        "suspended",
-        "writers",
-    )
-
-    def __init__(
-        self, message_id: str, calls: Sequence[ToolCall], resumed: dict[int, ToolCallState]
-    ) -> None:
-        self.message_id = message_id
-        self.calls = calls
-        self.keys = [call_key(message_id, index) for index in range(len(calls))]
-        self.resumed = resumed
-        self.blocked: str | None = None
-        self.late = False
-        self.left: frozenset[int] = frozenset()
-        self.suspended = 0
-        self.started: set[int] = set()
-        self.started_at: dict[int, int] = {}
-        self.writers: dict[str, str] = {}
-        self._ended: dict[int, Message | None] = {}
-        self._logged = 0
-
-    def end(self, run: LiveRun, index: int, message: Message | None) -> Message | None:
-        """Record that a call ended with `message`, or with `None` that it is suspended, and log
-        the results that can be logged now.
-
-        Returns the message if it is held back until an earlier call ends, else `None`.
-        """
-        self._ended[index] = message
-        if message is None:
-            self.suspended += 1
-        if index in self.resumed:
-            if message is not None:
-                run.transcript.answer(self.calls[index].id, message)
-            return None
-        self.log(run)
-        return message if index >= self._logged else None
-
-    def log(self, run: LiveRun) -> None:
-        """Log the results in call order, up to the first call that is still open."""
-        while self._logged in self._ended:
-            ready = self._ended[self._logged]
-            if ready is not None and ready is not _LOGGED:
-                if self.late:
-                    run.transcript.answer(self.calls[self._logged].id, ready)
-                else:
-                    run.transcript.append(ready)
-            self._logged += 1
-
-    def restore(self, index: int, message: Message | None, *, logged: bool = False) -> None:
-        """Restore a call after a crash: it ended with `message`, or with `None` it is suspended.
-        With `logged` its result is in the log already."""
-        self._ended[index] = _LOGGED if logged else message
-        if message is None:
-            self.suspended += 1
-
-    @property
-    def has_held(self) -> bool:
-        """Whether a result is held back until an earlier call ends."""
-        return any(
-            isinstance(message, Message) and index >= self._logged
-            for index, message in self._ended.items()
-        )
-
-    def is_open(self, index: int) -> bool:
-        return index not in self._ended
-
-    def is_suspended(self, index: int) -> bool:
-        return self._ended.get(index, _LOGGED) is None
-
-    def awaits(self, indexes: Iterable[int]) -> bool:
-        """Whether one of the calls is still running in this process."""
-        return any(index not in self._ended and index not in self.left for index in indexes)
-
-    def open_calls(self) -> list[int]:
-        return [index for index in range(len(self.calls)) if index not in self._ended]
 
 
 def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
@@ -359,7 +262,7 @@ def _record(
     call, message_id = step.calls[index], ""
     message: Message | None = None
     if shown is not None:
-        message_id = run.ids.new()
+        message_id = (step.resumed and step.named_by_client(index)) or run.ids.new()
         message = Message(
             id=message_id,
             role=_TOOL,
@@ -384,7 +287,8 @@ def _record(
     outcome = _OUTCOME[result.status]
     if index in step.resumed and outcome is not _SUSPENDED:
         event = _resumed(step, index, result, is_cancelled=stopped is not None)
-        run.journal.note(msgspec.structs.replace(event, message_id=message_id), at_ms)
+        text = result.model_text()
+        run.journal.note(msgspec.structs.replace(event, message_id=message_id, text=text), at_ms)
     else:
         run.journal.note(_done(run, step, index, result, message_id), at_ms)
 
@@ -394,14 +298,14 @@ def _done(
 ) -> ToolCallDone:
     """The event of a call that has ended, or waits for an answer."""
     call = step.calls[index]
-    known = run.agent.described(call.name)
+    kind, title = run.agent.labels.get(call.name, _NO_LABEL)
     done = ToolCallDone(
         id=call.id,
         message_id=message_id,
         result=result,
         outcome=_OUTCOME[result.status] if REJECTED not in result.metadata else _DENIED,
-        kind=_OTHER if known is None else known.tool_kind,
-        title="" if known is None or known.name == call.name else known.name,
+        kind=kind,
+        title=title,
         started_at_ms=step.started_at.get(index),
     )
     if result.status is not _PENDING:

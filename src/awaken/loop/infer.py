@@ -261,9 +261,9 @@ async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -
         run.reading.withdraw(id for id, _ in dropped if id not in kept)
     for id, name in dropped:
         if id not in kept:
-            event = run.journal.begin(ToolCallCancel(id=id, name=name, reason=reason))
-            if run.journal.live:
-                await run.journal.send(event)
+            event = ToolCallCancel(id=id, name=name, reason=reason)
+            if (begun := run.journal.begin(event)) is not None:
+                await run.journal.send(begun)
 
 
 def _broken_off(heard: AnswerListener, error: BaseException) -> Answer:
@@ -301,9 +301,9 @@ def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
 async def _announce(run: LiveRun, message_id: str) -> None:
     """Send a `StepStart` with the message id of the next piece of the answer."""
     run.message_id, run.reading = message_id, None
-    event = run.journal.begin(StepStart(message_id=message_id, agent_id=run.agent.spec.id))
-    if run.journal.live:
-        await run.journal.send(event)
+    event = StepStart(message_id=message_id, agent_id=run.agent.spec.id)
+    if (begun := run.journal.begin(event)) is not None:
+        await run.journal.send(begun)
 
 
 def _continued(

@@ -73,10 +73,11 @@ _replace = msgspec.structs.replace
 class Journal:
     """Sends the events of one run and makes its commits; no other object does.
 
-    The loop fills `calls`, `tickets`, `acks`, `sends` and `ends_stream`; the next commit stores and
-    clears them. `live` says whether a listener gets events now, `has_reader` whether the caller's
-    sink does. `state` says what became of the last commit, and `seq` is the last durable event that
-    was stored and sent. A run without a store has a journal that only sends.
+    The loop fills `calls`, `tickets`, `acks`, `sends`, `ends_stream` and `rewinds_to`; the next
+    commit stores and clears them. `live` says whether a listener gets events now, `has_reader`
+    whether the caller's sink does. `state` says what became of the last commit, and `seq` is the
+    last durable event that was stored and sent. `outputs` is the end of what the open step's tools
+    have streamed, by call. A run without a store has a journal that only sends.
 
     Args:
         length: how many messages the thread's log has.
@@ -95,7 +96,6 @@ class Journal:
         "_durable",
         "_later",
         "_now",
-        "_outputs",
         "_parent_run",
         "_parent_thread",
         "_promised",
@@ -108,6 +108,8 @@ class Journal:
         "fence",
         "has_reader",
         "length",
+        "outputs",
+        "rewinds_to",
         "sends",
         "seq",
         "sink",
@@ -142,7 +144,9 @@ class Journal:
         self.acks: list[int] = []
         self.sends: list[ThreadCommand] = []
         self.ends_stream = False
+        self.rewinds_to: int | None = None
         self.blobs: list[str] = []
+        self.outputs: dict[str, str] = {}
         self._commits = commits
         self._clock = clock
         self._now = 0
@@ -154,8 +158,7 @@ class Journal:
         self._later: list[int | RunEvent] = []
         # The `seq` of the last event in a commit, made or not; and the events that went ahead.
         self._promised = seq
-        self._begun: list[RunEvent] = []
-        self._outputs: dict[str, str] = {}
+        self._begun: list[tuple[int, RunEvent]] = []
 
     def _set_state(self, state: CommitState) -> None:
         """Change `state`; no other method does. It asserts that the new state may follow."""
@@ -193,12 +196,16 @@ class Journal:
 
     def transient(self, event: AgentEvent) -> RunEvent:
         """The envelope of a transient event, which the caller sends at once."""
+        topic, live = self.topic, None
+        if topic.epoch:
+            topic.n += 1
+            live = (topic.epoch, topic.n)
         return RunEvent(
             thread_id=self._thread,
             run_id=self._run,
             parent_run_id=self._parent_run,
             at_ms=self._clock.now_ms(),
-            live=self._place(),
+            live=live,
             event=event,
         )
 
@@ -231,28 +238,19 @@ class Journal:
         if self.live:
             await self.send(self.transient(event))
 
-    def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
-        """Store an event with the next commit. Returns it, for the caller to send at once."""
-        if self.fence is None:
-            envelope = self._envelope(event, at_ms)
-        else:
-            now = self._clock.now_ms() if at_ms is None else at_ms
-            if now != self._now:
-                self._now = now
-            envelope = RunEvent(
-                thread_id=self._thread,
-                run_id=self._run,
-                parent_run_id=self._parent_run,
-                at_ms=self._now,
-                # Only the owner writes the thread, so the number the event will have is known.
-                seq=self._promised + len(self._durable) + 1,
-                ahead=True,
-                live=self._place() if self.live else None,
-                event=event,
-            )
-            self._begun.append(envelope)
+    def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent | None:
+        """Store an event with the next commit. Returns it for the caller to send at once, ahead of
+        that commit, or `None` if there is no listener."""
+        envelope = self._envelope(event, at_ms)
         self._durable.append(envelope)
-        return envelope
+        if self.fence is None:
+            return envelope if self.has_reader else None
+        # Only the owner writes the thread, so the number that the event will have is known.
+        seq = self._promised + len(self._durable)
+        self._begun.append((seq, envelope))
+        if not (self.has_reader or self.topic.wanted):
+            return None
+        return _replace(envelope, seq=seq, ahead=True, live=self._place())
 
     async def tell_again(self, event: AgentEvent, seq: int | None) -> None:
         """Send a durable event that an earlier owner has stored under `seq`, if there is a
@@ -260,12 +258,14 @@ class Journal:
         if self.live:
             await self.send(_replace(self.transient(event), seq=seq, again=True))
 
-    def note(self, event: AgentEvent, at_ms: int | None = None) -> int:
-        """Store an event with the next commit, and send it once that commit is made. Returns the
-        `seq` that it will have."""
-        if self.live:
+    def note(self, event: AgentEvent, at_ms: int | None = None) -> None:
+        """Store an event with the next commit, and send it once that commit is made."""
+        if self.has_reader or self.topic.wanted:
             self._later.append(len(self._durable))
         self._durable.append(self._envelope(event, at_ms))
+
+    def last_promised(self) -> int:
+        """The `seq` that the last event stored, or to be stored by the next commit, has."""
         return self._promised + len(self._durable)
 
     def note_transient(self, event: AgentEvent) -> None:
@@ -275,19 +275,16 @@ class Journal:
 
     def _keep_output(self, event: ToolCallStreamDelta) -> None:
         """Keep the end of a running tool's output, for listeners that come later."""
-        so_far = self._outputs.get(event.id, "") + event.delta
-        self._outputs[event.id] = so_far[-MOST_OUTPUT:]
-
-    def drop_outputs(self) -> None:
-        """Forget the output of the tools of a step that is over."""
-        if self._outputs:
-            self._outputs = {}
+        so_far = self.outputs.get(event.id, "") + event.delta
+        self.outputs[event.id] = so_far[-MOST_OUTPUT:]
 
     def progress(self, step: StepSnapshot | None) -> Progress:
         """Where the run stands, for the topic; `step` is what has come of its open step."""
-        if step is not None and self._outputs:
-            step = _replace(step, outputs=dict(self._outputs))
-        ahead = [event for event in self._begun if (event.seq or 0) > self.seq]
+        if step is not None and self.outputs:
+            step = _replace(step, outputs=dict(self.outputs))
+        ahead = [
+            _replace(event, seq=seq, ahead=True) for seq, event in self._begun if seq > self.seq
+        ]
         return Progress(self._run, self.seq, tuple(ahead), step)
 
     def has_noted(self, kind: type[AgentEvent]) -> bool:
@@ -353,6 +350,7 @@ class Journal:
             or self.sends
             or self.ends_stream
             or self.blobs
+            or self.rewinds_to is not None
             or self._parent_thread is not None
         ):
             commit = self._with_the_rest(commit)
@@ -375,8 +373,10 @@ class Journal:
             parent_thread_id=self._parent_thread,
             ends_stream=self.ends_stream,
             blobs=tuple(self.blobs),
+            rewinds_to=self.rewinds_to,
         )
         self.ends_stream = False
+        self.rewinds_to = None
         # A thread gets its parent with its first commit; by the next one the parent may be deleted.
         self._parent_thread = None
         self.tickets.clear()
@@ -399,6 +399,15 @@ class Journal:
             await self._send_noted(commit, later, committed)
         self._note_stored(commit, committed)
 
+    def _note_stored(self, commit: ThreadCommit, committed: Committed) -> None:
+        """Note that the events of a commit are stored, and those to be sent after it are sent."""
+        self.seq = seq = committed.first_event_seq + len(commit.events) - 1
+        begun = self._begun
+        if begun and begun[-1][0] <= seq:
+            begun.clear()
+        elif begun:
+            self._begun = [entry for entry in begun if entry[0] > seq]
+
     async def _make_beside(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
         under_way = self.state
         assert isinstance(under_way, UnderWay), "it is set when this task is made"
@@ -419,12 +428,6 @@ class Journal:
             else:
                 event = _replace(item, live=self._place())
             await self.send(event)
-
-    def _note_stored(self, commit: ThreadCommit, committed: Committed) -> None:
-        """Note that the events of a commit are stored, and those to be sent after it are sent."""
-        self.seq = committed.first_event_seq + len(commit.events) - 1
-        if self._begun:
-            self._begun = [event for event in self._begun if (event.seq or 0) > self.seq]
 
     async def settled(self) -> None:
         """Wait until the last commit is made, and find out what became of one that was lost.

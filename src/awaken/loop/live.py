@@ -170,6 +170,7 @@ class LiveRun:
         self.journal.acks.extend(first.acks)
         self.journal.tickets.extend(first.tickets)
         self.journal.sends.extend(first.sends)
+        self.journal.rewinds_to = first.rewinds_to
         self.last_step = thread.last_step
         self.ledger = {entry.key: entry for entry in thread.calls}
         self.stream, self.told = thread.stream, thread.told
@@ -279,7 +280,7 @@ class LiveRun:
         self.message_id = self.ids.new() if message_id is None else message_id
         self.cut_off = ""
         self.in_step, self.reading = True, None
-        self.journal.drop_outputs()
+        self.journal.outputs.clear()  # the step that streamed them is over
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 
     def _progress(self) -> Progress:
@@ -330,7 +331,7 @@ class LiveRun:
 
     def is_busy(self, phase: Phase) -> bool:
         """Whether the phase has hooks or scheduled actions to run."""
-        if self.phases.has_actions:
+        if phase in self.phases.queued_for:
             return True
         env = self.agent.env
         if not env.hooks[phase]:

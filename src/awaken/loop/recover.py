@@ -32,7 +32,6 @@ from awaken.errors import Cancelled, RunLeft
 from awaken.loop import calls
 from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.complete import (
-    StepCalls,
     close_call,
     complete,
     confirmed,
@@ -43,6 +42,7 @@ from awaken.loop.complete import (
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination, complete_step
 from awaken.loop.spending import note
+from awaken.loop.step_calls import StepCalls
 from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.tool.answer import to_output
 from awaken.tool.execute import within

@@ -32,7 +32,6 @@ from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
 from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.complete import (
-    StepCalls,
     close_call,
     digest_of,
     interrupt,
@@ -44,6 +43,7 @@ from awaken.loop.live import LiveRun
 from awaken.loop.recover import settle, was_begun
 from awaken.loop.save import persist_checkpoint
 from awaken.loop.spending import take_answer
+from awaken.loop.step_calls import StepCalls
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import MutationBatch
 from awaken.state.store import StateStore
@@ -178,14 +178,14 @@ def _answer(
 ) -> None:
     """Give a result to a suspended call that will not run: add it to the log, the ledger and the
     events."""
+    decision = call.resume_input
     message = Message(
-        id=run.ids.new(),
+        id=(decision.message_id if decision is not None else None) or run.ids.new(),
         role=Role.TOOL,
         content=(Text(text=text),),
         tool_call_id=call.call_id,
         metadata=run.metadata,
     )
-    decision = call.resume_input
     run.journal.note(
         ToolCallResumed(
             target_id=call.call_id,
@@ -195,6 +195,7 @@ def _answer(
             outcome=outcome,
             reason=reason,
             by=decision.by if decision is not None else None,
+            text=text,
         )
     )
     if call.key:

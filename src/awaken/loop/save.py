@@ -65,7 +65,8 @@ async def complete_step(run: LiveRun) -> None:
     finally:
         if run.journal.live:
             emit_state_snapshot(run)
-        run.step_ends = run.journal.note(_STEP_ENDED, now)
+        run.journal.note(_STEP_ENDED, now)
+        run.step_ends = run.journal.last_promised()
 
 
 async def persist_checkpoint(

@@ -16,12 +16,12 @@ from awaken.domain.phase import Phase
 from awaken.domain.spec import ConsecutiveErrors
 from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
 from awaken.loop.calls import carry_out
-from awaken.loop.complete import StepCalls
 from awaken.loop.context import run_compactor
 from awaken.loop.infer import Answer, ask_model, drop_streamed
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination
 from awaken.loop.spending import ask_for_more, check_price, set_aside, stopped
+from awaken.loop.step_calls import StepCalls
 from awaken.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 
 # Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
@@ -63,8 +63,8 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
         if run.reservation is not None and (short := await _affords(run)):
             return short
         run.enter_step()
-        begun = run.journal.begin(StepStart(message_id=run.message_id, agent_id=run.agent.spec.id))
-        if run.journal.live:
+        start = StepStart(message_id=run.message_id, agent_id=run.agent.spec.id)
+        if (begun := run.journal.begin(start)) is not None:
             await run.journal.send(begun)
         run.check_token()
         if (run.is_busy(_STEP_START) or run.is_busy(_BEFORE_INFERENCE)) and (
@@ -165,8 +165,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     run.streamed, now = (), run.clock.now_ms()
     for call in result.tool_calls:
         event = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
-        ready = journal.begin(event, now)
-        if journal.live:
+        if (ready := journal.begin(event, now)) is not None:
             await journal.send(ready)
     _say(run, answer, calls=True, at_ms=now)
     garbled = result.has_incomplete_tool_calls and result.stop_reason is not StopReason.MAX_TOKENS

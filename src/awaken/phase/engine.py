@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 import msgspec
 
@@ -36,6 +37,7 @@ from awaken.state.snapshot import Snapshot
 from awaken.state.store import StateStore
 
 DEFAULT_MAX_ROUNDS = 16
+_NO_PHASES: frozenset[Phase] = frozenset()
 log = logging.getLogger("awaken.phase")
 
 
@@ -60,13 +62,16 @@ class PhaseReport(msgspec.Struct, kw_only=True):
 
 
 class PhaseRuntime:
-    """Runs the phases of one run. Phases never overlap; a phase's effects run after it."""
+    """Runs the phases of one run. Phases never overlap; a phase's effects run after it.
 
-    __slots__ = ("_next_action_id", "_running", "_waiting", "has_actions", "store")
+    `queued_for` are the phases that have actions in the queue.
+    """
+
+    __slots__ = ("_next_action_id", "_running", "_waiting", "queued_for", "store")
 
     def __init__(self, store: StateStore) -> None:
         self.store = store
-        self.has_actions = False
+        self.queued_for: frozenset[Phase] = _NO_PHASES
         self.look_for_actions()
         self._running = False
         self._waiting: list[asyncio.Future[None]] = []
@@ -75,7 +80,7 @@ class PhaseRuntime:
     def look_for_actions(self) -> None:
         """Check for queued actions, after a state was restored."""
         queued = self.store.read(PENDING_ACTIONS)
-        self.has_actions = bool(queued)
+        self.queued_for = _phases_of(queued) if queued else _NO_PHASES
 
     async def run_phase(
         self,
@@ -111,7 +116,7 @@ class PhaseRuntime:
             elif seed:
                 submit(seed)
             _check_token(ctx)
-            if self.has_actions:
+            if self.queued_for:
                 await self._execute(env, ctx, submit, report, max_rounds)
         finally:
             self._running = False
@@ -177,7 +182,7 @@ class PhaseRuntime:
             batch.ops.append((PENDING_ACTIONS, PushAction(item=item)))
         self.store.commit(batch)
         if command.actions:
-            self.has_actions = True
+            self.queued_for |= {action.phase for action in command.actions}
         if not command.effects:
             return []
         snapshot = self.store.snapshot()
@@ -218,7 +223,7 @@ class PhaseRuntime:
                 else:
                     report.failed += 1
         report.rounds = rounds
-        self.has_actions = bool(queued)
+        self.queued_for = _phases_of(queued) if queued else _NO_PHASES
         if rounds == 1:
             report.skipped = sum(item.action.phase is not ctx.phase for item in queued or ())
 
@@ -265,6 +270,10 @@ class PhaseRuntime:
                     raise
                 counts.failed += 1
                 log.exception("effect %r failed", effect.key)
+
+
+def _phases_of(queued: Iterable[QueuedAction]) -> frozenset[Phase]:
+    return frozenset(item.action.phase for item in queued)
 
 
 def _check_handlers(env: ExecutionEnv, command: Command) -> None:

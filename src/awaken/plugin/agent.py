@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping
-from operator import attrgetter
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -21,15 +19,14 @@ from awaken.contract.tool import Tool
 from awaken.domain.budget import Price
 from awaken.domain.overlay import AgentOverlay
 from awaken.domain.spec import AgentSpec, ToolExecutorKind
-from awaken.domain.tool import ToolDescriptor
+from awaken.domain.tool import ToolDescriptor, ToolKind
 from awaken.errors import ResolveFailed, ToolIdConflict
 from awaken.plugin.env import ExecutionEnv
 
-_ID = attrgetter("id")
-
 
 class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that is ready to run. `descriptors` are sorted by id.
+    """An agent that is ready to run. `descriptors` are sorted by id; `labels` are the kind and the
+    title of each tool, as events tell them: a title that equals the tool's id is left out.
 
     `fingerprint` is made of the prompt, the tools and the model, in this order.
     """
@@ -39,6 +36,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
     llm_executor: AnswerSource
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     descriptors: tuple[ToolDescriptor, ...] = ()
+    labels: Mapping[str, tuple[ToolKind, str]] = msgspec.field(default_factory=dict)
     tool_executor: ToolExecutorKind = ToolExecutorKind.PARALLEL_STREAMING
     env: ExecutionEnv = msgspec.field(default_factory=ExecutionEnv)
     fingerprint: str = ""
@@ -51,12 +49,6 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
     def price(self) -> Price | None:
         """The price of its model; of several models, the highest."""
         return Price.highest(self.prices.values())
-
-    def described(self, tool_id: str) -> ToolDescriptor | None:
-        """The description of one of its tools, or `None` if it has no such tool."""
-        place = bisect_left(self.descriptors, tool_id, key=_ID)
-        found = self.descriptors[place] if place < len(self.descriptors) else None
-        return found if found is not None and found.id == tool_id else None
 
     @classmethod
     def new(
@@ -83,7 +75,11 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         descriptors = sorted_descriptors(tools)
         parts = (digest(self.spec.system_prompt), digest(descriptors), self.upstream_model)
         return msgspec.structs.replace(
-            self, tools=tools, descriptors=descriptors, fingerprint="|".join(parts)
+            self,
+            tools=tools,
+            descriptors=descriptors,
+            labels=_labels_of(descriptors),
+            fingerprint="|".join(parts),
         )
 
     def with_overlay(self, overlay: AgentOverlay, resolver: AgentResolver) -> ResolvedAgent:
@@ -95,11 +91,13 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         """
         kept = overlay.tool_selection.visible(self.tools)
         tools = {tool_id: tool for tool_id, tool in self.tools.items() if tool_id in kept}
+        descriptors = sorted_descriptors(tools)
         laid = msgspec.structs.replace(
             self,
             spec=overlay.on(self.spec),
             tools=tools,
-            descriptors=sorted_descriptors(tools),
+            descriptors=descriptors,
+            labels=_labels_of(descriptors),
             overlay=overlay,
         )
         if overlay.model_id is None:
@@ -125,6 +123,13 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 def sorted_descriptors(tools: Mapping[str, Tool]) -> tuple[ToolDescriptor, ...]:
     return tuple(tools[tool_id].descriptor() for tool_id in sorted(tools))
+
+
+def _labels_of(descriptors: Iterable[ToolDescriptor]) -> dict[str, tuple[ToolKind, str]]:
+    return {
+        known.id: (known.tool_kind, "" if known.name == known.id else known.name)
+        for known in descriptors
+    }
 
 
 class ResolvedBackendAgent:

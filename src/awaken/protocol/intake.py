@@ -10,6 +10,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.contract.submissions import SubmitMode
+from awaken.domain.identity import Adapter
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision
@@ -44,7 +45,8 @@ class Intake(Value, frozen=True, kw_only=True):
     - `state` are values for public state keys, by name.
     - `mode` says what happens to the thread's open run, if there is one.
     - `key` makes the request idempotent within the thread.
-    - `request_id` is the client's own id of the request or run; the record keeps it.
+    - `adapter` is the protocol, `request_id` is the client's own id of the request or run; the
+      record keeps both.
     """
 
     thread_id: str | None = None
@@ -57,6 +59,7 @@ class Intake(Value, frozen=True, kw_only=True):
     state: dict[str, Json] = msgspec.field(default_factory=_nothing)
     mode: SubmitMode = SubmitMode.QUEUE
     key: str | None = None
+    adapter: Adapter = Adapter.INTERNAL
     request_id: str | None = None
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
 
 from awaken.contract.bus import NO_TOPIC, Topic
 from awaken.contract.commands import CommandKind, ThreadCommand
@@ -12,10 +14,30 @@ from awaken.contract.start import RunControls
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import DecisionQueue, InboxSender
 from awaken.control.subscribers import Subscribers
+from awaken.domain.principal import Principal
 from awaken.domain.result import AgentRunResult
+from awaken.domain.run import RunRequestSnapshot
 from awaken.errors import ThreadAlreadyRunning
 from awaken.loop.inbox import messages_payload
+from awaken.runtime.request import RunRequest
 from awaken.state.store import StateStore
+
+
+class Behalf(NamedTuple):
+    """For whom a run works: the principal that asked for it, the end user, and labels for filters.
+    The runs and tasks that it starts work for them, too."""
+
+    principal: Principal | None = None
+    user: str | None = None
+    labels: Mapping[str, str] = MappingProxyType({})
+
+    @classmethod
+    def of(cls, asked: RunRequest | RunRequestSnapshot | None) -> Self:
+        return cls() if asked is None else cls(asked.principal, asked.user, asked.labels)
+
+    def fields(self) -> dict[str, Any]:
+        """These values, as fields of a request."""
+        return {"principal": self.principal, "user": self.user, "labels": dict(self.labels)}
 
 
 class ActiveRun:
@@ -25,13 +47,14 @@ class ActiveRun:
     while it has a `fence`: before that, another process may own the thread and handle them.
     `told_early` says that a command came before the fence, so the store must be read again. `seen`
     are the ids of the commands it has taken: ids may become visible in any order, so the highest of
-    them would not do. `has_next` says that another run was submitted to the thread, `is_lost` that
-    another process has the thread.
+    them would not do. `reads` counts the reads of commands that are under way. `has_next` says that
+    another run was submitted to the thread, `is_lost` that another process has the thread.
     """
 
     __slots__ = (
         "_ended",
         "_release",
+        "behalf",
         "controls",
         "decisions",
         "fence",
@@ -41,6 +64,7 @@ class ActiveRun:
         "is_lost",
         "left_on_close",
         "missed",
+        "reads",
         "run_id",
         "seen",
         "state",
@@ -54,12 +78,14 @@ class ActiveRun:
     def __init__(self, thread_id: str, release: Callable[[ActiveRun], None]) -> None:
         self.thread_id = thread_id
         self.run_id: str | None = None
+        self.behalf = Behalf()
         self.token = CancellationToken()
         self.decisions: DecisionQueue | None = None
         self.inbox: InboxSender | None = None
         self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None
         self.seen: set[int] = set()
+        self.reads = 0
         self.left_on_close = False
         self.missed = self.has_next = self.is_lost = False
         self.controls: RunControls | None = None

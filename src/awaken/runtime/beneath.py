@@ -145,7 +145,7 @@ class WorkBeneath:
         """The calls in a thread's message log, by their ledger keys."""
         said: dict[str, _Said] = {}
         keys: dict[str, str] = {}  # models may reuse a call id: a result is the latest call's
-        for message in await self._store.load_messages(thread_id):
+        for message in await self._store.load_messages(thread_id, hidden=True):
             for index, call in enumerate(message.tool_calls or ()):
                 key = keys[call.id] = call_key(message.id or "", index)
                 said[key] = _Said(call.arguments, "")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from awaken.clock import Clock
 from awaken.contract.commands import CommandKind, ThreadCommand
@@ -16,8 +16,11 @@ from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.errors import DecisionRefused, InvalidResume, NotFound
 from awaken.runtime import active
-from awaken.runtime.active import ActiveRuns
+from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.closing import CANCEL_GRACE
+
+MOST_SEEN = 100
+"""From so many ids of commands on, a run forgets those that were acknowledged."""
 
 
 class LiveControl:
@@ -131,10 +134,27 @@ class LiveControl:
             if fence is None:
                 run.told_early = True
                 return
-            commands = await self.store.load_commands(thread_id, skip=run.seen)
+            commands = await self._read(run, run.seen)
             # If the fence changed during the read, another owner may have handled these commands.
             if run.fence is fence:
                 for command in commands:
                     run.take(command)
+                if len(run.seen) > MOST_SEEN:
+                    await self._forget_acknowledged(run)
                 return
         self.unattended.tell(thread_id)
+
+    async def _read(self, run: ActiveRun, skip: Collection[int] = ()) -> Sequence[ThreadCommand]:
+        run.reads += 1
+        try:
+            return await self.store.load_commands(run.thread_id, skip=skip)
+        finally:
+            run.reads -= 1
+
+    async def _forget_acknowledged(self, run: ActiveRun) -> None:
+        """Forget the ids of commands that the store no longer has. A read that is under way may
+        still have found one of them: then another call forgets them."""
+        before = frozenset(run.seen)
+        pending = {command.id for command in await self._read(run)}
+        if run.reads == 0:
+            run.seen -= before - pending

@@ -19,11 +19,13 @@ from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendDelegateRunRequest,
     BackendLoopError,
+    ExecutionFailed,
+)
+from awaken.contract.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
     BackendStatusKind,
-    ExecutionFailed,
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.events import EventSink
@@ -210,9 +212,9 @@ class Delegates:
             ExecutionFailed: the run could not be started or continued.
         """
         parent = self._active.find_by_run(request.parent.parent_run_id or "")
-        asked = msgspec.structs.replace(
-            asked, left_on_close=parent is not None and parent.left_on_close
-        )
+        if parent is not None:
+            behalf = parent.behalf.fields()
+            asked = msgspec.structs.replace(asked, left_on_close=parent.left_on_close, **behalf)
         inherited = Inherited(budget=request.budget, depth=request.depth)
         try:
             await self._run(asked, request.sink, inherited)
@@ -287,7 +289,7 @@ class Delegates:
         """The answer as a user message. Returns `None` if the run's log already has it."""
         # Each question has its own digest and is answered once, so this id is unique.
         id = f"{key}>{resume.digest}"
-        log = await self._store.load_messages(record.thread_id)
+        log = await self._store.load_messages(record.thread_id, hidden=True)
         if any(message.id == id for message in log):
             return None
         return Message.user(answer_text(resume), id=id)

@@ -24,6 +24,7 @@ from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.events import EventSink
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.start import (
+    NOT_IN_VIEW,
     FirstCommit,
     PreparedRun,
     RunControls,
@@ -37,6 +38,7 @@ from awaken.domain.budget import Budget
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
+from awaken.domain.rewind import before_hidden, positions, stretches
 from awaken.domain.run import PersistedState
 from awaken.domain.transcript import effective_view
 from awaken.errors import ModelPriceUnknown, PhaseError, ResolveFailed, StateError
@@ -48,11 +50,14 @@ from awaken.runtime.answers import Answers, answers_to, asks_itself, grant
 from awaken.runtime.prepare import (
     RunChoice,
     Sent,
+    drop_calls,
     fitting,
     hand_to,
     last_step,
+    note_rewind,
     orphaned_results,
     overtaken_calls,
+    public_seed,
     request_snapshot,
     restore_state,
     run_identity,
@@ -195,6 +200,8 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         restore_state(store, context, choice)
     except StateError as error:
         raise PhaseError(error) from error
+    if opening.request.rewinds_to is not None:
+        drop_calls(store)
     hand_to(store, opening.request, agent.spec.id)
     request, decisions = opening.request, fitting(store, sent.decisions)
     if decisions or request.decisions:
@@ -203,20 +210,23 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     first = FirstCommit(
         acks=sent.acks,
         request=request_snapshot(_with_share(request, controls.budget), sent.messages),
+        state_seed=public_seed(request.state, agent.env) if request.state else None,
     )
     marks = orphaned_results(context, choice, services.ids)
     if overtaken := overtaken_calls(request, store):
         marks = [*marks, *await supersede(overtaken, store, identity, services, first)]
     first.messages = [*marks, *opening.fresh]
+    note_rewind(first, request, context)
     step = last_step(context, choice)
-    history = visible_messages([*context.messages, *marks], store, step, skipped=context.skipped)
+    log = [*context.messages, *marks]
+    history = visible_messages(log, store, step, skipped=context.skipped, hidden=context.hidden)
     slot.state = store
     slot.decisions = controls.decision_rx = DecisionQueue(waits=request.wait_for_decisions)
     start = PreparedRun(
         services=services,
         controls=controls,
         thread=ThreadContextSnapshot(
-            log=context.messages,
+            log=_with_gaps(context),
             log_length=context.thread.message_count,
             event_count=context.thread.event_count,
             previous=choice.previous,
@@ -246,6 +256,17 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         inbox=inbox,
         is_continuation=choice.is_continuation,
     )
+
+
+def _with_gaps(context: ThreadContext) -> Sequence[Message]:
+    """The end of the thread's log that was read, with each message in its position."""
+    if not context.hidden:
+        return context.messages
+    skipped = context.skipped
+    log = [NOT_IN_VIEW] * (context.thread.message_count - skipped)
+    for seq, message in zip(positions(context.hidden, skipped), context.messages, strict=False):
+        log[seq - skipped - 1] = message
+    return log
 
 
 async def _told_last(opening: Opening, step: Message | None) -> Sequence[RunEvent]:
@@ -278,7 +299,8 @@ async def remote_run(
         known = {message.id for message in new}
         untold = [m for m in log if m.id in opening.untold and m.id not in known]
         new = (*untold, *new)
-    shown = [*effective_view([*log, *marks], set(), skipped=skipped), *opening.fresh]
+    view = effective_view([*log, *marks], set(), skipped=skipped, hidden=context.hidden)
+    shown = [*view, *opening.fresh]
     if services.blobs is not None:
         new = tuple(await loaded(services.blobs, new))
         shown = await loaded(services.blobs, shown)
@@ -328,6 +350,7 @@ async def remote_run(
             ),
         ),
     )
+    note_rewind(start.first, request, context)
     return backend_request, start
 
 
@@ -350,9 +373,21 @@ async def _conversation(opening: Opening) -> tuple[Sequence[Message], int]:
     log, skipped = opening.context.messages, opening.context.skipped
     while opening.may_be_untold and skipped and len(_unanswered(log)) == len(log):
         more = min(skipped, max(1, len(log)))
-        thread_id, skipped = opening.request.thread_id, skipped - more
-        log = [*await opening.store.load_messages(thread_id, after=skipped, limit=more), *log]
+        before, skipped = skipped, before_hidden(opening.context.hidden, skipped - more)
+        log = [*await read_between(opening.store, opening.context, skipped, before), *log]
     return log, skipped
+
+
+async def read_between(
+    store: Store, context: ThreadContext, after: int, until: int
+) -> Sequence[Message]:
+    """The messages behind position `after` of the log, up to `until`, that are in view."""
+    hidden = context.hidden
+    parts = [
+        await store.load_messages(context.thread.id, after=low, limit=high - low, hidden=True)
+        for low, high in stretches(hidden, after, until)
+    ]
+    return [message for part in parts for message in part]
 
 
 def _unanswered(log: Sequence[Message]) -> Sequence[Message]:

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from awaken.codec import from_json, to_json
+from awaken.codec import Json, from_json, to_json
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.start import FirstCommit, RunServices
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.budget import BUDGET_LIMIT, Budget
-from awaken.domain.event import ToolCallResumed
+from awaken.domain.event import MessagesRewound, ToolCallResumed
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Visibility
 from awaken.domain.recovery import OUTCOME_UNKNOWN
+from awaken.domain.rewind import Hidden
 from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.domain.suspension import Decision, ResumedOutcome, ToolCallStatus
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.transcript import effective_view
-from awaken.errors import InvalidResume, StateError
+from awaken.errors import InvalidResume, KeyDecode, StateError
 from awaken.ids import Ids
 from awaken.loop.complete import ticket_of, unknown_outcome
 from awaken.loop.resume import decision_batch, stop_asker
+from awaken.plugin.env import ExecutionEnv
 from awaken.runtime.request import RunRequest
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.runtime_keys import ACTIVE_AGENT
@@ -214,15 +216,21 @@ class Sent(msgspec.Struct, kw_only=True, gc=False):
 def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
     """Collect the commands that were stored while the thread had no owner.
 
-    Decisions and cancels for a run that is not continued are acknowledged and otherwise ignored.
+    Commands for a submitted run that waits are left for it. Decisions and cancels for any other run
+    that is not continued are acknowledged and otherwise ignored.
     """
+    waiting = {
+        command.run_id
+        for command in commands
+        if command.kind is CommandKind.RUN and command.run_id != choice.run_id
+    }
     messages: list[Message] = []
     decisions: list[Decision] = []
     acks: list[int] = []
     cancelled = False
     for command in commands:
-        if command.kind is CommandKind.RUN and command.run_id != choice.run_id:
-            continue  # it starts a run when this one has ended
+        if command.run_id in waiting:
+            continue  # it starts when this run has ended
         mine = command.run_id == choice.run_id or (
             choice.is_continuation and command.run_id is None
         )
@@ -251,6 +259,23 @@ def restore_state(store: StateStore, context: ThreadContext, choice: RunChoice) 
     store.restore_thread_scoped(context.thread_state, UnknownKeyPolicy.SKIP)
     if choice.state is not None:
         store.restore_run_scoped(choice.state, UnknownKeyPolicy.SKIP)
+
+
+def public_seed(state: Mapping[str, Json], env: ExecutionEnv) -> PersistedState | None:
+    """The values that a client has given for the agent's public keys. Other names, and values that
+    do not fit their key, are left out: a client may keep more in its state than the agent does."""
+    taken: dict[str, Json] = {}
+    for name, value in state.items():
+        known = env.keys.get(name)
+        if known is None or not (known.key.public and known.persistent):
+            continue
+        try:
+            known.key.load(value)
+        except KeyDecode as error:
+            log.warning("a client's state was refused: %s", error)
+        else:
+            taken[name] = value
+    return PersistedState(extensions=taken) if taken else None
 
 
 def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
@@ -320,6 +345,33 @@ def overtaken_calls(request: RunRequest, store: StateStore) -> list[ToolCallStat
     return [call for call in states.calls.values() if call.status is ToolCallStatus.SUSPENDED]
 
 
+def drop_calls(store: StateStore) -> None:
+    """Drop the calls that were open when the state of a rewound thread was written. Their run has
+    ended since then, and with it their questions."""
+    states = store.read(TOOL_CALL_STATES)
+    for call in list(states.calls.values()) if states is not None else ():
+        dropped = msgspec.structs.replace(
+            call,
+            status=ToolCallStatus.CANCELLED,
+            suspension_id=None,
+            suspension_reason=None,
+            resume_input=None,
+        )
+        store.update(TOOL_CALL_STATES, PutCall(call=dropped))
+
+
+def note_rewind(first: FirstCommit, request: RunRequest, context: ThreadContext) -> None:
+    """Let the run's first commit rewind the thread, if the request says so."""
+    to = request.rewinds_to
+    if to is None:
+        return
+    first.rewinds_to = to
+    told = MessagesRewound(
+        message_id=request.rewind_to or "", from_seq=to + 1, to_seq=context.thread.message_count
+    )
+    first.events = [told, *first.events]
+
+
 async def supersede(
     calls: Sequence[ToolCallState],
     store: StateStore,
@@ -387,7 +439,12 @@ def last_step(context: ThreadContext, choice: RunChoice) -> Message | None:
 
 
 def visible_messages(
-    log: Sequence[Message], store: StateStore, step: Message | None, *, skipped: int = 0
+    log: Sequence[Message],
+    store: StateStore,
+    step: Message | None,
+    *,
+    skipped: int = 0,
+    hidden: Hidden = (),
 ) -> list[Message]:
     """The log as the model sees it, including calls that still wait or were interrupted."""
     if not log:
@@ -399,4 +456,4 @@ def visible_messages(
         if call.status is ToolCallStatus.SUSPENDED or call.resume_input is not None
     }
     waiting.update(call.id for call in (step.tool_calls or () if step else ()))
-    return effective_view(log, waiting, skipped=skipped)
+    return effective_view(log, waiting, skipped=skipped, hidden=hidden)

@@ -14,13 +14,14 @@ from awaken.contract.threads import ThreadContext
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
 from awaken.domain.names import Place, place_of
+from awaken.domain.rewind import before_hidden
 from awaken.domain.thread import Thread
 from awaken.domain.window import shortened
-from awaken.errors import ResolveError, ResolveFailed
+from awaken.errors import ResolveError, ResolveFailed, ThreadBusy
 from awaken.ext import compaction
 from awaken.loop.context import counter_of, policy_of
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
-from awaken.runtime.opening import wants_whole_log
+from awaken.runtime.opening import read_between, wants_whole_log
 from awaken.runtime.prepare import RunChoice, choose_agent
 from awaken.runtime.request import RunRequest
 from awaken.state.context_keys import CONTEXT_WINDOW
@@ -35,20 +36,39 @@ MOST_LEADING = 8
 """How many messages at a thread's beginning are searched for system messages."""
 
 
+async def with_rewind(store: Store, request: RunRequest) -> RunRequest:
+    """The request, with the position in the log that it rewinds the thread to, if it does.
+
+    Raises:
+        RewindRefused: no message in view has the id that it names.
+    """
+    if request.rewind_to is None or request.rewinds_to is not None:
+        return request
+    to = await store.find_rewind(request.thread_id, request.rewind_to)
+    return _replace(request, rewinds_to=to)
+
+
 async def resolve_and_read(
     store: Store, request: RunRequest, resolver: ExecutionResolver
 ) -> tuple[ResolvedExecution, ThreadContext]:
-    """The agent of the request, and the part of the thread that the agent needs.
+    """The agent of the request, and the part of the thread that the agent needs: as the request's
+    rewind leaves it, if it has one.
 
     Raises:
         AgentNotFound, ResolveFailed: the agent cannot run.
+        ThreadBusy: the thread cannot be rewound because a run of it is open.
     """
     agent: ResolvedExecution | None = None
     if request.agent_id is not None and not request.decisions:
         agent = resolve(resolver, request.agent_id)
     wish = _Wish(agent) if agent is not None else None
     tail = wish.first if wish is not None else 0
-    context = await store.load_context(request.thread_id, tail=tail)
+    if request.rewinds_to is None:
+        context = await store.load_context(request.thread_id, tail=tail)
+    else:
+        context = await store.load_rewound(request.thread_id, request.rewinds_to, tail=tail)
+        if context is not None and context.thread.open_run_id is not None:
+            raise ThreadBusy(request.thread_id, context.thread.open_run_id)
     if context is None:
         context = ThreadContext(thread=await _new_thread(store, request))
     if agent is None or wish is None:
@@ -56,8 +76,8 @@ async def resolve_and_read(
         wish = _Wish(agent)
     # The caller owns the thread: no other process changes it between these reads.
     while more := wish.more(context):
-        skipped = context.skipped - more
-        piece = await store.load_messages(request.thread_id, after=skipped, limit=more)
+        skipped = before_hidden(context.hidden, context.skipped - more)
+        piece = await read_between(store, context, skipped, context.skipped)
         context = _replace(context, messages=[*piece, *context.messages], skipped=skipped)
     if context.skipped and wish.is_limited:
         most = MOST_LEADING if wish.most is None else min(wish.most, MOST_LEADING)
@@ -143,16 +163,16 @@ def _has_open_turn(context: ThreadContext) -> bool:
 async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[Message]:
     """Messages that were not read but are needed: the system messages at the thread's beginning,
     its last summary, and the last input message of the open run."""
-    thread_id, skipped = context.thread.id, context.skipped
-    begins = await store.load_messages(thread_id, after=0, limit=min(skipped, most))
+    skipped = context.skipped
+    begins = await read_between(store, context, 0, min(skipped, most))
     found = list(takewhile(lambda message: message.role is Role.SYSTEM, begins))
     known = context.thread_state.extensions.get(compaction.COMPACTION.name)
     seq = compaction.COMPACTION.load(known).last_summary_seq if known is not None else None
     if seq is not None and len(found) < seq <= skipped:
-        found += await store.load_messages(thread_id, after=seq - 1, limit=1)
+        found += await read_between(store, context, seq - 1, seq)
     asked = _last_asked(context)
     if asked is not None and max(len(found), seq or 0) < asked <= skipped:
-        found += await store.load_messages(thread_id, after=asked - 1, limit=1)
+        found += await read_between(store, context, asked - 1, asked)
     return found
 
 

@@ -7,16 +7,11 @@ from enum import StrEnum
 import msgspec
 
 from awaken.budget.account import Account
+from awaken.contract.submissions import RunInput
 from awaken.control.inbox import InboxReceiver
-from awaken.domain.budget import Budget
-from awaken.domain.identity import Adapter, RequestOrigin, RunMode
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.message import Message
+from awaken.domain.identity import RunMode
 from awaken.domain.metadata import check_labels
-from awaken.domain.principal import Principal
-from awaken.domain.suspension import Decision, signed
-from awaken.domain.tool import ToolDescriptor
-from awaken.domain.value import Value
+from awaken.domain.suspension import signed
 from awaken.errors import ConfigError, RuntimeFault
 
 
@@ -42,49 +37,34 @@ class Inherited(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     depth: int = 0
 
 
-class RunRequest(Value, frozen=True, kw_only=True):
-    """A request to start or continue a run.
+class RunRequest(RunInput, frozen=True, kw_only=True):
+    """A request to start or continue a run, now and in this process.
 
     - `thread_id`, `agent_id`, `continue_run_id`: which run.
-    - `messages`, `decisions`: its input.
-    - `overrides`, `frontend_tools`: options for this run.
+    - `rewinds_to`: the position in the log that `rewind_to` means, if the caller knows it already.
     - `budget`: limits that replace the agent's own.
     - `wait_for_decisions`: a suspended run stays live, and decisions can be sent to it. Otherwise
       it pauses, and a later request continues it.
     - `when_busy`: whether the request is refused or waits while the thread has a live run.
     - `left_on_close`: if the runtime closes first, the run stays open for another process.
-    - `principal`, `user`, `labels`: who asks, the end user it is for, and labels for filters. A new
-      run keeps them, and a thread that it creates has them too.
 
-    The other fields say where the request comes from.
+    A new run keeps its principal, user and labels, and a thread that it creates has them, too. The
+    ids and hints say where the request comes from.
     """
 
-    thread_id: str
-    messages: tuple[Message, ...] = ()
     messages_already_persisted: bool = False
     agent_id: str | None = None
-    overrides: InferenceOverride | None = None
-    budget: Budget | None = None
-    decisions: tuple[Decision, ...] = ()
-    frontend_tools: tuple[ToolDescriptor, ...] = ()
     wait_for_decisions: bool = True
     when_busy: WhenBusy = WhenBusy.REFUSE
     left_on_close: bool = False
-    principal: Principal | None = None
-    user: str | None = None
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-    origin: RequestOrigin = RequestOrigin.USER
+    rewinds_to: int | None = None
     run_mode: RunMode = RunMode.FOREGROUND
-    adapter: Adapter = Adapter.INTERNAL
     parent_run_id: str | None = None
     parent_thread_id: str | None = None
     parent_tool_call_id: str | None = None
     continue_run_id: str | None = None
     run_id_hint: str | None = None
     dispatch_id_hint: str | None = None
-    dispatch_id: str | None = None
-    session_id: str | None = None
-    transport_request_id: str | None = None
     run_inbox: InboxReceiver | None = None
 
     def __post_init__(self) -> None:
@@ -95,7 +75,8 @@ class RunRequest(Value, frozen=True, kw_only=True):
         check_labels(self.labels)
 
     def signed(self) -> RunRequest:
-        """The request with its principal as the approver of its decisions, whoever they name."""
+        """The request with its principal as the approver of its decisions, even if they name
+        another one."""
         if self.principal is None or not self.decisions:
             return self
         decisions = signed(self.decisions, self.principal.id)
@@ -127,5 +108,11 @@ def continuation(request: RunRequest, run_id: str) -> RunRequest:
     """The request changed to continue the run `run_id`, without new input."""
     # Without `agent_id`: the run may have been handed to another agent.
     return msgspec.structs.replace(
-        request, agent_id=None, messages=(), decisions=(), continue_run_id=run_id
+        request,
+        agent_id=None,
+        messages=(),
+        decisions=(),
+        rewind_to=None,
+        rewinds_to=None,
+        continue_run_id=run_id,
     )

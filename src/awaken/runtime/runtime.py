@@ -46,7 +46,7 @@ from awaken.live.bus import LocalBus
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
-from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
 from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.failures import Interrupted, error_for_caller
@@ -56,7 +56,7 @@ from awaken.runtime.one_loop import OneLoop
 from awaken.runtime.opening import Opening, local_run, open_account, remote_run
 from awaken.runtime.outboxes import Outboxes
 from awaken.runtime.prepare import as_asked_before, choose_run, take_commands
-from awaken.runtime.reading import agent_before, can_hand_over, resolve_and_read
+from awaken.runtime.reading import agent_before, can_hand_over, resolve_and_read, with_rewind
 from awaken.runtime.request import (
     AskAgain,
     CancelFirst,
@@ -153,6 +153,8 @@ class AgentRuntime(Stopping):
             ThreadAlreadyRunning: the thread, or the run, is live in this or another process.
             AgentNotFound, ResolveFailed: the agent cannot run.
             InvalidResume: the run cannot be continued, or a decision answers no open question.
+            RewindRefused: no message in view has the id `rewind_to`.
+            ThreadBusy: the thread cannot be rewound while a run of it is open.
             RunLeft: the runtime was closed before the run ended; another process can recover it.
             AgentLoopError: the run failed; its record says why.
         """
@@ -423,6 +425,7 @@ class AgentRuntime(Stopping):
             except DecisionRefused as error:
                 refused = error
         resolver = self._resolver()
+        request = await with_rewind(self.store, request)
         agent, context = await resolve_and_read(self.store, request, resolver)
         if refused is not None and not _knows_its_questions(agent, request):
             raise InvalidResume(refused) from refused
@@ -444,6 +447,7 @@ class AgentRuntime(Stopping):
         self.active.name(slot, choice.run_id)
         slot.topic = self.bus.topic(fence)
         request = as_asked_before(request, choice.previous)
+        slot.behalf = Behalf.of(request)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence
 from awaken.contract.submissions import Submission
@@ -22,36 +24,25 @@ async def start(engine: AgentRuntime, record: RunRecord, fence: Fence) -> AgentR
     """
     try:
         commands = await engine.store.load_commands(record.thread_id)
-        mine = (command.submission for command in commands if command.run_id == record.run_id)
-        submission = next((one for one in mine if one is not None), None)
-        if submission is None:
+        mine = (one for one in commands if one.run_id == record.run_id)
+        command = next((one for one in mine if one.submission is not None), None)
+        if command is None or command.submission is None:
             raise ThreadAlreadyRunning(record.thread_id)
     except BaseException:
         await engine.store.release(fence)
         raise
-    return await engine.run(request_of(submission), fence=fence)
+    request = replace(request_of(command.submission), rewinds_to=command.rewinds_to)
+    return await engine.run(request, fence=fence)
 
 
 def request_of(submission: Submission) -> RunRequest:
     """The request for the run of a submission. The run is left open when the runtime closes."""
     return RunRequest(
-        thread_id=submission.thread_id,
+        **submission.fields(),
         run_id_hint=submission.run_id,
         agent_id=submission.agent_id,
-        messages=submission.messages,
-        overrides=submission.overrides,
-        budget=submission.budget,
-        frontend_tools=submission.frontend_tools,
         wait_for_decisions=False,
         left_on_close=True,
-        origin=submission.origin,
-        adapter=submission.adapter,
-        dispatch_id=submission.dispatch_id,
-        session_id=submission.session_id,
-        transport_request_id=submission.transport_request_id,
-        principal=submission.principal,
-        user=submission.user,
-        labels=submission.labels,
     )
 
 

@@ -13,6 +13,7 @@ from awaken.domain.event import RunEvent, RunFinish, RunStart
 from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
 from awaken.domain.run import RunKind, RunRecord, RunRequestSnapshot
+from awaken.runtime.active import Behalf
 
 TASK_AGENT = "task:"
 """The prefix of the `agent_id` of a task's record, before the task's name. For display only."""
@@ -47,20 +48,26 @@ class KeptTask(msgspec.Struct, frozen=True):
         key = resume.get("key")
         return key if isinstance(key, str) and key else None
 
-    def begun(self, now_ms: int) -> RunRecord:
-        """The record of a task that is about to start."""
+    @property
+    def parent_run_id(self) -> str | None:
+        """The run that the task belongs to: another task, or the run of an agent."""
+        return self.task.parent_uid or self.task.parent_context.run_id
+
+    def begun(self, now_ms: int, behalf: Behalf) -> RunRecord:
+        """The record of a task that is about to start, and works for the same as its parent."""
         task = self.task
         name = task.description if task.task_type == "tool" else task.task_type
         identity = RunIdentity(
             run_id=task.uid,
             thread_id=task.uid,
             agent_id=f"{TASK_AGENT}{name}",
-            parent_run_id=task.parent_uid or task.parent_context.run_id,
+            parent_run_id=self.parent_run_id,
         )
         request = RunRequestSnapshot(
             origin=RequestOrigin.INTERNAL,
             request_extras=self._extras(),
             parent_thread_id=task.owner_thread_id or None,
+            **behalf.fields(),
         )
         return RunRecord.begin(identity, request, now_ms, RunKind.TASK)
 

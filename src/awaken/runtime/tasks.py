@@ -43,7 +43,7 @@ from awaken.ext.background import find_live_task
 from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.accounts import Accounts
-from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
 from awaken.runtime.takeover import counted
 from awaken.runtime.task_mail import TaskMail
 from awaken.runtime.task_records import INTERRUPTED, KeptTask, commit_of
@@ -54,7 +54,7 @@ from awaken.tool.threads import TOOL_THREADS, ToolThreads
 log = logging.getLogger("awaken.runtime")
 
 
-class LiveTask:
+class OwnedTask:
     """A task that this process owns. `end` is the commit of its end, once the task has ended and
     until the store has taken that commit."""
 
@@ -96,7 +96,7 @@ class Tasks:
         self._deliver = deliver
         self._listen = listen
         self._mail = TaskMail(store, clock, deliver)
-        self._live: dict[str, LiveTask] = {}
+        self._live: dict[str, OwnedTask] = {}
 
     async def begin(self, task: PersistedTaskMeta, resume: Json | None) -> None:
         """Record a task that is about to start; cancelling its run cancels the task.
@@ -106,9 +106,9 @@ class Tasks:
         """
         kept = KeptTask(task, resume)
         now = self._clock.now_ms()
-        record = kept.begun(now)
+        above = self._active.find_by_run(kept.parent_run_id or "")
+        record = kept.begun(now, above.behalf if above is not None else Behalf())
         start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
-        above = self._active.find_by_run(record.parent_run_id or "")
         if kept.agent_key is not None:
             await self._accounts.spread(task.parent_context.run_id)
         async with self._claimed(record) as live:
@@ -131,23 +131,24 @@ class Tasks:
         return owner.id if owner is not None else None
 
     @asynccontextmanager
-    async def _claimed(self, record: RunRecord) -> AsyncIterator[LiveTask]:
+    async def _claimed(self, record: RunRecord) -> AsyncIterator[OwnedTask]:
         """Claim a task for this process. The claim is released if the block raises."""
         slot = self._active.reserve(record.thread_id)
         try:
             self._active.name(slot, record.run_id)
+            slot.behalf = Behalf.of(record.request)
             fence = await self._store.claim(record.thread_id, at_ms=self._clock.now_ms())
         except BaseException:
             slot.release()
             raise
-        live = LiveTask(slot, fence, record)
+        live = OwnedTask(slot, fence, record)
         try:
             yield live
         except BaseException:
             await self._give_up(live)
             raise
 
-    def _hold(self, live: LiveTask, *, left_on_close: bool) -> None:
+    def _hold(self, live: OwnedTask, *, left_on_close: bool) -> None:
         """Connect a claimed task: cancelling its run cancels the task, messages to it go to the
         agent in it, and a task that only waits stays open when the runtime closes."""
         slot, uid = live.slot, live.record.run_id
@@ -158,7 +159,7 @@ class Tasks:
         waits(False)
         handle = find_live_task(uid)
         if handle is not None:
-            handle.on_waiting = waits
+            handle.when_waiting(waits)
             slot.token.on_cancel(handle.stop)
         agent = KeptTask.of(live.record).agent_key
         if agent is not None:
@@ -192,7 +193,7 @@ class Tasks:
             self._keep_later(live)
             return True
 
-    async def _end(self, live: LiveTask, task: PersistedTaskMeta, event: Json) -> bool:
+    async def _end(self, live: OwnedTask, task: PersistedTaskMeta, event: Json) -> bool:
         end, is_tried = live.end, live.end is not None
         live.end = end = end or self._ending(live.record, live.fence, task, event)
         try:
@@ -204,18 +205,18 @@ class Tasks:
         await self._ended(live)
         return bool(end.sends)
 
-    def _keep_later(self, live: LiveTask) -> None:
+    def _keep_later(self, live: OwnedTask) -> None:
         """Commit the task's end when the store is available again; until then the task is live."""
         assert live.end is not None, "the task has ended"
         self._unkept.hold(live.fence, [live.end], partial(self._ended, live))
 
-    async def _ended(self, live: LiveTask) -> None:
+    async def _ended(self, live: OwnedTask) -> None:
         """After the commit of a task's end: free its slot and deliver the event to its owner."""
         self._drop(live)
         for command in live.end.sends if live.end is not None else ():
             await self._pass_on(command.thread_id)
 
-    def _drop(self, live: LiveTask) -> None:
+    def _drop(self, live: OwnedTask) -> None:
         self._live.pop(live.record.run_id, None)
         if live.mail is not None:
             live.mail.cancel()
@@ -297,7 +298,7 @@ class Tasks:
                 self._keep_later(live)
             self._drop(live)
 
-    async def _give_up(self, live: LiveTask) -> None:
+    async def _give_up(self, live: OwnedTask) -> None:
         """Release the claim on a task, so that another process can resume it."""
         self._drop(live)
         try:

@@ -2,53 +2,91 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Sequence
+
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.routing import Route as StarletteRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from awaken.domain.principal import Principal
+from awaken.errors import ConfigError
 from awaken.front.runtime import Runtime
-from awaken.server.endpoint import Endpoint
-from awaken.server.errors import answer_to
+from awaken.server.auth import Authentication, Everyone
+from awaken.server.edge import Edge, Step
+from awaken.server.endpoint import Endpoint, Resource
+from awaken.server.errors import unknown
+from awaken.server.keys import Authenticator, KeyFile
+from awaken.server.limits import Connections, Limits, Rates, Streams
 from awaken.server.observe import observed
+from awaken.server.origins import ANY, LOOPBACK, Hosts, Origins
 from awaken.server.routes import ROUTES
-from awaken.server.table import Role
+from awaken.server.table import Route
+from awaken.server.tokens import Tokens
 
 
-def app(runtime: Runtime) -> Starlette:
+def app(
+    runtime: Runtime,
+    *,
+    keys: str | os.PathLike[str] | KeyFile | None = None,
+    auth: Authenticator | None = None,
+    cors_origins: Iterable[str] = (),
+    hosts: Iterable[str] | None = None,
+    limits: Limits = Limits(),  # noqa: B008 it is frozen
+    routes: Sequence[Route] = ROUTES,
+) -> Starlette:
     """An application that serves the agents of a runtime, to run or to mount.
 
     The caller opens the runtime, and keeps it open for as long as the application is served.
+
+    Args:
+        keys: a file of keys, made with `awaken keys add`. Without `keys` and `auth`, everyone may
+            do everything, and only requests to this machine's own names are answered.
+        auth: finds out who makes a request, in place of keys.
+        cors_origins: the origins whose pages may use the server, such as `https://example.org`;
+            `*` is every origin, and needs `keys` or `auth`.
+        hosts: the names (without a port) that the server answers to; `*` is every name.
+        limits: how much clients may ask at once.
+        routes: what is served.
+
+    Raises:
+        ConfigError: the key file cannot be read, or the arguments do not go together.
     """
-    routes = [
-        StarletteRoute(route.path, Endpoint(route, runtime), methods=[route.method])
-        for route in ROUTES
+    if keys is not None and auth is not None:
+        raise ConfigError("give either keys or auth: each tells who makes a request")
+    file = KeyFile(keys) if isinstance(keys, str | os.PathLike) else keys
+    is_open = file is None and auth is None
+    origins = tuple(cors_origins)
+    if ANY in origins and is_open:
+        raise ConfigError("pages of every origin (*) may use a server only if it has keys")
+    tokens = Tokens(lambda: file.content.token_secret if file is not None else None)
+    steps: list[Step] = [Connections(limits.connections)]
+    if hosts is not None or is_open:
+        steps.append(Hosts(LOOPBACK if hosts is None else hosts))
+    steps += [
+        Origins(origins),
+        Authentication(file or auth or Everyone(), tokens),
+        Rates(limits),
     ]
-    made = Starlette(routes=routes)
-    made.add_middleware(Everyone)
-    made.add_middleware(ErrorsAsAnswers)
+    made = Starlette(
+        routes=_by_path(routes, runtime, Streams(limits.streams)),
+        middleware=[Middleware(Edge, steps)],
+    )
+    made.router.redirect_slashes = False
+    made.router.default = _nothing_there
+    made.state.tokens, made.state.limits, made.state.routes = tokens, limits, tuple(routes)
     return observed(made, runtime)
 
 
-class Everyone:
-    """Lets everyone in, as on one's own machine."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["principal"] = Principal(id="local", roles=tuple(Role))
-        await self._app(scope, receive, send)
+def _by_path(routes: Sequence[Route], runtime: Runtime, streams: Streams) -> list[StarletteRoute]:
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method] = Endpoint(route, runtime, streams)
+    return [StarletteRoute(path, Resource(methods)) for path, methods in paths.items()]
 
 
-class ErrorsAsAnswers:
-    """Answers requests that fail."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._app(scope, receive, send)
-        except Exception as error:
-            await answer_to(error)(scope, receive, send)
+async def _nothing_there(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close"})
+        return
+    raise unknown("path")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from awaken.codec import dumps
+from awaken.domain.event import RunEvent
 from awaken.domain.principal import Principal
 from awaken.front.runtime import Runtime
+from awaken.live.follow import Following
 from awaken.server.names import Names
 
 
@@ -31,6 +35,34 @@ class Call:
     def path(self, name: str) -> str:
         """A part of the path, as the client wrote it."""
         return str(self.request.path_params[name])
+
+    def has(self, *roles: str) -> bool:
+        """Whether the caller has one of these roles; an `admin` has all of them."""
+        return "admin" in self.principal.roles or any(r in self.principal.roles for r in roles)
+
+    @property
+    def only_thread(self) -> str | None:
+        """The id of the one thread that the request may touch, if it came with a stream token."""
+        thread: str | None = self.request.scope.get("token_thread")
+        return thread
+
+    @property
+    def wants_stream(self) -> bool:
+        """Whether the client asks for a stream of events."""
+        accepts = self.request.headers.get("accept", "")
+        return "text/event-stream" in accepts and self.request.method != "HEAD"
+
+    def follow(self, thread_id: str, *, after: int = 0, tree: bool = False) -> Following:
+        """The events of a thread, by its id inside, as `Runtime.follow` gives them, with the ids
+        that this client sees."""
+        events = self.runtime.follow(thread_id, after=after, tree=tree)
+        return Following(_stripped(events, self.names)) if self.names.scope else events
+
+
+async def _stripped(events: Following, names: Names) -> AsyncGenerator[list[RunEvent], None]:
+    async with aclosing(events):
+        async for batch in events.batches():
+            yield [names.event(event) for event in batch]
 
 
 class JsonResponse(Response):

@@ -1,41 +1,81 @@
-"""From a request to its handler: permission, query, body, in this order."""
+"""From a request that is routed to its handler: permission, query, body, in this order."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from awaken.domain.principal import Principal
 from awaken.front.runtime import Runtime
 from awaken.server.bodies import read_body, read_query
 from awaken.server.call import Call
-from awaken.server.errors import Refused
+from awaken.server.errors import Refused, unauthorized
+from awaken.server.limits import Streams
 from awaken.server.table import Role, Route
+
+NO_ONE = Principal(id="")
+"""Who makes a request without a key, to a route that needs none."""
 
 
 class Endpoint:
     """Answers the requests to one route."""
 
-    def __init__(self, route: Route, runtime: Runtime) -> None:
-        self._route, self._runtime = route, runtime
+    def __init__(self, route: Route, runtime: Runtime, streams: Streams) -> None:
+        self._route, self._runtime, self._streams = route, runtime, streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route
-        principal: Principal = scope["principal"]
-        _check_role(principal, route.needs)
+        principal = permitted(route, scope)
         if route.submits and self._runtime.is_draining:
             raise Refused(503, "draining", "this server is about to end: try again in a second")
         request = Request(scope, receive)
-        query: Any = read_query(request, route.query)
-        body: Any = await read_body(request, route.body, route.body_limit)
-        call = Call(request, self._runtime, principal, query, body)
-        answer = await route.handle(call)
-        await answer(scope, receive, send)
+        query = read_query(request, route.query)
+        body = await read_body(request, route.body, route.body_limit)
+        answer = await route.handle(Call(request, self._runtime, principal, query, body))
+        if isinstance(answer, Response):
+            await answer(scope, receive, send)
+            return
+        with self._streams.one(principal.scope):
+            await answer(scope, receive, send)
 
 
-def _check_role(principal: Principal, needed: tuple[Role, ...]) -> None:
-    if needed and not set(needed) & set(principal.roles):
-        names = " or ".join(sorted(needed))
+def permitted(route: Route, scope: Scope) -> Principal:
+    """Who makes the request, if they may make it.
+
+    Raises:
+        Refused: the route needs a key, another role, or does not take stream tokens.
+    """
+    principal: Principal | None = scope.get("principal")
+    if not route.needs:
+        return principal or NO_ONE
+    if principal is None:
+        raise unauthorized("this needs a key")
+    if Role.ADMIN not in principal.roles and not set(route.needs) & set(principal.roles):
+        names = " or ".join(sorted(route.needs))
         raise Refused(403, "missing_role", f"this needs the role {names}")
+    if scope.get("token_thread") is not None and not route.takes_tokens:
+        raise Refused(403, "not_with_a_token", "a stream token is good for its thread only")
+    return principal
+
+
+class Resource:
+    """Answers the requests to one path, by their method."""
+
+    def __init__(self, methods: Mapping[str, Endpoint]) -> None:
+        self._methods = dict(methods)
+        self._allowed = ", ".join(sorted(self._methods))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        endpoint = self._methods.get(method)
+        if endpoint is None:
+            raise Refused(
+                405,
+                "method_not_allowed",
+                f"this path takes {self._allowed}",
+                headers={"allow": self._allowed},
+            )
+        await endpoint(scope, receive, send)

@@ -2,29 +2,144 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import msgspec
+
+from awaken import errors
 from awaken.codec import Json
+from awaken.ids import UUID7
+from awaken.protocol.intake import BadRequest
 from awaken.server.call import JsonResponse
+from awaken.server.names import Names
+
+log = logging.getLogger("awaken.server")
+
+UNKNOWN = "there is no such {}, or this key may not see it"
+
+
+class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong: a `code` for programs, a `message` and a `hint` for people."""
+
+    code: str
+    message: str
+    hint: str | None = None
+    details: dict[str, Any] | None = None
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of every answer that refuses a request."""
+
+    error: ErrorDetail
 
 
 class Refused(Exception):
     """A request that is refused, with the answer to it."""
 
     def __init__(
-        self, status: int, code: str, message: str, *, hint: str | None = None, **details: Json
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **details: Json,
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.hint, self.details = status, code, hint, details
+        self.headers = headers
 
 
-def answer_to(error: Exception) -> JsonResponse:
-    """The answer to a request that has failed."""
+def unknown(what: str) -> Refused:
+    """The refusal of what does not exist, belongs to another scope or may not be seen: clients
+    cannot tell which."""
+    return Refused(404, "not_found", UNKNOWN.format(what))
+
+
+def unauthorized(why: str) -> Refused:
+    """The refusal of a request whose sender is not known."""
+    return Refused(
+        401,
+        "unauthorized",
+        why,
+        hint="send a key: Authorization: Bearer awk_…",
+        headers={"www-authenticate": "Bearer"},
+    )
+
+
+class _Told(NamedTuple):
+    """How an exception is answered. `text` stands in for the exception's own text, where that
+    names what is none of the client's business. `shows` are attributes that become details."""
+
+    status: int
+    code: str
+    text: str | None = None
+    shows: tuple[str, ...] = ()
+
+
+_AWAY = "the server cannot do this now: try again"
+_TABLE: dict[type[Exception], _Told] = {
+    errors.InvalidId: _Told(400, "invalid_id"),
+    errors.ConfigError: _Told(400, "bad_request"),
+    errors.InvalidRecord: _Told(400, "bad_request"),
+    errors.CommitTooLarge: _Told(413, "too_large"),
+    errors.AgentNotFound: _Told(404, "agent_not_found", UNKNOWN.format("agent")),
+    errors.NotFound: _Told(404, "not_found", UNKNOWN.format("thread, run or event")),
+    errors.BlobNotFound: _Told(404, "not_found", UNKNOWN.format("file")),
+    errors.ThreadBusy: _Told(409, "thread_busy", shows=("run_id",)),
+    errors.ThreadOwned: _Told(409, "thread_busy", "a run of the thread has not ended"),
+    errors.ThreadAlreadyRunning: _Told(409, "thread_busy", "a run of the thread has not ended"),
+    errors.ThreadDeleted: _Told(409, "thread_deleted"),
+    errors.RunOpen: _Told(409, "run_open", shows=("run_id",)),
+    errors.AlreadyExists: _Told(409, "already_exists"),
+    errors.DecisionRefused: _Told(409, "decision_refused"),
+    errors.InvalidResume: _Told(409, "decision_refused"),
+    errors.InvalidCursor: _Told(410, "cursor_gone", shows=("last",)),
+    errors.VersionConflict: _Told(412, "version_conflict", shows=("actual",)),
+    errors.KeyReused: _Told(422, "key_reused"),
+    errors.StoreUnavailable: _Told(503, "store_unavailable", _AWAY),
+    errors.CommitUnknown: _Told(503, "store_unavailable", _AWAY),
+    errors.LeaseLost: _Told(503, "lease_lost", _AWAY),
+    errors.RunLeft: _Told(503, "draining", _AWAY),
+}
+"""The exceptions that a client can cause. One that is not here is answered by its base class, and
+one without such a base class is an error of ours."""
+
+
+def refusal_of(error: Exception) -> Refused:
+    """The refusal that an exception stands for. An exception that no client can cause is logged
+    with an id, and the client is told the id and nothing else."""
     if isinstance(error, Refused):
-        body: dict[str, Any] = {"code": error.code, "message": str(error)}
-        if error.hint:
-            body["hint"] = error.hint
-        if error.details:
-            body["details"] = error.details
-        return JsonResponse({"error": body}, status_code=error.status)
-    raise error
+        return error
+    if isinstance(error, BadRequest):
+        return Refused(400, error.code, str(error))
+    told = next((_TABLE[kind] for kind in type(error).__mro__ if kind in _TABLE), None)
+    if told is None:
+        id = UUID7.new()
+        log.error("error %s: a request failed", id, exc_info=error)
+        return Refused(500, "internal", f"the server failed; its log has the error under {id}")
+    details = {name: getattr(error, name) for name in told.shows}
+    headers = {"retry-after": "1"} if told.status == 503 else None
+    return Refused(told.status, told.code, told.text or str(error), headers=headers, **details)
+
+
+def answer_to(error: Exception, names: Names | None = None) -> JsonResponse:
+    """The answer to a request that has failed, with ids as the client sees them."""
+    refused = refusal_of(error)
+    strip = names.text if names is not None else str
+    details = {
+        name: strip(value) if isinstance(value, str) else value
+        for name, value in refused.details.items()
+    }
+    body = ErrorDetail(
+        code=refused.code,
+        message=strip(str(refused)),
+        hint=refused.hint,
+        details=details or None,
+    )
+    return JsonResponse(
+        ErrorBody(error=body), status_code=refused.status, headers=dict(refused.headers or {})
+    )

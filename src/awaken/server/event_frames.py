@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from awaken.codec import dumps
-from awaken.domain.event import RunEvent, RunFinish, RunStart
-from awaken.domain.identity import RunIdentity
+from awaken.domain.event import RunEvent
 from awaken.server.cursor import Position
 from awaken.server.names import Names
 
 MOST_SHARED = 2_000
 LARGEST_SHARED = 4 * 1024
-_replace = msgspec.structs.replace
 
 
 class SharedFrames:
@@ -52,11 +48,21 @@ class EventFrames:
     the last event of the thread itself.
 
     Args:
+        only_run: leaves out the thread's other runs.
         deltas: false leaves out what is not durable.
     """
 
-    def __init__(self, thread_id: str, after: int, names: Names, *, deltas: bool = True) -> None:
-        self._thread_id, self._names, self._deltas = thread_id, names, deltas
+    def __init__(
+        self,
+        thread_id: str,
+        after: int,
+        names: Names,
+        *,
+        only_run: str | None = None,
+        deltas: bool = True,
+    ) -> None:
+        self._thread_id, self._names = thread_id, names
+        self._only_run, self._deltas = only_run, deltas
         self._position = Position(after)
 
     def start(self) -> list[bytes]:
@@ -67,6 +73,8 @@ class EventFrames:
             return [self._frame(event, b"")] if self._is_wanted(event) else []
         position = self._position
         position.take(event)
+        if self._only_run is not None and event.run_id != self._only_run:
+            return []
         if event.live is not None and self._deltas:
             frame = SHARED.find(event, position)
             if frame is None:
@@ -86,7 +94,7 @@ class EventFrames:
 
     def _frame(self, event: RunEvent, id_line: bytes) -> bytes:
         kind: Any = event.event.__struct_config__.tag
-        data = dumps(outside(event, self._names))
+        data = dumps(self._names.event(event))
         return b"%bevent: %b\ndata: %b\n\n" % (id_line, kind.encode(), data)
 
 
@@ -97,41 +105,3 @@ def as_it_is(frame: bytes) -> bytes:
 
 def _voids_durable(event: RunEvent) -> bool:
     return getattr(event.event, "from_seq", None) is not None
-
-
-def outside(event: RunEvent, names: Names) -> RunEvent:
-    """An event with its ids as the tenant's clients see them."""
-    if not names.scope:
-        return event
-    told = event.event
-    if isinstance(told, RunStart | RunFinish):
-        identity = told.identity and _outside_identity(told.identity, names)
-        told = _replace(
-            told,
-            thread_id=names.outside(told.thread_id),
-            run_id=names.outside(told.run_id),
-            identity=identity,
-        )
-        if isinstance(told, RunStart):
-            told = _replace(told, parent_run_id=_seen(told.parent_run_id, names))
-    return _replace(
-        event,
-        thread_id=names.outside(event.thread_id),
-        run_id=names.outside(event.run_id),
-        parent_run_id=_seen(event.parent_run_id, names),
-        event=told,
-    )
-
-
-def _outside_identity(identity: RunIdentity, names: Names) -> RunIdentity:
-    return _replace(
-        identity,
-        thread_id=names.outside(identity.thread_id),
-        run_id=names.outside(identity.run_id),
-        parent_thread_id=_seen(identity.parent_thread_id, names),
-        parent_run_id=_seen(identity.parent_run_id, names),
-    )
-
-
-def _seen(id: str | None, names: Names) -> str | None:
-    return None if id is None else names.outside(id)

@@ -1,49 +1,153 @@
-"""Carrying out what a protocol's request asks for."""
+"""Carrying out what a client asks for: the one door from the server to `Runtime.submit`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from awaken.contract.submissions import Submitted
-from awaken.contract.threads import TicketQuery
+from awaken.contract.threads import RunQuery, TicketQuery
+from awaken.domain.budget import Budget
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.suspension import ToolCallResumeMode
 from awaken.domain.thread import Thread
-from awaken.domain.ticket import TicketStatus
+from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.protocol.intake import LOOKED_AT, Intake, Known
 from awaken.server.call import Call
+from awaken.server.errors import UNKNOWN, Refused, unknown
+from awaken.server.finding import READERS, may_see
+from awaken.server.keys import NO_TERMS, Terms
+from awaken.server.limits import Limits, narrowed, too_many
+from awaken.server.table import Role
 
-
-async def existing(call: Call, thread_id: str) -> Thread | None:
-    """The thread with this id inside, or `None` if there is none yet."""
-    return await call.runtime.store.load_thread(thread_id)
+_MANY = 1_000
 
 
 async def known(call: Call, thread_id: str) -> Known:
-    """What the store has of a thread, by its id inside."""
+    """What the store has of a thread, by its id inside.
+
+    Raises:
+        Refused: the client may not see the thread.
+    """
     thread = await existing(call, thread_id)
     if thread is None:
         return Known()
     after = max(0, thread.message_count - LOOKED_AT)
     messages = await call.runtime.messages(thread_id, after=after)
-    query = TicketQuery(thread_id=thread_id, status=TicketStatus.OPEN)
-    tickets = await call.runtime.list_tickets(query)
-    return Known(messages=tuple(messages), tickets=tuple(tickets.items))
+    tickets = await open_tickets(call, thread_id)
+    return Known(messages=tuple(messages), tickets=tickets)
 
 
-async def carry_out(call: Call, intake: Intake) -> Submitted:
-    """Submit what was asked for; returns when that is stored."""
+async def existing(call: Call, thread_id: str) -> Thread | None:
+    """The thread with this id inside, or `None` if there is none yet.
+
+    Raises:
+        Refused: the client may not see the thread, or has a token for another one.
+    """
+    thread = await call.runtime.store.load_thread(thread_id)
+    if thread is None:
+        if call.only_thread not in (None, thread_id):
+            raise unknown("thread")
+        return None
+    if not await may_see(call, thread, READERS):
+        raise unknown("thread")
+    return thread
+
+
+async def open_tickets(call: Call, thread_id: str) -> tuple[Ticket, ...]:
+    """The open tickets of a thread, by its id inside."""
+    query = TicketQuery(thread_id=thread_id, status=TicketStatus.OPEN, limit=_MANY)
+    return (await call.runtime.list_tickets(query)).items
+
+
+class Extras(NamedTuple):
+    """What our own API offers beyond what protocols know."""
+
+    not_before_ms: int | None = None
+    budget: Budget | None = None
+    user: str | None = None
+    labels: Mapping[str, str] | None = None
+
+
+NO_EXTRAS = Extras()
+
+
+async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> Submitted:
+    """Submit what was asked for; returns when that is stored.
+
+    Raises:
+        Refused: the client may not see the thread, use the agent or answer the question, or its
+            scope has too many open runs.
+    """
+    if intake.thread_id is not None:
+        await existing(call, intake.thread_id)
+    for target, _ in intake.decisions:
+        await _check_answer(call, intake.thread_id, target)
+    await _check_room(call)
+    terms: Terms = call.request.scope.get("terms", NO_TERMS)
     return await call.runtime.submit(
-        intake.agent_id,
+        _agent(call, intake.agent_id),
         intake.messages,
         thread=intake.thread_id,
         answers=dict(intake.decisions) or None,
         overrides=intake.overrides,
+        budget=narrowed(extras.budget, terms.budget),
         frontend_tools=intake.frontend_tools,
         mode=intake.mode,
         key=intake.key,
+        not_before_ms=extras.not_before_ms,
+        user=extras.user,
+        labels=extras.labels,
         principal=call.principal,
-        **_rewinding(intake),
+        rewind_to=intake.rewind_to,
+        state=intake.state,
+        adapter=intake.adapter,
+        request_id=intake.request_id,
     )
 
 
-def _rewinding(intake: Intake) -> dict[str, Any]:
-    return {} if intake.rewind_to is None else {"rewind_to": intake.rewind_to}
+def _agent(call: Call, agent_id: str | None) -> str | None:
+    """The agent that was asked for, if the key may use it."""
+    mine = call.principal.agents
+    if mine is None:
+        return agent_id
+    if agent_id is None and len(mine) != 1:
+        raise Refused(400, "bad_request", "name the agent: this key may use several")
+    agent_id = agent_id or mine[0]
+    if agent_id not in mine:
+        raise Refused(404, "agent_not_found", UNKNOWN.format("agent"))
+    return agent_id
+
+
+async def _check_answer(call: Call, thread_id: str | None, target: str) -> None:
+    for ticket in await open_tickets(call, thread_id or ""):
+        if ticket.answers_to(target):
+            check_may_answer(call, ticket)
+
+
+def check_may_answer(call: Call, ticket: Ticket) -> None:
+    """A question to the user of a thread, or a call that the client itself carries out, is answered
+    by those who may submit. An approval needs the role `decide`.
+
+    Raises:
+        Refused: the caller does not have it.
+    """
+    is_approval = ticket.answer_mode is not ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
+    if is_approval and not call.has(Role.DECIDE):
+        raise Refused(403, "missing_role", "an approval needs the role decide")
+
+
+async def _check_room(call: Call) -> None:
+    """
+    Raises:
+        Refused: the scope has as many open runs as it may have.
+    """
+    limits: Limits = call.request.app.state.limits
+    if (most := limits.open_runs) is None:
+        return
+    count = 0
+    for status in (RunStatus.RUNNING, RunStatus.CREATED):
+        query = RunQuery(scope=call.principal.scope, status=status, limit=max(1, most))
+        count += len(await call.runtime.list_runs(query))
+    if count >= most:
+        raise too_many("too_many_runs", f"{count} runs are open: wait for one to end")

@@ -1,18 +1,41 @@
-"""Ids at the edge: clients see no scope."""
+"""Ids at the edge: clients see no scope. They are composed and stripped here, nowhere else."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import msgspec
+
+from awaken.domain.event import (
+    ActivitySnapshot,
+    AgentEvent,
+    MessagesSnapshot,
+    RunEvent,
+    RunFinish,
+    RunStart,
+    ToolCallDone,
+)
+from awaken.domain.identity import RunIdentity
+from awaken.domain.message import Message
 from awaken.domain.names import scoped_id
+from awaken.domain.progress import PROGRESS_ACTIVITY
+from awaken.domain.ticket import AskedCall
+
+_replace = msgspec.structs.replace
+_PROGRESS_IDS = ("thread_id", "run_id", "parent_run_id")
+Asked = TypeVar("Asked", bound=AskedCall)
 
 
 class Names:
-    """The ids of one tenant."""
+    """The ids of one tenant: as clients see them (outside), and as stores have them (inside)."""
 
     __slots__ = ("_prefix", "scope")
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
         self._prefix = f"{scope}/" if scope else ""
+
+    # -- composing ----------------------------------------------------------------------------
 
     def new(self, given: str) -> str:
         """The id of a thread that the client names.
@@ -26,6 +49,101 @@ class Names:
         """The id of a thread that should exist, which may be one that a run has made."""
         return self._prefix + given
 
+    def candidates(self, given: str) -> tuple[str, ...]:
+        """The ids that a client's id of a thread or run may stand for.
+
+        The ids of submitted runs have no scope, and those of delegates have one; so the caller
+        checks the scope in the record that it finds.
+        """
+        return (self._prefix + given, given) if self._prefix else (given,)
+
+    # -- stripping ----------------------------------------------------------------------------
+
     def outside(self, id: str) -> str:
         """An id as this tenant's clients see it."""
         return id.removeprefix(self._prefix)
+
+    def outside_if(self, id: str | None) -> str | None:
+        """The same for an id that may be missing."""
+        return None if id is None else id.removeprefix(self._prefix)
+
+    def text(self, text: str) -> str:
+        """An error text of our own, without the scope in the ids that it quotes."""
+        return text.replace(self._prefix, "") if self._prefix else text
+
+    def event(self, told: RunEvent) -> RunEvent:
+        """An event as this tenant's clients see it."""
+        if not self._prefix:
+            return told
+        return _replace(
+            told,
+            thread_id=self.outside(told.thread_id),
+            run_id=self.outside(told.run_id),
+            parent_run_id=self.outside_if(told.parent_run_id),
+            event=self._stripped(told.event),
+        )
+
+    def _stripped(self, event: AgentEvent) -> AgentEvent:
+        match event:
+            case RunStart():
+                return _replace(
+                    event,
+                    thread_id=self.outside(event.thread_id),
+                    run_id=self.outside(event.run_id),
+                    parent_run_id=self.outside_if(event.parent_run_id),
+                    identity=self._identity(event.identity),
+                )
+            case RunFinish():
+                return _replace(
+                    event,
+                    thread_id=self.outside(event.thread_id),
+                    run_id=self.outside(event.run_id),
+                    identity=self._identity(event.identity),
+                    tickets=tuple(map(self.question, event.tickets)),
+                )
+            case ToolCallDone() if (asked := event.result.suspension) is not None and asked.asker:
+                asker = _replace(
+                    asked.asker,
+                    thread_id=self.outside(asked.asker.thread_id),
+                    run_id=self.outside(asked.asker.run_id),
+                )
+                suspension = _replace(asked, asker=asker)
+                return _replace(event, result=_replace(event.result, suspension=suspension))
+            case MessagesSnapshot():
+                return _replace(event, messages=tuple(map(self.message, event.messages)))
+            case ActivitySnapshot(content=dict() as report) if _is_progress(event):
+                ids = {name: report.get(name) for name in _PROGRESS_IDS}
+                named = {name: self.outside(id) for name, id in ids.items() if isinstance(id, str)}
+                return _replace(event, content=report | named)
+            case _:
+                return event
+
+    def question(self, asked: Asked) -> Asked:
+        """The question of a suspended call, as this tenant's clients see it."""
+        asker = asked.asker
+        if not self._prefix or asker is None:
+            return asked
+        thread, run = self.outside(asker.thread_id), self.outside(asker.run_id)
+        return _replace(asked, asker=_replace(asker, thread_id=thread, run_id=run))
+
+    def message(self, message: Message) -> Message:
+        """A message of the log, as this tenant's clients see it."""
+        made = message.metadata
+        if not self._prefix or made is None or made.run_id is None:
+            return message
+        return _replace(message, metadata=_replace(made, run_id=self.outside(made.run_id)))
+
+    def _identity(self, identity: RunIdentity | None) -> RunIdentity | None:
+        if identity is None:
+            return None
+        return _replace(
+            identity,
+            thread_id=self.outside(identity.thread_id),
+            run_id=self.outside(identity.run_id),
+            parent_thread_id=self.outside_if(identity.parent_thread_id),
+            parent_run_id=self.outside_if(identity.parent_run_id),
+        )
+
+
+def _is_progress(event: ActivitySnapshot) -> bool:
+    return event.activity_type == PROGRESS_ACTIVITY

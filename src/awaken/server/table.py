@@ -6,34 +6,19 @@ Requests are checked by the table, and the OpenAPI document is made from it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 from starlette.types import ASGIApp
 
 from awaken.server.call import Call
+from awaken.server.roles import Role as Role
 
 JSON_LIMIT = 2 * 1024 * 1024
 CHAT_LIMIT = 16 * 1024 * 1024
 
 Handler = Callable[[Call], Awaitable[ASGIApp]]
 """Carries a request out; what it returns writes the answer (a starlette `Response` does)."""
-
-
-class Role(StrEnum):
-    """What a key may do.
-
-    `invoke`: submit, send, cancel its own runs, read its own threads. `read`: see everything of the
-    scope but requests and state. `decide`: answer tickets and cancel. `inspect`: see requests and
-    state. `admin`: also delete, and see to keys and upkeep.
-    """
-
-    INVOKE = "invoke"
-    READ = "read"
-    DECIDE = "decide"
-    INSPECT = "inspect"
-    ADMIN = "admin"
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +28,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     - `query` and `body` are the types that the request is read as. A `body` of `bytes` is handed on
       as it came, to be read by a protocol.
     - `answers` are the types of successful answers by status; `None` has no body.
+    - `errors` are the statuses of refusals beyond those that every such route has.
     - `streams`: the route may answer with a stream of events.
+    - `takes_tokens`: a stream token may be used. The handler has to find every thread that it
+      touches by `awaken.server.finding`, which holds the token to its thread.
     - `submits`: the route asks for a run; a server that is about to end answers 503.
     """
 
@@ -56,5 +44,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body: Any = None
     body_limit: int = JSON_LIMIT
     answers: dict[int, Any]
+    errors: tuple[int, ...] = ()
     streams: bool = False
+    takes_tokens: bool = False
     submits: bool = False

@@ -25,7 +25,8 @@ from a2a_harness import (
 from awaken.backend.a2a.guard import UrlRefused
 from awaken.backend.a2a.patience import LONGEST_PAUSE
 from awaken.codec import dumps_text
-from awaken.contract.backend import BackendStatusKind, RemoteError
+from awaken.contract.backend import RemoteError
+from awaken.contract.backend_result import BackendStatusKind
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,11 @@ import pytest
 from a2a_harness import Sink, backend_for, root
 
 from awaken.codec import dumps
-from awaken.contract.backend import BackendRunResult, BackendStatusKind, RemoteError
+from awaken.contract.backend import RemoteError
+from awaken.contract.backend_result import (
+    BackendRunResult,
+    BackendStatusKind,
+)
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

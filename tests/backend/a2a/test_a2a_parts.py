@@ -11,7 +11,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 from awaken.backend.a2a.parts import message_id, parts_of, sendable, waiting_for_answer
 from awaken.backend.a2a.snapshot import TaskSnapshot, outcome_of, outcome_of_message, timed_out
-from awaken.contract.backend import BackendStatusKind, ExecutionFailed
+from awaken.contract.backend import ExecutionFailed
+from awaken.contract.backend_result import BackendStatusKind
 from awaken.domain.message import (
     Audio,
     Base64Source,

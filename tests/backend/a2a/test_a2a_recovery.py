@@ -19,7 +19,11 @@ from a2a_harness import (
 )
 
 from awaken.backend.a2a.state import REMOTE_STATE_KEY
-from awaken.contract.backend import BackendStatusKind, ExecutionFailed, RemoteError
+from awaken.contract.backend import (
+    ExecutionFailed,
+    RemoteError,
+)
+from awaken.contract.backend_result import BackendStatusKind
 from awaken.domain.message import Message
 from awaken.domain.run import PersistedState
 

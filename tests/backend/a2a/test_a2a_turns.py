@@ -23,7 +23,11 @@ from a2a_harness import (
 )
 
 from awaken.backend.a2a.state import REMOTE_STATE_KEY
-from awaken.contract.backend import BackendStatusKind, ExecutionFailed, RemoteError
+from awaken.contract.backend import (
+    ExecutionFailed,
+    RemoteError,
+)
+from awaken.contract.backend_result import BackendStatusKind
 from awaken.control.cancel import CancellationToken
 from awaken.domain.event import ActivitySnapshot
 from awaken.domain.lifecycle import (

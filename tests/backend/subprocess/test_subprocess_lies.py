@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from process_stage import backend_for, delegate, root
 
-from awaken.contract.backend import BackendRunStatus, RemoteError
+from awaken.contract.backend import RemoteError
+from awaken.contract.backend_result import BackendRunStatus
 from awaken.contract.events import CollectingSink
 from awaken.domain.event import RunEvent
 

@@ -13,11 +13,13 @@ from process_stage import HERE, Stage, backend_for, delegate, root
 
 from awaken.contract.backend import (
     BackendAgentNotFound,
-    BackendRunStatus,
-    BackendStatusKind,
     ExecutionBackendError,
     ExecutionFailed,
     RemoteError,
+)
+from awaken.contract.backend_result import (
+    BackendRunStatus,
+    BackendStatusKind,
 )
 from awaken.contract.events import CollectingSink, NullEventSink
 from awaken.domain.budget import Amount

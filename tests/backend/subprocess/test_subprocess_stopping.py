@@ -12,7 +12,10 @@ from collections.abc import AsyncIterator
 import pytest
 from process_stage import HERE, Stage, abort, backend_for, delegate, root
 
-from awaken.contract.backend import BackendRunResult, BackendRunStatus
+from awaken.contract.backend_result import (
+    BackendRunResult,
+    BackendRunStatus,
+)
 from awaken.control.cancel import CancellationToken, interruptible
 from awaken.domain.lifecycle import CANCELLED
 from awaken.errors import Cancelled

@@ -8,7 +8,7 @@ import pytest
 from process_stage import HERE, PATIENCE, Stage, backend_for, root
 
 from awaken import Agent, RemoteAgent, Runtime
-from awaken.contract.backend import BackendStatusKind
+from awaken.contract.backend_result import BackendStatusKind
 from awaken.contract.events import CollectingSink
 from awaken.control.cancel import CancellationToken
 from awaken.domain.budget import Budget

@@ -14,7 +14,7 @@ from google.protobuf.json_format import MessageToDict
 from awaken.backend.a2a.http import TooLarge
 from awaken.backend.a2a.parts import media_type, part_text, plain
 from awaken.codec import Json
-from awaken.contract.backend import BackendOutputArtifact
+from awaken.contract.backend_result import BackendOutputArtifact
 
 MAX_PIECES = 50_000
 """The most artifacts, parts and entries of metadata of a task, together."""

@@ -12,11 +12,11 @@ import httpcore
 
 from awaken.backend.a2a.client import A2aClient
 from awaken.backend.a2a.config import A2aConfig
+from awaken.backend.a2a.exchange import A2aExchange, ExchangeInput
 from awaken.backend.a2a.http import Http, SizeLimit
 from awaken.backend.a2a.lookup import stop_task
-from awaken.backend.a2a.snapshot import TurnOutcome
+from awaken.backend.a2a.snapshot import ExchangeOutcome
 from awaken.backend.a2a.state import RemoteTask, load_task, merged, remote_state
-from awaken.backend.a2a.turn import RemoteTurn, TurnInput
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import (
     BackendAbortRequest,
@@ -26,14 +26,16 @@ from awaken.contract.backend import (
     BackendDelegateRunRequest,
     BackendOutputCapability,
     BackendRootRunRequest,
-    BackendRunResult,
-    BackendRunStatus,
-    BackendStatusKind,
     BackendTranscriptCapability,
     BackendWaitCapability,
     ExecutionBackend,
     ExecutionBackendError,
     RemoteError,
+)
+from awaken.contract.backend_result import (
+    BackendRunResult,
+    BackendRunStatus,
+    BackendStatusKind,
 )
 from awaken.contract.events import EventSink
 from awaken.control.cancel import interruptible
@@ -95,7 +97,7 @@ class A2aBackend(ExecutionBackend):
             if request.save_state is not None:
                 await request.save_state(remote_state(state, target, task))
 
-        asked = TurnInput(
+        asked = ExchangeInput(
             run_id=identity.run_id,
             thread_id=identity.thread_id,
             messages=request.messages,
@@ -108,19 +110,19 @@ class A2aBackend(ExecutionBackend):
         )
         try:
             async with self._client() as client:
-                turn = RemoteTurn(
+                exchange = A2aExchange(
                     client, self._config, asked, keep=keep, tell=told.tell, clock=self._clock
                 )
-                outcome = await turn.run()
+                outcome = await exchange.run()
         except ExecutionBackendError as error:
             # The caller may abort the run next, and `abort` must then find its task.
             if error.is_over:
                 self._under_way.pop(identity.run_id, None)
             raise
         self._under_way.pop(identity.run_id, None)
-        kept = merged(state, remote_state(state, target, turn.task))
+        kept = merged(state, remote_state(state, target, exchange.task))
         result = _result(request.agent_id, identity.run_id, outcome, kept)
-        result.left_running = turn.left_running
+        result.left_running = exchange.left_running
         return result
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
@@ -132,22 +134,24 @@ class A2aBackend(ExecutionBackend):
             RemoteError: the agent failed, or cannot be reached.
         """
         run_id, parent = self._ids.new(), request.parent
-        asked = TurnInput(
+        asked = ExchangeInput(
             run_id=run_id, messages=request.messages, new_messages=request.new_messages
         )
         told = _Told(request.sink, self._clock, run_id, run_id, parent.parent_run_id)
         async with self._client() as client:
-            turn = RemoteTurn(
+            exchange = A2aExchange(
                 client, self._config, asked, keep=_keep_nothing, tell=told.tell, clock=self._clock
             )
             try:
                 with interruptible(request.control.cancellation_token):
-                    outcome = await turn.run()
+                    outcome = await exchange.run()
             except Cancelled:
-                await turn.stop()
-                outcome = TurnOutcome(status=BackendRunStatus.cancelled(), termination=CANCELLED)
+                await exchange.stop()
+                outcome = ExchangeOutcome(
+                    status=BackendRunStatus.cancelled(), termination=CANCELLED
+                )
             except asyncio.CancelledError:
-                await turn.stop()
+                await exchange.stop()
                 raise
         return _result(request.agent_id, run_id, _with_question(outcome), None)
 
@@ -223,13 +227,13 @@ async def _keep_nothing(task: RemoteTask) -> None:
     return
 
 
-def _with_question(outcome: TurnOutcome) -> TurnOutcome:
+def _with_question(outcome: ExchangeOutcome) -> ExchangeOutcome:
     """Make sure that a waiting delegate has a question, because its parent shows it to an
     approver."""
     status = outcome.status
     if status.kind in _ASKS and status.message is None:
         status = BackendRunStatus(kind=status.kind, message=_ASKS[status.kind])
-    return TurnOutcome(
+    return ExchangeOutcome(
         status=status,
         termination=outcome.termination,
         status_reason=outcome.status_reason,
@@ -238,7 +242,7 @@ def _with_question(outcome: TurnOutcome) -> TurnOutcome:
 
 
 def _result(
-    agent_id: str, run_id: str, outcome: TurnOutcome, state: PersistedState | None
+    agent_id: str, run_id: str, outcome: ExchangeOutcome, state: PersistedState | None
 ) -> BackendRunResult:
     return BackendRunResult(
         agent_id=agent_id,

@@ -14,7 +14,8 @@ from a2a.types.a2a_pb2 import Part
 from google.protobuf.json_format import MessageToDict
 
 from awaken.codec import Json, clean_text, dumps_text
-from awaken.contract.backend import BackendOutputArtifact, ExecutionFailed
+from awaken.contract.backend import ExecutionFailed
+from awaken.contract.backend_result import BackendOutputArtifact
 from awaken.domain.message import (
     Audio,
     BlobSource,

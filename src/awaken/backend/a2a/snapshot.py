@@ -9,7 +9,11 @@ from awaken.backend.a2a.artifacts import Artifacts
 from awaken.backend.a2a.parts import message_artifacts, message_text
 from awaken.backend.a2a.state import INTERRUPTED, TERMINAL
 from awaken.codec import Json, to_json
-from awaken.contract.backend import BackendOutputArtifact, BackendRunOutput, BackendRunStatus
+from awaken.contract.backend_result import (
+    BackendOutputArtifact,
+    BackendRunOutput,
+    BackendRunStatus,
+)
 from awaken.domain.event import ActivitySnapshot
 from awaken.domain.lifecycle import (
     CANCELLED,
@@ -156,7 +160,7 @@ def state_name(task: Task) -> str:
 # -- what it means ----------------------------------------------------------------------------
 
 
-class TurnOutcome(Value, frozen=True, kw_only=True):
+class ExchangeOutcome(Value, frozen=True, kw_only=True):
     """The end of an activation, in the terms of a run's backend."""
 
     status: BackendRunStatus
@@ -168,42 +172,42 @@ class TurnOutcome(Value, frozen=True, kw_only=True):
 TIMED_OUT = Stopped(value=StoppedReason(code="timeout"))
 
 
-def outcome_of(snapshot: TaskSnapshot) -> TurnOutcome:
+def outcome_of(snapshot: TaskSnapshot) -> ExchangeOutcome:
     """The outcome for a task that is done."""
     text, said = snapshot.text, snapshot.failure
     output = BackendRunOutput(text=text or None, artifacts=snapshot.artifacts)
     match snapshot.state:
         case "TASK_STATE_COMPLETED":
-            return TurnOutcome(
+            return ExchangeOutcome(
                 status=BackendRunStatus.completed(), termination=NATURAL_END, output=output
             )
         case "TASK_STATE_CANCELED":
-            return TurnOutcome(
+            return ExchangeOutcome(
                 status=BackendRunStatus.cancelled(), termination=CANCELLED, output=output
             )
         case "TASK_STATE_INPUT_REQUIRED":
-            return TurnOutcome(
+            return ExchangeOutcome(
                 status=BackendRunStatus.waiting_input(said),
                 termination=SUSPENDED_END,
                 status_reason="input_required",
                 output=_with_question(output, said),
             )
         case "TASK_STATE_AUTH_REQUIRED":
-            return TurnOutcome(
+            return ExchangeOutcome(
                 status=BackendRunStatus.waiting_auth(said),
                 termination=SUSPENDED_END,
                 status_reason="auth_required",
                 output=_with_question(output, said),
             )
     why = said or f"the agent ended task {snapshot.id!r} as {snapshot.state} without saying why"
-    return TurnOutcome(
+    return ExchangeOutcome(
         status=BackendRunStatus.failed(why), termination=Failed(value=why), output=output
     )
 
 
-def outcome_of_message(message: A2aMessage) -> TurnOutcome:
+def outcome_of_message(message: A2aMessage) -> ExchangeOutcome:
     """The outcome for an answer without a task."""
-    return TurnOutcome(
+    return ExchangeOutcome(
         status=BackendRunStatus.completed(),
         termination=NATURAL_END,
         output=BackendRunOutput(
@@ -212,12 +216,12 @@ def outcome_of_message(message: A2aMessage) -> TurnOutcome:
     )
 
 
-def timed_out(snapshot: TaskSnapshot | None) -> TurnOutcome:
+def timed_out(snapshot: TaskSnapshot | None) -> ExchangeOutcome:
     """The outcome for a timeout, with the output so far."""
     output = BackendRunOutput()
     if snapshot is not None:
         output = BackendRunOutput(text=snapshot.made.text or None, artifacts=snapshot.artifacts)
-    return TurnOutcome(status=BackendRunStatus.timeout(), termination=TIMED_OUT, output=output)
+    return ExchangeOutcome(status=BackendRunStatus.timeout(), termination=TIMED_OUT, output=output)
 
 
 def _with_question(output: BackendRunOutput, question: str | None) -> BackendRunOutput:

@@ -10,9 +10,9 @@ from awaken.codec import clean_text, dumps, to_json
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendLoopError,
-    BackendRunOutput,
     ExecutionBackendError,
 )
+from awaken.contract.backend_result import BackendRunOutput
 from awaken.contract.store import Store
 from awaken.domain.identity import RunIdentity
 from awaken.domain.run import (

@@ -22,10 +22,12 @@ from awaken.contract.backend import (
     BackendAgentNotFound,
     BackendLoopError,
     BackendRootRunRequest,
-    BackendRunResult,
-    BackendRunStatus,
     ExecutionBackendError,
     ExecutionFailed,
+)
+from awaken.contract.backend_result import (
+    BackendRunResult,
+    BackendRunStatus,
 )
 from awaken.contract.start import PreparedRun, RunServices
 from awaken.control.cancel import CancellationToken, interruptible, is_ours

@@ -21,10 +21,12 @@ from awaken.backend.remote.question import agents_question, asking, budget_quest
 from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.contract.backend import (
     BackendRootRunRequest,
+    ExecutionFailed,
+)
+from awaken.contract.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
-    ExecutionFailed,
 )
 from awaken.contract.start import PreparedRun
 from awaken.domain.event import (
@@ -111,6 +113,7 @@ class RemoteRun:
         start.topic.attach(lambda: self.journal.progress(None))
         self.journal.acks.extend(first.acks)
         self.journal.tickets.extend(first.tickets)
+        self.journal.rewinds_to = first.rewinds_to
         self.record = marked_elsewhere(thread.previous, first.request)
         self.may_be_at_work = request.is_continuation or (
             thread.previous is not None and thread.previous.status is RunStatus.RUNNING
@@ -161,6 +164,8 @@ class RemoteRun:
                 cause=StartCause.NEW if self._previous is None else self._previous.next_cause,
             )
         )
+        for event in self._first.events:
+            self.journal.note(event)
         self.journal.note(StepStart(message_id=self.message_id, agent_id=identity.agent_id))
         if self.request.is_continuation:
             # Until the backend has saved state, a process that recovers the run sends these

@@ -35,14 +35,16 @@ from awaken.contract.backend import (
     BackendDelegateRunRequest,
     BackendOutputCapability,
     BackendRootRunRequest,
-    BackendRunOutput,
-    BackendRunResult,
-    BackendRunStatus,
     BackendTranscriptCapability,
     BackendWaitCapability,
     ExecutionBackend,
     ExecutionFailed,
     RemoteError,
+)
+from awaken.contract.backend_result import (
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
 )
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.control.cancel import CancellationToken

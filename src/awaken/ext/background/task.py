@@ -54,12 +54,12 @@ class TaskResult(Value, frozen=True, kw_only=True):
 class TaskHandle:
     """A task that runs in this process.
 
-    `runner` is done once the task has ended and its end is recorded. `on_waiting` is called with
-    `True` when the task starts to do nothing but wait, and with `False` when it goes on.
+    `runner` is done once the task has ended and its end is recorded.
     """
 
     __slots__ = (
         "__weakref__",
+        "_told_of_waiting",
         "begun",
         "depth",
         "done",
@@ -68,7 +68,6 @@ class TaskHandle:
         "inbox_receiver",
         "journal",
         "manager",
-        "on_waiting",
         "owner_inbox",
         "progress",
         "queued",
@@ -90,7 +89,7 @@ class TaskHandle:
         self.begun = False
         self.ending = False
         self.progress: TaskProgress | None = None
-        self.on_waiting: Callable[[bool], None] | None = None
+        self._told_of_waiting: Callable[[bool], None] | None = None
         self.done = asyncio.Event()
         self.runner: asyncio.Future[None] | None = None
 
@@ -107,6 +106,15 @@ class TaskHandle:
         """The manager that keeps the task's record: that of the owner's live run, else the one that
         started the task."""
         return self.handles.home(self.thread_id) or self.manager
+
+    def when_waiting(self, told: Callable[[bool], None]) -> None:
+        """Call `told` with `True` when the task starts to do nothing but wait, and with `False`
+        when it goes on."""
+        self._told_of_waiting = told
+
+    def tell_waiting(self, waiting: bool) -> None:
+        if self._told_of_waiting is not None:
+            self._told_of_waiting(waiting)
 
     def stop(self) -> None:
         """Cancel the task and its descendants."""
@@ -223,16 +231,11 @@ class TaskContext:
         """Mark the task as waiting for something that another process could wait for as well. If
         this process closes meanwhile, the task is left to another process."""
         self.report(message)
-        tell = self._handle.on_waiting or _nobody
-        tell(True)
+        self._handle.tell_waiting(True)
         try:
             yield
         finally:
-            tell(False)
-
-
-def _nobody(_: bool) -> None:
-    """Used if `on_waiting` is not set."""
+            self._handle.tell_waiting(False)
 
 
 class AgentTaskContext(TaskContext):

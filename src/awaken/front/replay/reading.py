@@ -12,6 +12,7 @@ from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.threads import Threads, TicketQuery
 from awaken.domain.event import (
     InferenceComplete,
+    MessagesRewound,
     RunEvent,
     RunStart,
     StepEnd,
@@ -21,6 +22,7 @@ from awaken.domain.event import (
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
 from awaken.domain.lifecycle import SUSPENDED_END, Failed, RunStatus, TerminationReason
 from awaken.domain.message import Message, MessageMetadata, MessageRecord, Role, Visibility
+from awaken.domain.rewind import Hidden, hidden_by, stretches
 from awaken.domain.run import RunRecord
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolResult, ToolStatus
@@ -69,8 +71,9 @@ async def read_recording(store: Threads, run_id: str) -> Recording:
 
 async def read_run(store: Threads, run: RunRecord) -> Recording:
     """Read a run, finished or not."""
-    events = [event async for event in _events(store, run)]
-    log = await store.load_records(run.thread_id, limit=_end_of(run))
+    everything = [event async for event in _events(store, run)]
+    events = [event for event in everything if event.run_id == run.run_id]
+    log = await store.load_records(run.thread_id, limit=_end_of(run), hidden=True)
     asked = run.own_input
     wrote = run.output.range if run.output is not None else None
     first = asked.from_seq if asked else wrote.from_seq if wrote else len(log) + 1
@@ -83,7 +86,11 @@ async def read_run(store: Threads, run: RunRecord) -> Recording:
         run_id=run.run_id,
         thread_id=run.thread_id,
         agents=_agents(run, events, reader.turns),
-        history=tuple(_unnamed(record.message) for record in log[: first - 1]),
+        history=tuple(
+            _unnamed(log[seq - 1].message)
+            for low, high in stretches(_hidden_before(everything, first), 0, first - 1)
+            for seq in range(low + 1, high + 1)
+        ),
         input=tuple(_unnamed(m) for m in [r.message for r in log[first - 1 : last]] + reader.early),
         turns=reader.turns,
         approvals=tuple([approval async for approval in _approvals(store, run)]),
@@ -105,12 +112,19 @@ async def read_run(store: Threads, run: RunRecord) -> Recording:
 
 
 async def _events(store: Threads, run: RunRecord) -> AsyncIterator[RunEvent]:
+    """The events of the run, and the rewinds of its thread."""
     after = 0
     while page := await store.load_events(run.thread_id, after=after, limit=_PAGE):
         for event in page:
-            if event.run_id == run.run_id:
+            if event.run_id == run.run_id or isinstance(event.event, MessagesRewound):
                 yield event
         after += len(page)
+
+
+def _hidden_before(events: Sequence[RunEvent], seq: int) -> Hidden:
+    """What was out of view when the message at `seq` was written."""
+    rewinds = [told.event for told in events if isinstance(told.event, MessagesRewound)]
+    return hidden_by((event.from_seq - 1, event.to_seq) for event in rewinds if event.to_seq < seq)
 
 
 async def _approvals(store: Threads, run: RunRecord) -> AsyncIterator[Approval]:

@@ -48,10 +48,6 @@ _TEXT, _REASONING = Kind.TEXT, Kind.REASONING
 _ANSWERED = (ResumedOutcome.SUCCEEDED, ResumedOutcome.FAILED, ResumedOutcome.DENIED)
 
 
-def _same(id: str) -> str:
-    return id
-
-
 def _is_new(event: AgentEvent) -> bool:
     return isinstance(event, RunStart) and event.cause is StartCause.NEW
 
@@ -64,7 +60,6 @@ class AiSdkEncoder:
             left out.
         frontend: the names of the tools that the page carries out itself.
         version: the AI SDK's major version that the client says it has.
-        outside: an id as clients see it.
     """
 
     def __init__(
@@ -75,14 +70,13 @@ class AiSdkEncoder:
         agent_id: str,
         frontend: Collection[str] = (),
         version: int = V6,
-        outside: Callable[[str], str] = _same,
     ) -> None:
         self._thread, self._run = thread_id, run_id
-        self._metadata = {"threadId": outside(thread_id), "runId": run_id, "agentId": agent_id}
+        self._metadata = {"threadId": thread_id, "runId": run_id, "agentId": agent_id}
         self._can_reset = version >= V7
         void = {"type": "data-awaken-reset", "data": {"messageId": run_id}, "transient": True}
         self._blocks, self._calls = Blocks(void), Calls(frontend)
-        self._team, self._activities = Team(run_id, outside), Activities(outside)
+        self._team, self._activities = Team(run_id), Activities()
         self._in_step = self._is_stored = self._is_void = self._is_dirty = False
         self._has_answers = self._is_paused = False
         self._message_id = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -37,15 +37,10 @@ class _Member(msgspec.Struct):
 
 
 class Team:
-    """The runs that a run has started, and those that these have started.
+    """The runs that the run `run_id` has started, and those that these have started."""
 
-    Args:
-        run_id: the run at the top.
-        outside: the id of a run as clients see it.
-    """
-
-    def __init__(self, run_id: str, outside: Callable[[str], str]) -> None:
-        self._root, self._outside = run_id, outside
+    def __init__(self, run_id: str) -> None:
+        self._root = run_id
         self._members: dict[str, _Member] = {}
         self._calls: set[str] = set()
         self.has_begun = self._is_whole = False
@@ -94,7 +89,7 @@ class Team:
     def _part(self, run_id: str, at_ms: int, member: _Member) -> Json:
         member.told_at, member.changed = at_ms, False
         data = {"name": member.name, "status": member.status, "text": member.text}
-        return {"type": "data-agent", "id": self._outside(run_id), "data": data}
+        return {"type": "data-agent", "id": run_id, "data": data}
 
 
 def _take(told: RunEvent, member: _Member) -> None:

@@ -1,12 +1,32 @@
 """All routes, one module per resource."""
 
 from awaken.server import health, metrics
-from awaken.server.routes import ai_sdk, runs, streams
+from awaken.server.routes import (
+    ag_ui,
+    agents,
+    ai_sdk,
+    control,
+    document,
+    events,
+    messages,
+    runs,
+    threads,
+    tickets,
+    tokens,
+)
 
 ROUTES = (
+    *agents.ROUTES,
+    *threads.ROUTES,
+    *messages.ROUTES,
     *runs.ROUTES,
-    *streams.ROUTES,
+    *events.ROUTES,
+    *control.ROUTES,
+    *tickets.ROUTES,
+    *tokens.ROUTES,
+    *document.ROUTES,
     *ai_sdk.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
+    *ag_ui.ROUTES,
 )

@@ -20,12 +20,11 @@ from awaken.domain.run import RunRecord
 from awaken.live.bus import LocalBus
 from awaken.live.tree import follow_tree
 from awaken.protocol.ai_sdk.encode import AiSdkEncoder
-from awaken.protocol.ai_sdk.history import History
+from awaken.protocol.ai_sdk.history import History, frontend_of
 from awaken.protocol.ai_sdk.ingest import ingest
 from awaken.protocol.ai_sdk.request import major_version, read_request
-from awaken.protocol.intake import BadRequest
 from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import Refused, answer_to
+from awaken.server.errors import answer_to, unknown
 from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, existing, known
 from awaken.server.open_runs import find_open_run
@@ -47,7 +46,7 @@ async def send(call: Call) -> ASGIApp:
     taken = await carry_out(call, asked)
     run = await call.runtime.find_run(taken.run_id)
     if run is None:
-        raise Refused(404, "not_found", f"There is no chat {request.id!r} any more.")
+        raise unknown("chat")
     version = call.request.headers.get(VERSION_HEADER) or request.ai_sdk_version
     return _stream(call, run, after=taken.cursor, ends_behind=taken.cursor, version=version)
 
@@ -69,23 +68,20 @@ def _stream(
     call: Call, run: RunRecord, *, after: int, ends_behind: int, version: int | str | None
 ) -> EventStream:
     """Follow a run from event `after`, until it ends or pauses behind event `ends_behind`."""
-    brought = run.request.frontend_tools if run.request is not None else ()
     encoder = AiSdkEncoder(
-        thread_id=run.thread_id,
+        thread_id=call.names.outside(run.thread_id),
         run_id=run.run_id,
         agent_id=run.agent_id,
-        frontend=[tool.id for tool in brought],
+        frontend=frontend_of(run),
         version=major_version(version),
-        outside=call.names.outside,
     )
 
     def is_last(told: RunEvent) -> bool:
         is_new = told.seq is None or told.seq > ends_behind
         return told.run_id == run.run_id and is_new and is_terminal(told.event)
 
-    events = follow_run(call.runtime, run, after=after, is_last=is_last)
     return EventStream(
-        events,
+        follow_run(call, run, after=after),
         encoder,
         is_last=is_last,
         headers=HEADERS,
@@ -113,13 +109,12 @@ async def messages(call: Call) -> ASGIApp:
     among them: resuming its stream brings it whole."""
     store, thread = call.runtime.store, await _existing(call)
     working = await find_open_run(store, thread)
-    runs = {run.run_id: run for run in await _runs(call, thread)}
-    if working is not None:
-        runs.pop(working.run.run_id, None)
-    history = History(runs, call.names.outside)
+    left_out = working.run.run_id if working is not None else None
+    runs = [run for run in await _runs(call, thread) if run.run_id != left_out]
+    history = History(call.names.outside(thread), runs)
     async with aclosing(follow_tree(store, LocalBus(), thread, live=False)) as events:
         async for told in events:
-            history.read(told)
+            history.read(call.names.event(told))
     return JsonResponse(history.messages(await call.runtime.messages(thread)))
 
 
@@ -138,7 +133,7 @@ async def _existing(call: Call) -> str:
     """The id inside of the chat that the path names, if there is one."""
     thread = call.names.inside(call.path("chat"))
     if await existing(call, thread) is None:
-        raise Refused(404, "not_found", f"There is no chat {call.path('chat')!r}.")
+        raise unknown("chat")
     return thread
 
 
@@ -151,10 +146,8 @@ def in_words(handle: Handler) -> Handler:
     async def handled(call: Call) -> ASGIApp:
         try:
             return await handle(call)
-        except BadRequest as error:
-            return PlainTextResponse(str(error), status_code=400)
         except Exception as error:
-            return _as_text(answer_to(error))
+            return _as_text(answer_to(error, call.names))
 
     return handled
 
@@ -181,8 +174,9 @@ def _routes(api: str) -> tuple[Route, ...]:
             needs=asks,
             body=bytes,
             body_limit=CHAT_LIMIT,
-            answers={},
+            answers={200: None},
             streams=True,
+            takes_tokens=True,
         ),
         Route(
             method="GET",
@@ -190,8 +184,9 @@ def _routes(api: str) -> tuple[Route, ...]:
             handle=in_words(resume),
             summary="Resume the stream of a chat's open run (AI SDK)",
             needs=asks,
-            answers={204: None},
+            answers={200: None, 204: None},
             streams=True,
+            takes_tokens=True,
         ),
         Route(
             method="GET",
@@ -199,7 +194,8 @@ def _routes(api: str) -> tuple[Route, ...]:
             handle=in_words(messages),
             summary="The messages of a chat, for a page that is loaded (AI SDK)",
             needs=asks,
-            answers={200: list[Any]},
+            answers={200: list[dict[str, Any]]},
+            takes_tokens=True,
         ),
         Route(
             method="POST",
@@ -208,6 +204,7 @@ def _routes(api: str) -> tuple[Route, ...]:
             summary="Cancel a chat's open run (AI SDK)",
             needs=asks,
             answers={200: dict[str, bool]},
+            takes_tokens=True,
         ),
     )
 

@@ -1,71 +1,242 @@
-"""`/v1` runs: submit them and follow them."""
+"""`/v1` runs: submit them, and read their records."""
 
 from __future__ import annotations
 
-import msgspec
+import re
+
 from starlette.types import ASGIApp
 
-from awaken.codec import Json
-from awaken.domain.event import RunEvent
-from awaken.domain.message import Message
+from awaken.codec import digest
+from awaken.contract.submissions import Submitted
+from awaken.contract.threads import RunQuery
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunKind, RunRecord
+from awaken.errors import NotFound, RunAbandoned
+from awaken.ids import UUID7
+from awaken.protocol.intake import Intake
 from awaken.server.call import Call, JsonResponse
-from awaken.server.sse import EventStream, until_run_ends
+from awaken.server.errors import Refused
+from awaken.server.finding import READERS, find_run, find_thread, may_see_in, visible_page
+from awaken.server.given import (
+    KEY,
+    Count,
+    Given,
+    Id,
+    Line,
+    NewRunAsked,
+    PageSize,
+    RunAsked,
+    Seconds,
+    messages_of,
+)
+from awaken.server.intake import Extras, carry_out
+from awaken.server.routes.streams import StreamAsked, stream_events
 from awaken.server.table import Role, Route
+from awaken.server.views import PageView, ResultView, RunView, View
+
+_READ = (Role.INVOKE, Role.READ)
 
 
-class RunAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run that is asked for."""
+class SubmitQuery(Given, frozen=True, kw_only=True):
+    """`wait` is how many seconds the answer may take, so that it can say how the run ended."""
 
-    agent_id: str | None = None
-    messages: tuple[Message | str, ...] = ()
+    wait: Seconds = 0
 
 
-class RunAccepted(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that will be carried out."""
+class RunsAsked(Given, frozen=True, kw_only=True):
+    """Which runs to list, newest first."""
+
+    agent: Id | None = None
+    kind: RunKind | None = None
+    parent_run_id: Id | None = None
+    status: RunStatus | None = None
+    updated_after: Count | None = None
+    limit: PageSize = 50
+    cursor: Line | None = None
+
+
+class RunAccepted(View, frozen=True, kw_only=True):
+    """A run that will be carried out; `events` is where to follow it, from `cursor` on."""
 
     run_id: str
     thread_id: str
-    cursor: int
+    status: str
+    cursor: str
+    events: str
 
 
-class PlainEncoder:
-    """The events themselves."""
-
-    def start(self) -> list[Json]:
-        return []
-
-    def encode(self, event: RunEvent) -> list[Json]:
-        return [event]
-
-    def finish(self) -> list[Json]:
-        return []
+async def submit_to_thread(call: Call) -> ASGIApp:
+    return await _submit(call, call.names.new(call.path("thread")))
 
 
 async def submit(call: Call) -> ASGIApp:
+    asked: NewRunAsked = call.body
+    if asked.thread_id is not None:
+        return await _submit(call, call.names.new(asked.thread_id))
+    return await _submit(call, call.names.new(_new_thread(call)))
+
+
+async def _submit(call: Call, thread_id: str) -> ASGIApp:
     asked: RunAsked = call.body
-    thread = call.names.new(call.path("thread"))
-    taken = await call.runtime.submit(
-        asked.agent_id, asked.messages, thread=thread, principal=call.principal
+    at = asked.not_before
+    taken = await carry_out(
+        call,
+        Intake(
+            thread_id=thread_id,
+            agent_id=asked.agent_id,
+            messages=messages_of(asked.messages),
+            overrides=asked.overrides.overrides() if asked.overrides is not None else None,
+            frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
+            mode=asked.mode,
+            key=idempotency_key(call),
+        ),
+        Extras(
+            not_before_ms=round(at.timestamp() * 1000) if at is not None else None,
+            budget=asked.budget.budget() if asked.budget is not None else None,
+            user=asked.user,
+            labels=asked.labels,
+        ),
     )
-    if "text/event-stream" not in call.request.headers.get("accept", ""):
-        accepted = RunAccepted(
-            run_id=taken.run_id, thread_id=call.names.outside(thread), cursor=taken.cursor
+    if call.wants_stream:
+        return await stream_events(
+            call, thread_id, StreamAsked(), run_id=taken.run_id, after=taken.cursor, until="run"
         )
-        return JsonResponse(accepted, status_code=202)
-    events = call.runtime.follow(thread, after=taken.cursor)
-    return EventStream(events, PlainEncoder(), is_last=until_run_ends(taken.run_id))
+    query: SubmitQuery = call.query
+    is_async = "respond-async" in call.request.headers.get("prefer", "").lower()
+    if query.wait and not is_async and at is None:
+        try:
+            result = await call.runtime.wait(taken.run_id, timeout=query.wait)
+        except (TimeoutError, RunAbandoned, NotFound):
+            pass  # the run goes on, or waits for a node that has its agent
+        else:
+            return JsonResponse(ResultView.of(result, call.names))
+    return JsonResponse(_accepted(call, taken), status_code=202)
 
 
+def _accepted(call: Call, taken: Submitted) -> RunAccepted:
+    run_id, thread_id = call.names.outside(taken.run_id), call.names.outside(taken.thread_id)
+    return RunAccepted(
+        run_id=run_id,
+        thread_id=thread_id,
+        status="accepted",
+        cursor=str(taken.cursor),
+        events=f"/v1/threads/{thread_id}/events?after={taken.cursor}",
+    )
+
+
+def _new_thread(call: Call) -> str:
+    """The id of a new thread. The same key from the same caller means the same thread: a key is
+    known to its thread only."""
+    key = idempotency_key(call)
+    return UUID7.new() if key is None else f"k-{digest([call.principal.id, key])}"
+
+
+def idempotency_key(call: Call) -> str | None:
+    """The key under which the request is carried out once.
+
+    Raises:
+        Refused: it is empty, too long, or not one word.
+    """
+    key = call.request.headers.get("idempotency-key")
+    if key is not None and not re.fullmatch(KEY, key):
+        raise Refused(
+            400, "bad_header", "an Idempotency-Key has 1 to 255 printable characters, no blanks"
+        )
+    return key
+
+
+async def list_runs(call: Call) -> ASGIApp:
+    return await _list(call, None)
+
+
+async def list_runs_of_thread(call: Call) -> ASGIApp:
+    return await _list(call, (await find_thread(call, call.path("thread"))).id)
+
+
+async def _list(call: Call, thread_id: str | None) -> ASGIApp:
+    asked: RunsAsked = call.query
+    parent = asked.parent_run_id
+    query = RunQuery(
+        scope=call.principal.scope,
+        thread_id=thread_id,
+        agent_id=asked.agent,
+        kind=asked.kind,
+        parent_run_id=(await find_run(call, parent))[0].run_id if parent is not None else None,
+        status=asked.status,
+        updated_after_ms=asked.updated_after,
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+
+    async def is_visible(run: RunRecord) -> bool:
+        return thread_id is not None or await may_see_in(call, run.thread_id, READERS)
+
+    page = await visible_page(call.runtime.list_runs, query, is_visible)
+    items = tuple(RunView.of(run, call) for run in page)
+    return JsonResponse(PageView(items=items, cursor=page.cursor))
+
+
+async def get(call: Call) -> ASGIApp:
+    run, _ = await find_run(call, call.path("run"))
+    return JsonResponse(RunView.of(run, call))
+
+
+_SUBMITTED = {200: ResultView, 202: RunAccepted}
 ROUTES = (
     Route(
         method="POST",
         path="/v1/threads/{thread}/runs",
-        handle=submit,
-        summary="Submit a run to a thread",
+        handle=submit_to_thread,
+        summary="Submit a run to a thread, which is begun if there is none",
         needs=(Role.INVOKE,),
+        query=SubmitQuery,
         body=RunAsked,
-        answers={202: RunAccepted},
+        answers=_SUBMITTED,
+        errors=(409, 422),
+        streams=True,
+        takes_tokens=True,
+    ),
+    Route(
+        method="POST",
+        path="/v1/runs",
+        handle=submit,
+        summary="Submit a run, in a new thread or in the one that is named",
+        needs=(Role.INVOKE,),
+        query=SubmitQuery,
+        body=NewRunAsked,
+        answers=_SUBMITTED,
+        errors=(404, 409, 422),
         streams=True,
         submits=True,
+    ),
+    Route(
+        method="GET",
+        path="/v1/runs",
+        handle=list_runs,
+        summary="List runs",
+        needs=_READ,
+        query=RunsAsked,
+        answers={200: PageView[RunView]},
+        errors=(404, 410),
+    ),
+    Route(
+        method="GET",
+        path="/v1/threads/{thread}/runs",
+        handle=list_runs_of_thread,
+        summary="List the runs of a thread",
+        needs=_READ,
+        query=RunsAsked,
+        answers={200: PageView[RunView]},
+        errors=(410,),
+        takes_tokens=True,
+    ),
+    Route(
+        method="GET",
+        path="/v1/runs/{run}",
+        handle=get,
+        summary="Get one run",
+        needs=_READ,
+        answers={200: RunView},
+        takes_tokens=True,
     ),
 )

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Literal
 
-import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
@@ -15,18 +14,16 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.front.runtime import Runtime
 from awaken.live.follow import Following, check_cursor
-from awaken.server.bodies import read_query
 from awaken.server.call import Call
 from awaken.server.cursor import Cursor
-from awaken.server.errors import Refused
 from awaken.server.event_frames import EventFrames, as_it_is
+from awaken.server.given import CursorText, Given
 from awaken.server.sse import EventStream, until_run_ends
-from awaken.server.table import Role, Route
 
 PAGE = 500
 
 
-class StreamAsked(msgspec.Struct, frozen=True, kw_only=True):
+class StreamAsked(Given, frozen=True, kw_only=True):
     """How a client wants to follow.
 
     - `after` is the `id` of the last event that it has; the header `Last-Event-ID` beats it.
@@ -37,55 +34,60 @@ class StreamAsked(msgspec.Struct, frozen=True, kw_only=True):
     - `on_disconnect=cancel` cancels the run if the client leaves before the stream has ended.
     """
 
-    after: str | None = None
+    after: CursorText | None = None
     tree: bool = False
     deltas: bool = True
     until: Literal["run", "rest"] | None = None
     on_disconnect: Literal["cancel", "none"] | None = None
 
 
-def wants_stream(call: Call) -> bool:
-    """Whether the client asks for server-sent events."""
-    return "text/event-stream" in call.request.headers.get("accept", "")
-
-
 async def stream_events(
     call: Call,
     thread_id: str,
+    asked: StreamAsked,
     *,
     run_id: str | None = None,
-    after: int | None = None,
+    only_run: str | None = None,
+    after: int = 0,
     until: Literal["run", "rest"] | None = None,
 ) -> ASGIApp:
     """Follow a thread, as the query and the headers of the request say.
 
     Args:
         thread_id: the id inside, with the scope. The caller has checked that the client may see it.
-        run_id: the run whose end `until` means.
+        run_id: the run whose end `until` means; `None` is the thread's next run to end.
+        only_run: leaves out the thread's other runs.
         after, until: what holds if the client says nothing.
 
     Raises:
         Refused: 400, the cursor is none; 410, the thread does not have that many events.
     """
-    asked: StreamAsked = read_query(call.request, StreamAsked)
     given = call.request.headers.get("last-event-id") or asked.after
-    cursor = Cursor(after or 0) if given is None else Cursor.read(given)
+    cursor = Cursor(after) if given is None else Cursor.read(given)
     await check_cursor(call.runtime.store, thread_id, cursor.seq)
     until = asked.until or until
-    if run_id is None or until is None:
-        until = None
-    elif await _is_over(call.runtime, thread_id, run_id, cursor.seq, until):
-        return Response(status_code=204)  # the client need not come back: nothing follows
+    is_last: Callable[[RunEvent], bool] = _never
+    if until is not None and run_id is not None:
+        if await _is_over(call.runtime, thread_id, run_id, cursor.seq, until):
+            return Response(status_code=204)  # the client need not come back: nothing follows
+        if until == "run":
+            is_last = until_run_ends(run_id)
+    elif until is not None:
+        is_last = _until_one_ends(thread_id)
     events = call.runtime.follow(thread_id, after=cursor.seq, live=cursor.live, tree=asked.tree)
     if until == "rest" and run_id is not None:
         events = Following(_until_rest(call.runtime, events, run_id))
     return EventStream(
         events,
-        EventFrames(thread_id, cursor.seq, call.names, deltas=asked.deltas),
-        is_last=until_run_ends(run_id) if until == "run" and run_id is not None else _never,
+        EventFrames(thread_id, cursor.seq, call.names, only_run=only_run, deltas=asked.deltas),
+        is_last=is_last,
         frame=as_it_is,
         on_leave=_on_leave(call, asked, run_id or thread_id),
     )
+
+
+def _until_one_ends(thread_id: str) -> Callable[[RunEvent], bool]:
+    return lambda told: told.thread_id == thread_id and is_terminal(told.event)
 
 
 def _never(event: RunEvent) -> bool:
@@ -128,45 +130,3 @@ async def _until_rest(
                 record = await runtime.find_run(run_id)
                 if record is None or _is_at_rest(record, "rest"):
                     return
-
-
-# -- routes -------------------------------------------------------------------------------------
-
-
-async def thread_events(call: Call) -> ASGIApp:
-    thread_id = call.names.inside(call.path("thread"))
-    thread = await call.runtime.store.load_thread(thread_id)
-    if thread is None:
-        raise Refused(404, "not_found", "there is no such thread")
-    return await stream_events(call, thread_id, run_id=thread.open_run_id)
-
-
-async def run_events(call: Call) -> ASGIApp:
-    record = await call.runtime.find_run(call.path("run"))
-    if record is None:
-        raise Refused(404, "not_found", "there is no such run")
-    return await stream_events(call, record.thread_id, run_id=record.run_id, until="run")
-
-
-ROUTES = (
-    Route(
-        method="GET",
-        path="/v1/threads/{thread}/events",
-        handle=thread_events,
-        summary="Follow a thread",
-        needs=(Role.READ, Role.INVOKE),
-        query=StreamAsked,
-        answers={200: bytes},
-        streams=True,
-    ),
-    Route(
-        method="GET",
-        path="/v1/runs/{run}/events",
-        handle=run_events,
-        summary="Follow a run",
-        needs=(Role.READ, Role.INVOKE),
-        query=StreamAsked,
-        answers={200: bytes, 204: None},
-        streams=True,
-    ),
-)

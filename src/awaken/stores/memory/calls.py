@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.contract.commits import CallEntry, call_key
+from awaken.domain.message import Message
 from awaken.stores.memory.tables import ThreadRow
 
 
@@ -29,9 +30,14 @@ def calls_since(thread: ThreadRow, commit: int) -> Sequence[CallEntry]:
 def calls_of_last_turn(thread: ThreadRow) -> Sequence[CallEntry]:
     """The ledger entries of the last assistant message with tool calls."""
     _find_turn(thread)
-    if thread.turn is None:
+    return calls_of(thread, thread.turn)
+
+
+def calls_of(thread: ThreadRow, turn: tuple[Message, int] | None) -> Sequence[CallEntry]:
+    """The ledger entries of a message with tool calls, which came with the commit beside it."""
+    if turn is None:
         return []
-    message, commit = thread.turn
+    message, commit = turn
     keys = {call_key(message.id or "", index) for index in range(len(message.tool_calls or ()))}
     return [entry for entry in calls_since(thread, commit) if entry.key in keys]
 

@@ -17,7 +17,9 @@ from awaken.domain.thread import project_run
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.answers import cancelled_by, check_sent, has_pending
-from awaken.stores.memory.tables import RunRow, State, Tables, ThreadRow
+from awaken.stores.memory.rewinds import rewound
+from awaken.stores.memory.tables import Rewind, RunRow, State, Tables, ThreadRow
+from awaken.stores.rewinding import check_rewind
 
 _replace = msgspec.structs.replace
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
@@ -38,6 +40,8 @@ class MemoryWrites(Tables):
         thread, record = self._checked(commit), commit.run
         events, messages = thread.events, thread.messages
         first_seq = len(events) + 1
+        if commit.rewinds_to is not None:
+            self._rewind(thread, commit.rewinds_to)
         messages += commit.messages
         events += commit.events
         length = len(messages)
@@ -68,15 +72,26 @@ class MemoryWrites(Tables):
             or self._runs[record.run_id].status is not _RUNNING
         ):
             self._turn_head(thread, self._runs[record.run_id], commit.at_ms)
+        if commit.release or commit.ends_stream or commit.blobs:
+            self._write_the_rest(thread, commit)
+        if self._changes.waiting:
+            self._changes.wake(thread.id)
+        return Committed(length, first_seq)
+
+    def _write_the_rest(self, thread: ThreadRow, commit: ThreadCommit) -> None:
+        """Write the parts that few commits have."""
         if commit.release:
             self._owners.pop(thread.id, None)
         if commit.ends_stream:
             thread.stream_log = ()
-        if commit.blobs:
-            thread.use_blobs(commit.blobs)
-        if self._changes.waiting:
-            self._changes.wake(thread.id)
-        return Committed(length, first_seq)
+        thread.use_blobs(commit.blobs)
+
+    def _rewind(self, thread: ThreadRow, to: int) -> None:
+        """Take the messages behind position `to` out of view, with the next commit."""
+        left, number = rewound(thread, to), len(thread.event_ends) + 1
+        thread.rewinds.append(Rewind(number, to, len(thread.messages), dict(left.state)))
+        thread.hidden, thread.turn, thread.state = left.hidden, left.turn, left.state
+        thread.scanned = len(thread.messages)
 
     def _change_state(self, thread: ThreadRow, state: State) -> None:
         thread.state.update(state)
@@ -110,6 +125,8 @@ class MemoryWrites(Tables):
             _check_tickets(commit.tickets, thread_id)
         for command in commit.sends:
             check_sent(command)
+        if commit.rewinds_to is not None:
+            check_rewind(commit)
         if thread is None:
             return self._new_thread(commit)
         if commit.parent_thread_id is not None and thread.parent_thread_id is None:

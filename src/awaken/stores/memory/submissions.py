@@ -17,7 +17,9 @@ from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.answers import is_past
 from awaken.stores.memory.commands import MemoryCommands
 from awaken.stores.memory.commits import MemoryWrites
+from awaken.stores.memory.rewinds import find_rewind
 from awaken.stores.memory.tables import RunRow, ThreadRow
+from awaken.stores.rewinding import needs_quiet
 from awaken.stores.submitting import KeptKey, steering
 
 _ANSWERS = (CommandKind.DECISIONS, CommandKind.CANCEL)
@@ -54,7 +56,10 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
             if submission.messages:
                 self._keep(thread, steering(submission))
             return thread.open_run_id or thread.latest_run_id or ""
-        if mode is SubmitMode.REFUSE:
+        rewinds_to = None
+        if submission.rewind_to is not None:
+            rewinds_to = find_rewind(thread, submission.thread_id, submission.rewind_to)
+        if needs_quiet(submission):
             self._refuse_busy(submission.thread_id, thread)
         if mode is SubmitMode.STEER and thread is not None and thread.open_run_id is not None:
             self._keep(thread, steering(submission))
@@ -75,7 +80,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
             thread.commit_runs.append(None)
             self._add_thread(thread)
         self._new_run(thread, submission.record())
-        self._keep(thread, ThreadCommand.run(submission))
+        self._keep(thread, ThreadCommand.run(submission, rewinds_to))
         return submission.run_id
 
     def _refuse_busy(self, thread_id: str, thread: ThreadRow | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,6 +18,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.metadata import NO_METADATA
 from awaken.domain.names import Place
+from awaken.domain.rewind import Hidden
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.ticket import Ticket
 from awaken.stores.changes import Waiters
@@ -30,12 +32,23 @@ ANY = "any thread"
 """The key for tasks that wait for a command to any thread."""
 
 
+class Rewind(NamedTuple):
+    """A rewind: the number of its commit, the span it took out of view, and the state that it left
+    before the commit's own changes."""
+
+    commit: int
+    after: int
+    until: int
+    state: State
+
+
 class ThreadRow:
     """One thread.
 
     `event_ends` and `message_ends` are the numbers of events and messages after each commit,
     `commit_times` and `commit_runs` its time and its run.
-    `state_changes` hold the number of a commit, from 1, and what it brought. `call_lines` are the
+    `state_changes` hold the number of a commit, from 1, and what it brought. `hidden` are the spans
+    of messages that `rewinds` have taken out of view. `call_lines` are the
     lines of the call ledger, and `call_commits` the commit each of them came with. `turn` is the
     last message with tool calls, and its commit, among the first `scanned` messages. `touches`
     counts writes other than commits. `blobs` are those in use, each with the first commit that
@@ -56,6 +69,7 @@ class ThreadRow:
         "events",
         "forked_at",
         "forked_from",
+        "hidden",
         "id",
         "latest_run_id",
         "message_ends",
@@ -64,6 +78,7 @@ class ThreadRow:
         "open_run_id",
         "parent_thread_id",
         "place",
+        "rewinds",
         "scanned",
         "state",
         "state_changes",
@@ -94,6 +109,8 @@ class ThreadRow:
         self.commit_times: list[int] = []
         self.commit_runs: list[str | None] = []
         self.state_changes: list[tuple[int, State]] = []
+        self.rewinds: list[Rewind] = []
+        self.hidden: Hidden = ()
         self.call_lines: list[CallEntry] = []
         self.call_commits: list[int] = []
         self.turn: tuple[Message, int] | None = None

@@ -23,12 +23,14 @@ from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
 from awaken.domain.metadata import label_filter
+from awaken.domain.rewind import Hidden, begin_of_tail, end_of_page, positions, stretches
 from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.stores.answers import is_past
 from awaken.stores.memory.calls import calls_of_last_turn, calls_since
 from awaken.stores.memory.paging import Place, cut_page, first_page, place_of
+from awaken.stores.memory.rewinds import Rewound, find_rewind, rewound
 from awaken.stores.memory.tables import RunRow, Tables, ThreadRow, persisted
 
 _FEW = 1000
@@ -128,34 +130,57 @@ class MemoryReads(Tables):
         thread = self._threads.get(thread_id)
         if thread is None:
             return None
+        calls = calls_of_last_turn(thread)
+        return self._context(thread, tail, Rewound(thread.hidden, thread.state, None, calls))
+
+    async def load_rewound(
+        self, thread_id: str, to: int, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        thread = self._threads.get(thread_id)
+        return None if thread is None else self._context(thread, tail, rewound(thread, to))
+
+    def _context(self, thread: ThreadRow, tail: int | None, left: Rewound) -> ThreadContext:
         run = self._runs.get(thread.open_run_id or thread.latest_run_id or "")
-        skipped = 0 if tail is None else max(0, len(thread.messages) - tail)
+        hidden, length = left.hidden, len(thread.messages)
+        skipped = 0 if tail is None else begin_of_tail(hidden, length, tail)
         return ThreadContext(
             thread=self._head(thread),
-            messages=thread.messages[skipped:],
+            messages=_between(thread, hidden, skipped, length),
             skipped=skipped,
+            hidden=hidden,
             open_run=_bare(run.record) if run else None,
-            thread_state=persisted(thread.state),
+            thread_state=persisted(left.state),
             run_state=persisted(run.state if run else {}),
-            calls=calls_of_last_turn(thread),
+            calls=left.calls,
             commands=list(thread.commands.values()),
             stream_log=thread.stream_log if thread.open_run_id is not None else (),
         )
 
     async def load_messages(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
         thread = self._threads.get(thread_id)
-        return thread.messages[_span(after, limit)] if thread else []
+        if thread is None:
+            return []
+        spans, after, length = () if hidden else thread.hidden, max(after, 0), len(thread.messages)
+        stop = length if limit is None else end_of_page(spans, after, length, max(limit, 0))
+        return _between(thread, spans, after, stop)
 
     async def load_records(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[MessageRecord]:
-        messages = await self.load_messages(thread_id, after=after, limit=limit)
+        thread = self._threads.get(thread_id)
+        if thread is None:
+            return []
+        messages = await self.load_messages(thread_id, after=after, limit=limit, hidden=hidden)
+        seqs = positions(() if hidden else thread.hidden, max(after, 0))
         return [
             MessageRecord.from_message(thread_id, seq, message)
-            for seq, message in enumerate(messages, start=after + 1)
+            for message, seq in zip(messages, seqs, strict=False)
         ]
+
+    async def find_rewind(self, thread_id: str, message_id: str) -> int:
+        return find_rewind(self._threads.get(thread_id), thread_id, message_id)
 
     async def load_events(
         self, thread_id: str, *, after: int = 0, limit: int | None = None
@@ -226,6 +251,7 @@ class MemoryReads(Tables):
             and _is_after(run.record, query.updated_after_ms)
             and self._is_beneath(query.ancestor_thread_id, self._threads[run.record.thread_id])
             and query.agent_id in (None, run.record.agent_id)
+            and query.user in (None, run.record.request and run.record.request.user)
             and query.kind in (None, run.record.kind)
             and query.parent_run_id in (None, run.record.parent_run_id)
             and query.status in (None, run.record.status)
@@ -275,6 +301,7 @@ class MemoryReads(Tables):
             if query.thread_id in (None, thread.id) and query.scope in (None, thread.place.scope)
             for ticket in thread.tickets.values()
             if query.run_id in (None, ticket.run_id)
+            and query.key in (None, ticket.key)
             and query.status in (None, ticket.status)
             and (is_named or not self._is_asked_above(ticket.run_id))
         )
@@ -303,6 +330,14 @@ def _is_after(record: RunRecord, time_ms: int | None) -> bool:
     return time_ms is None or record.updated_at_ms > time_ms
 
 
+def _between(thread: ThreadRow, hidden: Hidden, after: int, until: int) -> list[Message]:
+    """The messages in view behind position `after`, up to `until`."""
+    if not hidden:
+        return thread.messages[after:until]
+    parts = [thread.messages[low:high] for low, high in stretches(hidden, after, until)]
+    return list(chain.from_iterable(parts))
+
+
 def _span(after: int, limit: int | None) -> slice:
     return slice(after, None if limit is None else after + limit)
 
@@ -318,7 +353,17 @@ def _commit_view(thread: ThreadRow, index: int) -> CommitView:
         run_id=thread.commit_runs[index],
         messages=tuple(thread.messages[messages : thread.message_ends[index]]),
         events=tuple(_events_of(thread, slice(events, thread.event_ends[index]))),
+        rewinds_to=next((r.after for r in thread.rewinds if r.commit == index + 1), None),
+        changed_keys=_changed_keys(thread, index + 1),
     )
+
+
+def _changed_keys(thread: ThreadRow, number: int) -> tuple[str, ...]:
+    """The names of the thread's state keys that a commit wrote."""
+    at = bisect_left(thread.state_changes, number, key=lambda change: change[0])
+    if at == len(thread.state_changes) or thread.state_changes[at][0] != number:
+        return ()
+    return tuple(sorted(thread.state_changes[at][1]))
 
 
 def _events_of(thread: ThreadRow, span: slice) -> list[RunEvent]:

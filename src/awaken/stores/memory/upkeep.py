@@ -10,9 +10,11 @@ from awaken.contract.submissions import KEY_KEPT_MS
 from awaken.contract.threads import ChildStrategy, Freed
 from awaken.domain.metadata import ThreadPatch, forked
 from awaken.domain.names import place_of
+from awaken.domain.run import PersistedState
 from awaken.domain.thread import Thread
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
-from awaken.stores.memory.tables import ThreadRow
+from awaken.stores.memory.rewinds import hidden_after, state_after
+from awaken.stores.memory.tables import ThreadRow, persisted
 from awaken.stores.memory.threads import MemoryReads
 from awaken.stores.metadata import changed_metadata
 
@@ -45,13 +47,18 @@ class MemoryUpkeep(MemoryReads):
         copy.blobs = {blob: first for blob, first in origin.blobs.items() if first <= commits}
         copy.events = origin.events[: copy.event_ends[-1]]
         copy.messages = origin.messages[: copy.message_ends[-1]]
-        for _, changed in copy.state_changes:
-            copy.state.update(changed)
+        copy.rewinds = [rewind for rewind in origin.rewinds if rewind.commit <= commits]
+        copy.hidden = hidden_after(copy, commits)
+        copy.state = state_after(copy, commits)
         copy.metadata = forked(origin.metadata, by)
         copy.forked_from, copy.forked_at = thread_id, len(copy.events)
         self._add_thread(copy)
         self._touch(copy)
         return self._head(copy)
+
+    async def state_at(self, thread_id: str, seq: int) -> PersistedState:
+        thread = self._existing(thread_id)
+        return persisted(state_after(thread, _commits_until(thread, seq)))
 
     async def update_thread(
         self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
@@ -151,5 +158,5 @@ class MemoryUpkeep(MemoryReads):
 def _commits_until(thread: ThreadRow, at: int) -> int:
     """The number of commits up to the one that holds event `at`."""
     if not 0 < at <= len(thread.events):
-        raise NotFound("event", str(at))
+        raise NotFound("event", f"{at} of thread {thread.id}")
     return bisect_left(thread.event_ends, at) + 1

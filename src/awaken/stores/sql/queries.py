@@ -24,6 +24,7 @@ TABLES = (
     "epochs",
     "outboxes",
     "profiles",
+    "rewinds",
     "runs",
     "snapshots",
     "streams",
@@ -76,9 +77,9 @@ ADD_COMMIT = """
 INSERT INTO commits (id, first_seq, first_event, at_ms, run, delta) VALUES (?, ?, ?, ?, ?, ?)
 """
 ADD_RUN = """
-INSERT INTO runs (id, thread, scope, first_position, last_position, record, updated_at_ms,
+INSERT INTO runs (id, thread, scope, user_id, first_position, last_position, record, updated_at_ms,
                   status, agent, parent, kind)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Without and with the indexed columns, which most commits do not change.
 ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ?, updated_at_ms = ? WHERE pk = ?"
@@ -101,6 +102,16 @@ CLOSE_TICKETS = """
 UPDATE tickets SET status = 'closed' WHERE status = 'open' AND thread = ? AND run_id = ?
 """
 ACKNOWLEDGE = "DELETE FROM commands WHERE id = ? AND thread = ?"
+
+# -- rewinds ------------------------------------------------------------------------------------
+
+ADD_REWIND = "INSERT INTO rewinds (thread, position, low, high) VALUES (?, ?, ?, ?)"
+REWINDS = "SELECT low, high FROM rewinds WHERE thread = ? ORDER BY position"
+COPY_REWINDS = """
+INSERT INTO rewinds (thread, position, low, high)
+SELECT ?, position, low, high FROM rewinds WHERE thread = ? AND position <= ?
+"""
+DELETE_REWINDS = "DELETE FROM rewinds WHERE thread = ?"
 
 # -- the stream log -----------------------------------------------------------------------------
 
@@ -145,6 +156,18 @@ WITH_LATEST_RUN = """
 EXISTS (SELECT 1 FROM runs AS r WHERE r.id = threads.latest_run
         AND (? IS NULL OR r.status = ?) AND (? IS NULL OR r.agent = ?))
 """
+# Runs, counted up to a limit.
+COUNT_ENDED_AFTER = """
+SELECT count(*) FROM
+  (SELECT 1 FROM runs INDEXED BY runs_ended WHERE status = 'done' AND updated_at_ms > ? LIMIT ?)
+"""
+COUNT_OF_AGENT = "SELECT count(*) FROM (SELECT 1 FROM runs WHERE agent = ? LIMIT ?)"
+WRITTEN_AFTER = """
+pk IN (SELECT pk FROM runs INDEXED BY runs_ended WHERE status = 'done' AND updated_at_ms > ?
+       UNION ALL
+       SELECT pk FROM runs INDEXED BY runs_open WHERE status <> 'done' AND updated_at_ms > ?)
+"""
+WITH_RUN_OF_AGENT = "pk IN (SELECT thread FROM runs WHERE agent = ?)"
 # Each scope is found with one look into the index, however many threads or tickets it has.
 SCOPES = """
 WITH RECURSIVE scopes(scope) AS (
@@ -172,6 +195,10 @@ WHERE id BETWEEN ? AND ? ORDER BY id
 COMMITS_OF_RUN = """
 SELECT id, first_seq, first_event, at_ms, run, delta FROM commits
 WHERE id BETWEEN ? AND ? AND run = ? ORDER BY id
+"""
+COMMITS_BACK = """
+SELECT id, first_seq, first_event, at_ms, run, delta FROM commits
+WHERE id BETWEEN ? AND ? ORDER BY id DESC
 """
 ADD_SNAPSHOT = "INSERT INTO snapshots (id, state) VALUES (?, ?)"
 SNAPSHOTS = "SELECT id, state FROM snapshots WHERE id BETWEEN ? AND ? ORDER BY id DESC"

@@ -24,7 +24,7 @@ from awaken.stores.sqlite.delta import Packed, pack, scalars
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
-from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot
+from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot, write_rewind
 from awaken.stores.sqlite.stream_log import delete_stream_log
 from awaken.stores.sqlite.tickets import write_ticket
 
@@ -89,7 +89,10 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
         ),
     )
     snapshot = head.snapshot or 0
-    if position - snapshot >= SNAPSHOT_EVERY:
+    if commit.rewinds_to is not None:
+        snapshot = position
+        write_rewind(db, thread, position, run_pk, commit.rewinds_to, length)
+    elif position - snapshot >= SNAPSHOT_EVERY:
         snapshot = position
         save_snapshot(db, thread, position, run_pk)
     _advance(db, commit, head, thread, position, snapshot)
@@ -160,8 +163,9 @@ def _write_run(
     listed = (run.status.value, run.agent_id, run.parent_run_id, run.kind.value)
     written = (position, packed.record, run.updated_at_ms)
     if head.run is None:
+        user = run.request.user if run.request is not None else None
         added = db.execute(
-            queries.ADD_RUN, (run.run_id, thread, scope, position, *written, *listed)
+            queries.ADD_RUN, (run.run_id, thread, scope, user, position, *written, *listed)
         )
         return added.lastrowid or 0
     if (head.run_status, head.run_agent, head.run_parent, head.run_kind) == listed:

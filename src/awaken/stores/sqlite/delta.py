@@ -18,6 +18,7 @@ from awaken.domain.run import RunMessageOutput, RunRecord
 from awaken.domain.value import Value
 from awaken.errors import InvalidRecord, Serialization, describe
 from awaken.stores.answers import check_sent
+from awaken.stores.rewinding import check_rewind
 from awaken.stores.too_large import too_large
 
 _replace = msgspec.structs.replace
@@ -42,6 +43,7 @@ class Delta(Value, frozen=True, kw_only=True):
     thread_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
     calls: tuple[CallEntry, ...] = ()
     events: tuple[StoredEvent, ...] = ()
+    rewinds_to: int | None = None
 
 
 class Packed(msgspec.Struct, frozen=True, gc=False):
@@ -72,6 +74,7 @@ def pack(commit: ThreadCommit) -> Packed:
         thread_state=commit.thread_state,
         calls=commit.calls,
         events=tuple([_stored(event, run) for event in commit.events]),
+        rewinds_to=commit.rewinds_to,
     )
     with writable(f"commit to thread {commit.thread_id!r}"):
         row = dumps(delta)
@@ -117,6 +120,7 @@ def _check(commit: ThreadCommit, run: RunRecord | None) -> None:
             raise InvalidRecord(f"ticket {ticket.key!r} belongs to thread {ticket.thread_id!r}")
     for command in commit.sends:
         check_sent(command)
+    check_rewind(commit)
 
 
 def scalars(run: RunRecord) -> RunRecord:
@@ -153,6 +157,14 @@ class _Events(Value, frozen=True):
     events: tuple[StoredEvent, ...] = ()
 
 
+class Written(Value, frozen=True):
+    """What a reader of commits is told besides messages and events."""
+
+    run: str | None = None
+    thread_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    rewinds_to: int | None = None
+
+
 class _Calls(Value, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
@@ -178,8 +190,8 @@ def messages_in(delta: bytes) -> tuple[Message, ...]:
     return loads(delta, _Messages).messages
 
 
-def run_in(delta: bytes) -> str | None:
-    return loads(delta, _Events).run
+def written_in(delta: bytes) -> Written:
+    return loads(delta, Written)
 
 
 def calls_in(delta: bytes) -> tuple[CallEntry, ...]:

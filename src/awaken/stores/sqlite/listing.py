@@ -23,6 +23,8 @@ from awaken.errors import InvalidRecord
 from awaken.stores.sql.queries import (
     BENEATH,
     COUNT_BETWEEN,
+    COUNT_ENDED_AFTER,
+    COUNT_OF_AGENT,
     NOT_ASKED_ABOVE,
     OF_USER,
     RUN_COLUMNS,
@@ -32,13 +34,15 @@ from awaken.stores.sql.queries import (
     WITH_LABEL,
     WITH_LATEST_RUN,
     WITH_OPEN_RUN,
+    WITH_RUN_OF_AGENT,
+    WRITTEN_AFTER,
 )
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import RunRow, ThreadRow
 from awaken.stores.sqlite.tickets import read_ticket
 
 _FEW = 1000
-"""A page sorts up to so many threads; with more, it walks the list's own index instead."""
+"""A page sorts up to so many threads or runs; with more, it walks the list's own index instead."""
 
 _replace = msgspec.structs.replace
 _Query = RunQuery | ThreadQuery | TicketQuery
@@ -57,6 +61,9 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
         where.add("active_at >= ?", query.since)
     _add_metadata(where, query)
     index = _index_of_few(db, query)
+    if index is None and query.agent is not None and _has_few_runs(db, query.agent):
+        where.add(WITH_RUN_OF_AGENT, query.agent)
+        index = "NOT INDEXED"
     if index is not None:
         where.equals("scope", query.scope)
         parts = [where]
@@ -125,6 +132,11 @@ def _index_of_few(db: sqlite3.Connection, query: ThreadQuery) -> str | None:
     return None
 
 
+def _has_few_runs(db: sqlite3.Connection, agent_id: str) -> bool:
+    (found,) = db.execute(COUNT_OF_AGENT, (agent_id, _FEW)).fetchone()
+    return bool(found < _FEW)
+
+
 def _scopes(db: sqlite3.Connection, text: str, query: ThreadQuery | TicketQuery) -> list[str]:
     """The scopes of a list: the one that the query names, else all there are."""
     return [scope for (scope,) in db.execute(text)] if query.scope is None else [query.scope]
@@ -145,17 +157,23 @@ def _between(prefix: str) -> tuple[str, str | bytes]:
 
 
 def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
-    where = _Where()
+    where, index, order = _Where(), "", "pk DESC"
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
+    # A plus keeps SQLite from using an index of that column.
     by_scope = _is_found_by_scope(query)
     where.equals("scope" if by_scope else "+scope", query.scope)
-    where.equals("+agent" if by_scope else "agent", query.agent_id)
+    if by_scope and query.agent_id is not None:
+        where.add("scope <> ''")  # as in the index of tenants' runs
+    where.equals("agent", query.agent_id)
     where.equals("parent", query.parent_run_id)
+    where.equals("user_id", query.user)
     if query.updated_after_ms is not None:
-        where.add("updated_at_ms > ?", query.updated_after_ms)
-    order = "pk DESC"
-    # A plus keeps SQLite from using an index of that column.
+        if _is_narrow(query) or not _has_few_ended(db, query.updated_after_ms):
+            where.add("updated_at_ms > ?", query.updated_after_ms)
+        else:
+            where.add(WRITTEN_AFTER, query.updated_after_ms, query.updated_after_ms)
+            index, order = "NOT INDEXED", "+pk DESC"
     if query.ancestor_thread_id is not None:
         where.add(f"thread IN ({BENEATH})", query.ancestor_thread_id)
         order = "+pk DESC"
@@ -170,7 +188,7 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
         where.equals("+kind", query.kind.value)
     if (last := _place(query, int)) is not None:
         where.add("pk < ?", *last)
-    rows = where.open(db, f"{RUN_COLUMNS} FROM runs", order, query).fetchall()
+    rows = where.open(db, f"{RUN_COLUMNS} FROM runs {index}", order, query).fetchall()
     heads = [RunRow._make(row) for row in rows[: query.limit]]
     return Page(
         items=tuple(head.record() for head in heads),
@@ -178,22 +196,29 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     )
 
 
-def _is_found_by_scope(query: RunQuery) -> bool:
-    """Whether to read the runs of a scope and pass over those that the rest of the query omits.
+def _has_few_ended(db: sqlite3.Connection, after_ms: int) -> bool:
+    (found,) = db.execute(COUNT_ENDED_AFTER, (after_ms, _FEW)).fetchone()
+    return bool(found < _FEW)
 
-    Tenants have agents in common, so that of an agent's runs few are one tenant's. In the default
-    scope, the other indexes leave fewer runs.
-    """
-    narrowed = (query.thread_id, query.ancestor_thread_id, query.parent_run_id)
-    if _is_open(query) or any(name is not None for name in narrowed):
+
+def _is_narrow(query: RunQuery) -> bool:
+    """Whether the query names a thread, a tree, a parent or a user, or asks for open runs: few
+    runs."""
+    narrowed = (query.thread_id, query.ancestor_thread_id, query.parent_run_id, query.user)
+    return _is_open(query) or any(name is not None for name in narrowed)
+
+
+def _is_found_by_scope(query: RunQuery) -> bool:
+    """Whether to look for the runs of a scope. In the default scope, the indexes of agents and of
+    tasks leave fewer runs."""
+    if _is_narrow(query):
         return False
     return bool(query.scope) or (query.agent_id is None and query.kind is not RunKind.TASK)
 
 
 def _is_wide(query: RunQuery) -> bool:
     """Whether nothing else in the query leaves few runs to look through."""
-    narrowed = (query.thread_id, query.ancestor_thread_id, query.agent_id, query.parent_run_id)
-    return not _is_open(query) and all(name is None for name in narrowed)
+    return query.agent_id is None and not _is_narrow(query)
 
 
 def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
@@ -201,6 +226,7 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     where.equals("run_id", query.run_id)
+    where.equals("key", query.key)
     is_wide = query.thread_id is None and query.run_id is None
     if is_wide:
         where.add(NOT_ASKED_ABOVE)

@@ -3,37 +3,64 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from awaken.codec import dumps
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import CommitView, ThreadContext
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
+from awaken.domain.rewind import (
+    Hidden,
+    begin_of_tail,
+    end_of_page,
+    hidden_by,
+    is_hidden,
+    positions,
+    stretches,
+)
 from awaken.domain.run import PersistedState
+from awaken.errors import RewindRefused
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.commands import all_commands
-from awaken.stores.sqlite.delta import events_in, messages_in, run_in
+from awaken.stores.sqlite.delta import events_in, messages_in, written_in
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import (
     CommitRow,
     ThreadRow,
+    commit_id,
     commits,
     find_run,
     find_thread,
     position_of,
 )
-from awaken.stores.sqlite.state import fold_at, persisted, run_state
+from awaken.stores.sqlite.state import fold_at, hidden_in, persisted, rewound, run_state
 from awaken.stores.sqlite.stream_log import load_stream_log
 
 
+def has_owner(db: sqlite3.Connection, owners: Owners, thread_id: str) -> bool:
+    """Whether a thread has a live owner."""
+    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
+    return row is not None and row[1] is not None and owners.is_alive(row[1])
+
+
 def load_context(
-    db: sqlite3.Connection, owners: Owners, thread_id: str, tail: int | None
+    db: sqlite3.Connection,
+    owners: Owners,
+    thread_id: str,
+    tail: int | None,
+    rewinds_to: int | None = None,
 ) -> ThreadContext | None:
     thread = find_thread(db, thread_id)
     if thread is None:
         return None
-    skipped = 0 if tail is None else max(thread.length - tail, 0)
-    fold = fold_at(db, thread.pk, thread.position)
+    hidden = hidden_in(db, thread.pk)
+    if rewinds_to is None:
+        fold = fold_at(db, thread.pk, thread.position)
+    else:
+        hidden = hidden_by([*hidden, (rewinds_to, thread.length)])
+        fold = rewound(db, thread.pk, thread.position, rewinds_to)
+    skipped = 0 if tail is None else begin_of_tail(hidden, thread.length, tail)
     run = find_run(db, thread.open_run or thread.latest_run)
     state = PersistedState()
     if run is not None:
@@ -41,8 +68,9 @@ def load_context(
         state = persisted(fold.runs[run.pk] if run.pk in fold.runs else run_state(db, run))
     return ThreadContext(
         thread=thread.thread(owners),
-        messages=messages_between(db, thread, skipped, thread.length),
+        messages=messages_in_view(db, thread, hidden, skipped, thread.length),
         skipped=skipped,
+        hidden=hidden,
         open_run=run.record() if run else None,
         thread_state=persisted(fold.thread),
         run_state=state,
@@ -53,14 +81,53 @@ def load_context(
 
 
 def load_messages(
-    db: sqlite3.Connection, thread_id: str, after: int, limit: int | None
-) -> Sequence[Message]:
+    db: sqlite3.Connection, thread_id: str, after: int, limit: int | None, with_hidden: bool
+) -> tuple[Sequence[Message], Iterator[int]]:
+    """The messages of a page, and their positions in the log; more positions may follow."""
     thread = find_thread(db, thread_id)
+    after, length = max(after, 0), thread.length if thread is not None else 0
+    hidden = () if with_hidden or thread is None else hidden_in(db, thread.pk)
+    seqs = positions(hidden, after)
     if thread is None:
-        return []
-    after = max(after, 0)
-    stop = thread.length if limit is None else min(after + max(limit, 0), thread.length)
-    return messages_between(db, thread, after, stop)
+        return [], seqs
+    stop = length if limit is None else end_of_page(hidden, after, length, max(limit, 0))
+    return messages_in_view(db, thread, hidden, after, stop), seqs
+
+
+def messages_in_view(
+    db: sqlite3.Connection, thread: ThreadRow, hidden: Hidden, after: int, until: int
+) -> list[Message]:
+    """The messages in view behind position `after`, up to `until`; the thread must be that long."""
+    parts = [
+        messages_between(db, thread, low, high) for low, high in stretches(hidden, after, until)
+    ]
+    return parts[0] if len(parts) == 1 else [message for part in parts for message in part]
+
+
+def find_rewind(db: sqlite3.Connection, thread_id: str, message_id: str) -> int:
+    """See `Threads.find_rewind`."""
+    thread = find_thread(db, thread_id)
+    is_known = False
+    if thread is not None:
+        hidden = hidden_in(db, thread.pk)
+        for seq in _positions_of(db, thread, message_id):
+            if not is_hidden(hidden, seq):
+                return seq - 1
+            is_known = True
+    raise RewindRefused(thread_id, message_id, is_hidden=is_known)
+
+
+def _positions_of(db: sqlite3.Connection, thread: ThreadRow, message_id: str) -> Iterator[int]:
+    """The positions of the messages with an id, from the end of the log to its begin."""
+    # Most rows are passed over by a search for the id's text, which is much cheaper than decoding.
+    text = dumps(message_id)
+    between = (commit_id(thread.pk, 1), commit_id(thread.pk, thread.position))
+    for row in map(CommitRow._make, db.execute(queries.COMMITS_BACK, between)):
+        if text in row.delta:
+            messages = messages_in(row.delta)
+            for index in range(len(messages) - 1, -1, -1):
+                if messages[index].id == message_id:
+                    yield row.first_seq + index
 
 
 def messages_between(
@@ -114,14 +181,17 @@ def load_commits(
 
 
 def _view(row: CommitRow, thread_id: str) -> CommitView:
+    written = written_in(row.delta)
     return CommitView(
         position=row.position,
         first_seq=row.first_seq,
         first_event=row.first_event,
         at_ms=row.at_ms,
-        run_id=run_in(row.delta) if row.run is not None else None,
+        run_id=written.run if row.run is not None else None,
         messages=messages_in(row.delta),
         events=tuple(events_in(row.delta, thread_id, row.first_event)),
+        rewinds_to=written.rewinds_to,
+        changed_keys=tuple(sorted(written.thread_state)),
     )
 
 

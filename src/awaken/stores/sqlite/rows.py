@@ -149,14 +149,19 @@ def commits(
 
 
 def position_of(db: sqlite3.Connection, thread: ThreadRow, query: str, number: int) -> int:
-    """The position of the commit that holds the message or event with this number.
+    """The position of the commit that holds the message or event with this number."""
+    return commit_of(db, thread.pk, thread.position, query, number)
+
+
+def commit_of(db: sqlite3.Connection, thread: int, last: int, query: str, number: int) -> int:
+    """The position of the commit that holds a message or event, of the first `last` commits.
 
     `query` reads the first number of a commit. The numbers never decrease along a thread, so a
     binary search finds the commit without a second index.
     """
 
     def first_of(position: int) -> int:
-        (first,) = db.execute(query, (commit_id(thread.pk, position),)).fetchone()
+        (first,) = db.execute(query, (commit_id(thread, position),)).fetchone()
         return int(first)
 
-    return bisect.bisect_right(range(1, thread.position + 1), number, key=first_of)
+    return bisect.bisect_right(range(1, last + 1), number, key=first_of)

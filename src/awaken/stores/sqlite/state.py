@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from awaken.codec import dumps, loads
 from awaken.contract.commits import CallEntry
 from awaken.domain.message import Role
+from awaken.domain.rewind import Hidden, before_hidden, hidden_by
 from awaken.domain.run import PersistedState
 from awaken.domain.value import Value
+from awaken.stores.rewinding import rewound_state
 from awaken.stores.sql import queries
-from awaken.stores.sqlite.delta import Changes, changes_in
-from awaken.stores.sqlite.rows import RunRow, commit_id, commits
+from awaken.stores.sqlite.delta import Changes, calls_in, changes_in
+from awaken.stores.sqlite.rows import RunRow, commit_id, commit_of, commits
 
 SNAPSHOT_EVERY = 100
 """Commits between two snapshots of a thread: the most rows that reading its state costs."""
@@ -58,7 +60,11 @@ class Fold:
         for message in changes.messages:
             if message.role is Role.ASSISTANT and message.tool_calls:
                 self._asked, self._calls = message.id, {}
-        for entry in changes.calls:
+        self.add_calls(changes.calls)
+
+    def add_calls(self, calls: Iterable[CallEntry]) -> None:
+        """Add the entries that are about the last message with tool calls."""
+        for entry in calls:
             if entry.key.rpartition(":")[0] == self._asked:
                 enter(self._calls, entry)
 
@@ -86,6 +92,42 @@ def fold_at(db: sqlite3.Connection, thread: int, position: int) -> Fold:
     return fold
 
 
+def rewound(db: sqlite3.Connection, thread: int, position: int, to: int) -> Fold:
+    """The state and ledger of a thread after the commit at `position`, if the messages behind the
+    position `to` in the log then go out of view.
+
+    They are those from before the first of these messages was written. What became of the calls of
+    that time since then is still known.
+    """
+    first = before_hidden(hidden_in(db, thread), to) + 1
+    before = commit_of(db, thread, position, queries.FIRST_SEQ, first) - 1
+    now, fold = fold_at(db, thread, position), fold_at(db, thread, before)
+    fold.thread, fold.runs = rewound_state(fold.thread, now.thread), now.runs
+    for row in commits(db, thread, before + 1, position):
+        fold.add_calls(calls_in(row.delta))
+    return fold
+
+
+def write_rewind(
+    db: sqlite3.Connection, thread: int, position: int, run: int | None, to: int, until: int
+) -> None:
+    """Note that the commit at `position`, which is written, has rewound the thread.
+
+    A snapshot of the state that it leaves spares every reader the rewound commits.
+    """
+    (row,) = commits(db, thread, position, position)
+    fold = rewound(db, thread, position - 1, to)
+    db.execute(queries.ADD_REWIND, (thread, position, to, until))
+    fold.runs = fold_at(db, thread, position).runs
+    fold.add(None, changes_in(row.delta))
+    _write_snapshot(db, thread, position, run, fold)
+
+
+def hidden_in(db: sqlite3.Connection, thread: int) -> Hidden:
+    """The spans of a thread's messages that are out of view."""
+    return hidden_by(db.execute(queries.REWINDS, (thread,)))
+
+
 def run_state(db: sqlite3.Connection, run: RunRow) -> _State:
     """The state of a run after its last commit."""
     return _run_state(db, run.thread, run.pk, run.first_position, run.last_position)
@@ -110,7 +152,12 @@ def _run_state(db: sqlite3.Connection, thread: int, run: int, first: int, last: 
 
 def save_snapshot(db: sqlite3.Connection, thread: int, position: int, run: int | None) -> None:
     """Store a snapshot, with the state of the open runs and of the run just written."""
-    fold = fold_at(db, thread, position)
+    _write_snapshot(db, thread, position, run, fold_at(db, thread, position))
+
+
+def _write_snapshot(
+    db: sqlite3.Connection, thread: int, position: int, run: int | None, fold: Fold
+) -> None:
     kept = frozenset(pk for pk in fold.runs if pk == run or _is_open(db, pk))
     db.execute(queries.ADD_SNAPSHOT, (commit_id(thread, position), dumps(fold.snapshot(kept))))
 

@@ -254,7 +254,8 @@ class SqliteStore:
         while True:
             engine = self._ready()
             number = engine.watch.number(channel)
-            if not await engine.read(partial(_has_owner, engine, thread_id)):
+            owned = partial(read.has_owner, owners=engine.owners, thread_id=thread_id)
+            if not await engine.read(owned):
                 return
             # The death of an owner is no change of the thread; its lock file tells of it.
             with contextlib.suppress(TimeoutError):
@@ -292,19 +293,35 @@ class SqliteStore:
         engine = self._ready()
         return await engine.read(lambda db: read.load_context(db, engine.owners, thread_id, tail))
 
+    async def load_rewound(
+        self, thread_id: str, to: int, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        owners = self._ready().owners
+        return await self._ready().read(
+            lambda db: read.load_context(db, owners, thread_id, tail, to)
+        )
+
     async def load_messages(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
-        return await self._ready().read(lambda db: read.load_messages(db, thread_id, after, limit))
+        messages, _ = await self._ready().read(
+            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+        )
+        return messages
 
     async def load_records(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[MessageRecord]:
-        messages = await self.load_messages(thread_id, after=after, limit=limit)
+        messages, seqs = await self._ready().read(
+            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+        )
         return [
             MessageRecord.from_message(thread_id, seq, message)
-            for seq, message in enumerate(messages, start=max(after, 0) + 1)
+            for message, seq in zip(messages, seqs, strict=False)
         ]
+
+    async def find_rewind(self, thread_id: str, message_id: str) -> int:
+        return await self._ready().read(lambda db: read.find_rewind(db, thread_id, message_id))
 
     async def load_events(
         self, thread_id: str, *, after: int = 0, limit: int | None = None
@@ -324,6 +341,9 @@ class SqliteStore:
 
     async def load_thread_state(self, thread_id: str) -> PersistedState:
         return await self._ready().read(lambda db: read.load_thread_state(db, thread_id))
+
+    async def state_at(self, thread_id: str, seq: int) -> PersistedState:
+        return await self._ready().read(lambda db: upkeep.state_at(db, thread_id, seq))
 
     async def fork(
         self,
@@ -475,8 +495,3 @@ class SqliteStore:
 
 def _waiting(engine: Engine, after: int, now_ms: int, db: sqlite3.Connection) -> dict[int, str]:
     return commands.waiting(db, engine.owners, after, now_ms)
-
-
-def _has_owner(engine: Engine, thread_id: str, db: sqlite3.Connection) -> bool:
-    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
-    return row is not None and row[1] is not None and engine.owners.is_alive(row[1])

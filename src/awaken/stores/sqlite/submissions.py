@@ -15,11 +15,13 @@ from awaken.domain.names import place_of
 from awaken.domain.principal import id_of
 from awaken.domain.run import RunRecord
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
+from awaken.stores.rewinding import needs_quiet
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.commands import add_command, cancel_tree, send_if_there
 from awaken.stores.sqlite.delta import pack, writable
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
+from awaken.stores.sqlite.read import find_rewind
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_run, find_thread
 from awaken.stores.sqlite.tickets import decide
 from awaken.stores.sqlite.unreadable import Unreadable
@@ -88,14 +90,17 @@ def _take(
     db: sqlite3.Connection, owners: Owners, packed: PackedSubmission, thread: ThreadRow | None
 ) -> str:
     """Carry a submission out in the store; returns the id of the run that it leads to."""
-    submission, at_ms = packed.submission, packed.submission.at_ms
+    submission, at_ms, command = packed.submission, packed.submission.at_ms, packed.command
     if submission.decisions:
         decide(db, submission.thread_id, submission.decisions, at_ms)
         assert thread is not None, "only the tickets of a thread can be answered"
         if submission.messages:
             add_command(db, thread.pk, steering(submission), packed.steering)
         return thread.open_run or thread.latest_run or ""
-    if submission.mode is SubmitMode.REFUSE:
+    if submission.rewind_to is not None:
+        rewinds_to = find_rewind(db, submission.thread_id, submission.rewind_to)
+        command = dumps(ThreadCommand.run(submission, rewinds_to))
+    if needs_quiet(submission):
         _refuse_busy(db, owners, submission.thread_id, thread)
     open_run = thread.open_run if thread is not None else None
     if submission.mode is SubmitMode.STEER and thread is not None and open_run is not None:
@@ -112,11 +117,15 @@ def _take(
     listed = ("created", submission.agent_id, None, "agent")
     db.execute(
         queries.ADD_RUN,
-        (submission.run_id, pk, scope, 0, 0, packed.record, submission.at_ms, *listed),
+        (
+            *(submission.run_id, pk, scope, submission.user),
+            *(0, 0, packed.record, submission.at_ms),
+            *listed,
+        ),
     )
     db.execute(
         queries.ADD_SUBMISSION,
-        (pk, submission.run_id, packed.command, submission.not_before_ms),
+        (pk, submission.run_id, command, submission.not_before_ms),
     )
     return submission.run_id
 

@@ -13,12 +13,14 @@ from awaken.contract.submissions import KEY_KEPT_MS
 from awaken.contract.threads import ChildStrategy, Freed
 from awaken.domain.metadata import NO_METADATA, forked
 from awaken.domain.names import place_of
+from awaken.domain.run import PersistedState
 from awaken.domain.thread import Thread
 from awaken.domain.value import Value
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_thread, position_of, thread_of
+from awaken.stores.sqlite.state import fold_at, persisted
 
 IsAlive = Callable[[str], bool]
 
@@ -52,6 +54,7 @@ def fork(
     db.execute(queries.COPY_COMMITS, (*shift, first, last))
     db.execute(queries.COPY_SNAPSHOTS, (*shift, first, last))
     db.execute(queries.COPY_BLOB_USES, (pk, source.pk, position))
+    db.execute(queries.COPY_REWINDS, (pk, source.pk, position))
     newest = db.execute(queries.SNAPSHOTS, (first, last)).fetchone()
     snapshot = newest[0] - shift[0] if newest else 0
     db.execute(
@@ -65,6 +68,14 @@ def fork(
     if (said := forked(source.metadata(), by)) != NO_METADATA:
         write_metadata(db, pk, said, dumps(said))
     return thread_of(db, pk).thread()
+
+
+def state_at(db: sqlite3.Connection, thread_id: str, seq: int) -> PersistedState:
+    thread = find_thread(db, thread_id)
+    if thread is None:
+        raise NotFound("thread", thread_id)
+    position, _, _ = _place(db, thread, seq)
+    return persisted(fold_at(db, thread.pk, position).thread)
 
 
 def _place(db: sqlite3.Connection, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
@@ -179,6 +190,7 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) ->
         db.execute(queries.DELETE_STREAM_LOG, (thread.pk,))
         db.execute(queries.DELETE_METADATA, (thread.pk,))
         db.execute(queries.DELETE_BLOB_USES, (thread.pk,))
+        db.execute(queries.DELETE_REWINDS, (thread.pk,))
         db.execute(queries.RAISE_EPOCHS, (thread.pk,))
         db.execute(queries.DELETE_THREAD, (thread.pk,))
         freed = Freed(

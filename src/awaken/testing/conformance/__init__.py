@@ -12,6 +12,8 @@ under random operations.
 Blob stores have to pass `blob_checks`: `await check(blobs, store)`, where `store` is open and empty
 and is the one that `blobs` asks which blobs are in use.
 
+Live buses have to pass `bus_checks`, each of which takes a `BusSubject`.
+
 Backends have to pass `backend_checks`, each of which takes a `BackendSubject`.
 
 With `pytest.register_assert_rewrite("awaken.testing.conformance")` in a `conftest.py`, failures
@@ -25,10 +27,12 @@ from awaken.testing.conformance.backends import (
     backend_checks,
 )
 from awaken.testing.conformance.blobs import BlobCheck
+from awaken.testing.conformance.bus import BusCheck, BusSubject
 from awaken.testing.conformance.crashes import leave_behind
 from awaken.testing.conformance.making import OpenStore, SharedStoreCheck, StoreCheck
 from awaken.testing.conformance.suites import (
     blob_checks,
+    bus_checks,
     crash_checks,
     shared_store_checks,
     store_checks,
@@ -39,11 +43,14 @@ __all__ = [
     "BackendPart",
     "BackendSubject",
     "BlobCheck",
+    "BusCheck",
+    "BusSubject",
     "OpenStore",
     "SharedStoreCheck",
     "StoreCheck",
     "backend_checks",
     "blob_checks",
+    "bus_checks",
     "crash_checks",
     "leave_behind",
     "shared_store_checks",

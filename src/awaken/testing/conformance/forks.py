@@ -80,6 +80,24 @@ async def a_thread_is_forked_at_every_event(store: Store) -> None:
 
 
 @check
+async def the_state_at_an_event_is_that_of_a_fork(store: Store) -> None:
+    """Also behind a rewind, and in a thread with many commits."""
+    at_event = await _history(store)
+    for at, (_, _, state) in at_event.items():
+        assert await store.state_at("t", at) == state
+    await write(store, rewinds_to=1, thread_state=raw(x=9), events=(event(),))
+    for number in range(120):
+        await write(store, thread_state=raw(n=number))
+    await write(store, events=(event(),))
+    assert (await store.state_at("t", 6)).extensions == {"x": 9}
+    assert (await store.state_at("t", 7)).extensions == {"x": 9, "n": 119}
+    for at, (_, _, state) in at_event.items():
+        assert await store.state_at("t", at) == state
+    for thread_id, seq in (("ghost", 1), ("t", 0), ("t", 8), ("t", -1)):
+        await refused_without_change(store, NotFound, store.state_at(thread_id, seq))
+
+
+@check
 async def a_thread_is_forked_as_it_is(store: Store) -> None:
     await _history(store)
     before = await thread_as_read(store, "t")

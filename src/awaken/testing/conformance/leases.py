@@ -7,7 +7,7 @@ import asyncio
 from awaken.contract.store import Store
 from awaken.control.tasks import start_task
 from awaken.domain.identity import RequestOrigin
-from awaken.domain.run import RunKind, RunRequestSnapshot, Takeovers
+from awaken.domain.run import RunKind, RunRecord, RunRequestSnapshot, Takeovers
 from awaken.domain.suspension import ToolCallResume
 from awaken.errors import ThreadOwned
 from awaken.testing.conformance.commands import cancel, message_command
@@ -105,6 +105,28 @@ async def only_wanted_runs_are_claimed(store: Store) -> None:
     ):
         await write(store, name, run=record(f"run {name}", name, **changes))
     assert await claimed(store, skip=["run skipped"]) == ["run mine"]
+
+
+@check
+async def two_runtimes_with_one_store_never_claim_the_same_thread(store: Store) -> None:
+    """06/SV-12, within one process, and neither claims a run of an agent that it does not have."""
+    for number in range(20):
+        agent = ("common", "rare")[number % 2]
+        await store.submit(submission(f"s{number}", f"t{number}", agent_id=agent))
+    mine: list[RunRecord] = []
+    theirs: list[RunRecord] = []
+
+    async def take(agents: tuple[str, ...], runs: list[RunRecord]) -> None:
+        while found := await store.claim_next(agents, limit=3, at_ms=1000, overdue_ms=0):
+            runs.extend(run for _, run in found)
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(take(("common",), mine))
+        tasks.create_task(take(("common", "rare"), theirs))
+    taken = sorted(run.run_id for run in (*mine, *theirs))
+    assert taken == sorted(f"s{number}" for number in range(20))
+    assert {run.agent_id for run in mine} == {"common"}
 
 
 @check

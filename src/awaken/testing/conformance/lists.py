@@ -280,6 +280,15 @@ async def a_page_has_a_cursor_if_there_is_more(store: Store) -> None:
 
 
 @check
+async def a_ticket_is_found_by_its_key(store: Store) -> None:
+    tickets = (await _three_of_each(store))["tickets"]
+    assert [found.thread_id for found in await tickets(key="k1")] == ["t1"]
+    assert [found.key for found in await tickets(key="k1", scope="", thread_id="t1")] == ["k1"]
+    assert not (await tickets(key="k1", scope="acme")).items
+    assert not (await tickets(key="k1", thread_id="t2")).items
+
+
+@check
 async def a_cursor_goes_on_in_pages_of_any_size(store: Store) -> None:
     for pages in (await _three_of_each(store)).values():
         first = await pages(limit=1)

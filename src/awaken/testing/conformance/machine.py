@@ -78,6 +78,15 @@ def _command(thread: str, kind: CommandKind, run: str | None, at_ms: int) -> Thr
     )
 
 
+async def _rewound(store: Store, thread: str, to: int) -> tuple[Any, ...]:
+    """What a run that rewinds a thread would start from."""
+    context = await store.load_rewound(thread, to, tail=2)
+    assert context is not None
+    calls = sorted(context.calls, key=lambda entry: entry.key)
+    state = (context.thread_state, context.run_state)
+    return list(context.messages), context.hidden, context.skipped, calls, state
+
+
 def pick(items: Sequence[T], place: int) -> T:
     return items[place % len(items)]
 
@@ -167,6 +176,17 @@ class StoreMachine(RuleBasedStateMachine):
         """A message with tool calls, some of which have started."""
         running = (run, RunStatus.RUNNING)
         self.write(self.author.commit(thread, run=running, calls=calls, phases=phases, events=1))
+
+    @rule(thread=threads, run=runs, to=places, words=few, state=changes)
+    def rewind(self, thread: str, run: str, to: int, words: int, state: dict[str, Any]) -> None:
+        """A commit that rewinds the thread, perhaps to where no message is behind."""
+        length = self.author.lengths.get(thread, 0)
+        position = to % (length + 1)
+        if position < length:
+            self.pair.agree(lambda store, _: _rewound(store, thread, position))
+        running = (run, RunStatus.RUNNING)
+        commit = self.author.commit(thread, run=running, words=words, events=1, thread_state=state)
+        self.write(replace(commit, rewinds_to=position))
 
     @rule(thread=threads, run=runs, tickets=asked, release=st.booleans())
     def ask(self, thread: str, run: str, tickets: dict[str, TicketStatus], release: bool) -> None:

@@ -220,6 +220,8 @@ async def thread_as_read(store: Store, thread_id: str) -> dict[str, Any]:
     return {
         "head": await store.load_thread(thread_id),
         "messages": list(await store.load_messages(thread_id)),
+        "log": list(await store.load_messages(thread_id, hidden=True)),
+        "commits": list(await store.load_commits(thread_id)),
         "records": list(await store.load_records(thread_id)),
         "events": list(await store.load_events(thread_id)),
         "state": await store.load_thread_state(thread_id),
@@ -230,6 +232,7 @@ async def thread_as_read(store: Store, thread_id: str) -> dict[str, Any]:
             "head": context.thread,
             "messages": list(context.messages),
             "skipped": context.skipped,
+            "hidden": context.hidden,
             "open run": context.open_run,
             "thread state": context.thread_state,
             "run state": context.run_state,

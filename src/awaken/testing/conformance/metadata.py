@@ -26,6 +26,7 @@ from awaken.testing.conformance.making import (
     refused_without_change,
     write,
 )
+from awaken.testing.conformance.submissions import submission
 
 check = Suite[StoreCheck]()
 
@@ -210,3 +211,26 @@ async def runs_are_listed_by_when_they_were_written(store: Store) -> None:
     for after, expected in ((0, ["c", "b", "a"]), (1_002, ["c", "a"]), (1_004, [])):
         for limit in (1, 50):
             assert await all_runs(store, updated_after_ms=after, limit=limit) == expected
+
+
+@check
+async def the_runs_of_a_user_are_listed(store: Store) -> None:
+    """With those that they started; threads beneath take no metadata from them."""
+    for number, user in enumerate(("ann", "bob", "ann", None)):
+        asked = _asked(user=user) if user is not None else None
+        await write(store, f"t{number}", run=record(f"r{number}", f"t{number}", request=asked))
+    below = _asked(user="ann", labels={"a": "b"}, parent_thread_id="t0")
+    child = record("child", "t0~1", request=below, status=WAITING)
+    await write(store, "t0~1", run=child, parent_thread_id="t0")
+    await store.submit(submission("later", "t1", user="ann"))
+
+    assert await all_runs(store, user="ann") == ["later", "child", "r2", "r0"]
+    assert await all_runs(store, user="ann", limit=1) == ["later", "child", "r2", "r0"]
+    assert await all_runs(store, user="ann", status=WAITING) == ["child"]
+    assert await all_runs(store, user="ann", scope="", agent_id="agent", thread_id="t2") == ["r2"]
+    assert await all_runs(store, user="bob", ancestor_thread_id="t0") == []
+    assert await all_runs(store, user="eve") == []
+    assert sorted(await all_threads(store, user="ann")) == ["t0", "t2"]
+    thread = await store.load_thread("t0~1")
+    assert thread is not None
+    assert thread.metadata == NO_METADATA

@@ -5,6 +5,7 @@ from __future__ import annotations
 from awaken.testing.conformance import (
     blob_uses,
     blobs,
+    bus,
     changes,
     commands,
     commits,
@@ -19,6 +20,7 @@ from awaken.testing.conformance import (
     owners,
     profiles,
     refusals,
+    rewinds,
     runs,
     scopes,
     sends,
@@ -31,6 +33,7 @@ from awaken.testing.conformance import (
     unusual_values,
 )
 from awaken.testing.conformance.blobs import BlobCheck
+from awaken.testing.conformance.bus import BusCheck
 from awaken.testing.conformance.making import SharedStoreCheck, StoreCheck
 
 _PARTS = (
@@ -56,6 +59,7 @@ _PARTS = (
     submissions,
     leases,
     blob_uses,
+    rewinds,
 )
 
 
@@ -75,6 +79,11 @@ def shared_store_checks() -> list[SharedStoreCheck]:
 def blob_checks() -> list[BlobCheck]:
     """The checks for every blob store; each takes an empty one, and the store it asks for uses."""
     return list(blobs.check.checks)
+
+
+def bus_checks() -> list[BusCheck]:
+    """The checks for every live bus; each takes a `BusSubject` that was not used before."""
+    return list(bus.check.checks)
 
 
 def crash_checks() -> list[StoreCheck]:

@@ -19,11 +19,13 @@ from awaken.contract.backend import (
     BackendOutputCapability,
     BackendParentContext,
     BackendRootRunRequest,
-    BackendRunResult,
-    BackendStatusKind,
     BackendWaitCapability,
     ExecutionBackend,
     ExecutionBackendError,
+)
+from awaken.contract.backend_result import (
+    BackendRunResult,
+    BackendStatusKind,
 )
 from awaken.contract.events import CollectingSink
 from awaken.control.cancel import CancellationToken

@@ -7,10 +7,10 @@ import asyncio
 from awaken.contract.backend import (
     BackendAbortRequest,
     BackendCancellationCapability,
-    BackendStatusKind,
     ExecutionBackend,
     ExecutionBackendError,
 )
+from awaken.contract.backend_result import BackendStatusKind
 from awaken.control.cancel import CancellationToken
 from awaken.domain.run import PersistedState
 from awaken.testing.conformance.backends.asking import (

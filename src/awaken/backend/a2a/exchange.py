@@ -24,8 +24,8 @@ from awaken.backend.a2a.lookup import ABSENT, Unknowable, find_task, stop_task
 from awaken.backend.a2a.parts import message_id, parts_of, sendable, waiting_for_answer
 from awaken.backend.a2a.patience import DeadlinePassed, Patience
 from awaken.backend.a2a.snapshot import (
+    ExchangeOutcome,
     TaskSnapshot,
-    TurnOutcome,
     outcome_of,
     outcome_of_message,
     state_name,
@@ -45,7 +45,7 @@ SEND_TRIES = 3
 CANCEL_GRACE = 5.0
 
 
-class TurnInput(Value, frozen=True, kw_only=True):
+class ExchangeInput(Value, frozen=True, kw_only=True):
     """The input of an activation. Only a root run has a `thread_id`."""
 
     run_id: str
@@ -66,7 +66,7 @@ class TurnInput(Value, frozen=True, kw_only=True):
         return known if known.run_id == self.run_id else None
 
 
-class RemoteTurn:
+class A2aExchange:
     """One activation, from the stored state to its outcome.
 
     Args:
@@ -78,7 +78,7 @@ class RemoteTurn:
         self,
         client: A2aClient,
         config: A2aConfig,
-        asked: TurnInput,
+        asked: ExchangeInput,
         *,
         keep: Callable[[RemoteTask], Awaitable[None]],
         tell: Tell,
@@ -95,7 +95,7 @@ class RemoteTurn:
         self.left_running: str | None = None
         self.task = asked.own or _inherited(asked.known)
 
-    async def run(self) -> TurnOutcome:
+    async def run(self) -> ExchangeOutcome:
         """
         Raises:
             ExecutionBackendError: there is no outcome.

@@ -1,0 +1,57 @@
+"""The state that an AG-UI client holds: public state keys by name, and what else it keeps there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from awaken.codec import Json
+
+_PREFIX = "/extensions/"
+
+
+class ClientState:
+    """A client's state; `value` is `None` as long as the client has none that can be patched.
+
+    Our state keys are the names at its top. Names that are not ours are the client's own, and stay.
+    """
+
+    def __init__(self, value: Json) -> None:
+        self.value: dict[str, Json] | None = dict(value) if isinstance(value, dict) else None
+        self._ours: frozenset[str] = frozenset()
+
+    def copy(self) -> dict[str, Json]:
+        """The state as it is now."""
+        return dict(self.value or {})
+
+    def take(self, snapshot: Json) -> bool:
+        """Put the state of a run into it. Returns whether that has changed it."""
+        public: dict[str, Any] = snapshot.get("extensions", {})
+        before = self.value
+        kept = {
+            name: held
+            for name, held in (before or {}).items()
+            if name in public or name not in self._ours
+        }
+        self.value = {**kept, **public}
+        self._ours = frozenset(public)
+        return self.value != before and bool(self.value or before)
+
+    def patch(self, delta: Iterable[Json]) -> list[Json]:
+        """The patch for the client; empty if the client has no state to apply it to."""
+        if self.value is None:
+            return []
+        return [made for change in delta if (made := self._change(change)) is not None]
+
+    def _change(self, change: Json) -> Json:
+        held, path = self.value, str(change["path"])
+        if held is None or not path.startswith(_PREFIX):
+            return None  # our revision is not for the client
+        name = path.removeprefix(_PREFIX)
+        key = name.replace("~1", "/").replace("~0", "~")
+        if change["op"] == "remove":
+            self._ours -= {key}
+            return {"op": "remove", "path": f"/{name}"} if held.pop(key, self) is not self else None
+        self._ours |= {key}
+        held[key] = change["value"]
+        return {"op": "add", "path": f"/{name}", "value": change["value"]}

@@ -1,0 +1,57 @@
+"""The step that finds out who makes a request: by key, by stream token, or as the caller's own
+code says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qs
+
+from awaken.domain.principal import Principal
+from awaken.server.edge import Arrival
+from awaken.server.errors import unauthorized
+from awaken.server.keys import Authenticator, KeyFile, bearer
+from awaken.server.table import Role
+from awaken.server.tokens import Tokens
+
+
+class Everyone:
+    """Lets everyone in, with all roles, as on one's own machine."""
+
+    def authenticate(self, head: Mapping[str, str]) -> Principal | None:
+        return Principal(id="local", roles=tuple(Role))
+
+
+class Authentication:
+    """Finds out who makes a request. One without credentials goes on, to the routes that need no
+    key; one with wrong ones is refused."""
+
+    def __init__(self, authenticator: Authenticator, tokens: Tokens) -> None:
+        self._authenticator, self._tokens = authenticator, tokens
+
+    def check(self, arrival: Arrival) -> None:
+        head, scope = arrival.request_headers, arrival.scope
+        token = _token(arrival)
+        if token is not None:
+            found = self._tokens.read(token)
+            scope["principal"], scope["terms"] = found.principal, found.terms
+            scope["token_thread"] = found.thread
+            return
+        principal = self._authenticator.authenticate(head)
+        if principal is None and "authorization" in head:
+            raise unauthorized("the key is not known")
+        scope["principal"] = principal
+        if isinstance(self._authenticator, KeyFile):
+            scope["terms"] = self._authenticator.terms_of(head)
+
+
+def _token(arrival: Arrival) -> str | None:
+    """The stream token of a request. In the query it is for streams alone: other addresses may end
+    up in logs and histories."""
+    given = bearer(arrival.request_headers)
+    if given is not None:
+        return given if Tokens.is_token(given) else None
+    wants_stream = "text/event-stream" in arrival.request_headers.get("accept", "")
+    if arrival.scope["method"] != "GET" or not wants_stream:
+        return None
+    asked = parse_qs(arrival.scope["query_string"].decode("latin-1"))
+    return next(iter(asked.get("token", ())), None)

@@ -1,0 +1,119 @@
+"""The edge: what a request passes before it is routed, one small step after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Protocol
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from awaken.domain.principal import Principal
+from awaken.server.errors import answer_to
+from awaken.server.names import Names
+
+log = logging.getLogger("awaken.server")
+
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 16 * 1024 * 1024
+"""How long, and how much, a client whose body was refused may go on to send."""
+
+
+class Arrival:
+    """The head of a request on its way through the edge, and what the steps make of it.
+
+    - `answer` ends the request if a step sets it: it is a preflight.
+    - `headers` go out with the answer, whatever that is.
+    - `held` is given back when the answer is over.
+    """
+
+    __slots__ = ("answer", "headers", "held", "request_headers", "scope")
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.request_headers = Headers(scope=scope)
+        self.answer: Response | None = None
+        self.headers: dict[str, str] = {"x-content-type-options": "nosniff"}
+        self.held = ExitStack()
+
+    @property
+    def principal(self) -> Principal | None:
+        """Who makes the request, once that is known."""
+        principal: Principal | None = self.scope.get("principal")
+        return principal
+
+
+class Step(Protocol):
+    """One check of the edge."""
+
+    def check(self, arrival: Arrival) -> None:
+        """
+        Raises:
+            Refused: the request goes no further.
+        """
+        ...
+
+
+class Edge:
+    """Passes requests through its steps, and answers those that fail, there or further on."""
+
+    def __init__(self, app: ASGIApp, steps: Sequence[Step]) -> None:
+        self._app, self._steps = app, steps
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        arrival = Arrival(scope)
+        has_begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                MutableHeaders(scope=message).update(arrival.headers)
+            await send(message)
+
+        with arrival.held:
+            try:
+                for step in self._steps:
+                    step.check(arrival)
+                    if arrival.answer is not None:
+                        break
+                await (arrival.answer or self._app)(scope, receive, send_on)
+            except ClientDisconnect:
+                pass
+            except Exception as error:
+                if has_begun:
+                    # The connection is cut, which tells the client that there would be more.
+                    log.exception("an answer broke off")
+                    return
+                known = arrival.principal
+                names = Names(known.scope) if known is not None else None
+                answer = answer_to(error, names)
+                if answer.headers.get("connection") == "close":
+                    await _answer_last(answer, receive, send_on)
+                else:
+                    await answer(scope, receive, send_on)
+
+
+async def _answer_last(answer: Response, receive: Receive, send: Send) -> None:
+    """Answer, and close the connection a moment later. What the client still sends until then is
+    read and dropped: a connection that is closed while its client sends would lose the answer."""
+    start = {"status": answer.status_code, "headers": answer.raw_headers}
+    await send({"type": "http.response.start", **start})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": True})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            left = LINGER_BYTES
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body"):
+                    break
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

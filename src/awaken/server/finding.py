@@ -1,0 +1,130 @@
+"""Finding what a client names, if the client may see it.
+
+What does not exist, belongs to another scope or may not be seen gives the same 404. A thread is
+seen or not seen with its whole tree: what a run has started is as visible as the thread at the
+root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import Ticket
+from awaken.errors import InvalidRecord
+from awaken.server.call import Call
+from awaken.server.errors import Refused, unknown
+from awaken.server.table import Role
+
+T = TypeVar("T")
+Query = TypeVar("Query", RunQuery, ThreadQuery, TicketQuery)
+
+READERS = (Role.READ,)
+DECIDERS = (Role.READ, Role.DECIDE)
+_MOST_PAGES = 20
+"""How many pages of a list are read for one page of what the client may see."""
+
+
+async def find_thread(call: Call, given: str, see_all: tuple[Role, ...] = READERS) -> Thread:
+    """The thread that a client names. Callers without one of the roles `see_all` see only threads
+    that they have begun.
+
+    Raises:
+        Refused: there is none that the client may see.
+    """
+    for id in call.names.candidates(given):
+        thread = await call.runtime.store.load_thread(id)
+        if thread is not None and await may_see(call, thread, see_all):
+            return thread
+    raise unknown("thread")
+
+
+async def find_run(
+    call: Call, given: str, see_all: tuple[Role, ...] = READERS
+) -> tuple[RunRecord, Thread]:
+    """The run that a client names, and its thread.
+
+    Raises:
+        Refused: there is none that the client may see.
+    """
+    for id in call.names.candidates(given):
+        run = await call.runtime.find_run(id)
+        thread = await call.runtime.store.load_thread(run.thread_id) if run is not None else None
+        if run is not None and thread is not None and await may_see(call, thread, see_all):
+            return run, thread
+    raise unknown("run")
+
+
+async def find_ticket(call: Call, key: str) -> Ticket:
+    """The ticket with a key.
+
+    Raises:
+        Refused: there is none that the client may see.
+    """
+    found = await call.runtime.list_tickets(TicketQuery(scope=call.principal.scope, key=key))
+    for ticket in found:
+        if await may_see_in(call, ticket.thread_id, DECIDERS):
+            return ticket
+    raise unknown("ticket")
+
+
+async def may_see_in(call: Call, thread_id: str, see_all: tuple[Role, ...]) -> bool:
+    """Whether the client may see what lies in a thread, by the thread's id inside."""
+    thread = await call.runtime.store.load_thread(thread_id)
+    return thread is not None and await may_see(call, thread, see_all)
+
+
+async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool:
+    """Whether the client may see a thread."""
+    who = call.principal
+    if thread.scope != who.scope:
+        return False
+    root = await _root_of(call, thread)
+    if call.only_thread is not None:
+        return root.id == call.only_thread
+    if not call.has(*see_all) and root.metadata.created_by != who.id:
+        return False
+    return who.agents is None or await _is_narrowed_to(call, root, who.agents)
+
+
+async def _root_of(call: Call, thread: Thread) -> Thread:
+    root_id = call.names.inside(thread.family)
+    if thread.parent_thread_id is None or root_id == thread.id:
+        return thread
+    return await call.runtime.store.load_thread(root_id) or thread
+
+
+async def _is_narrowed_to(call: Call, root: Thread, agents: tuple[str, ...]) -> bool:
+    """Whether the thread's latest run is one of these agents'; a thread without runs is free."""
+    latest = await call.runtime.list_runs(RunQuery(thread_id=root.id, limit=1))
+    return all(run.agent_id in agents for run in latest)
+
+
+async def visible_page(
+    listed: Callable[[Query], Awaitable[Page[T]]],
+    query: Query,
+    is_visible: Callable[[T], Awaitable[bool]],
+) -> Page[T]:
+    """A page of what the client may see. It may have fewer items than the client asked for though
+    there are more, as its cursor then says.
+
+    Raises:
+        Refused: the cursor is not one of this list.
+    """
+    shown: list[T] = []
+    wanted = query.limit
+    for _ in range(_MOST_PAGES):
+        try:
+            page = await listed(query)
+        except InvalidRecord as error:
+            raise Refused(410, "cursor_gone", str(error)) from None
+        shown += [item for item in page if await is_visible(item)]
+        if page.cursor is None or len(shown) >= wanted:
+            break
+        query = msgspec.structs.replace(query, cursor=page.cursor, limit=wanted - len(shown))
+    return Page(items=tuple(shown), cursor=page.cursor)

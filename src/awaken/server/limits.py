@@ -1,0 +1,124 @@
+"""How much a client may ask of the server at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.domain.budget import LIMITS, Budget
+from awaken.server.edge import Arrival
+from awaken.server.errors import Refused
+from awaken.server.keys import NO_TERMS, Terms
+
+_MOST_BUCKETS = 10_000
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of a server.
+
+    - `connections`: how many requests are answered at once, streams included.
+    - `rate`, `burst`: how many requests a second a key may make in the long run, and how many at
+      once. A key's entry may say otherwise.
+    - `streams`: how many streams of one scope are open on this node.
+    - `open_runs`: how many runs of one scope may be running or wait to start; `None`: no limit.
+    """
+
+    connections: int = 10_000
+    rate: float = 100.0
+    burst: int = 200
+    streams: int = 5_000
+    open_runs: int | None = None
+
+
+def too_many(code: str, message: str, seconds: float = 1.0) -> Refused:
+    """The refusal of a client that asks too much."""
+    wait = str(max(1, math.ceil(seconds)))
+    return Refused(429, code, message, headers={"retry-after": wait})
+
+
+class Connections:
+    """Refuses requests while too many are being answered."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._now = most, 0
+
+    def check(self, arrival: Arrival) -> None:
+        if self._now >= self._most:
+            raise Refused(
+                503, "too_many_connections", "the server is busy", headers={"retry-after": "1"}
+            )
+        self._now += 1
+        arrival.held.callback(self._leave)
+
+    def _leave(self) -> None:
+        self._now -= 1
+
+
+class Rates:
+    """Refuses requests of keys that make too many. Each principal has a bucket of tokens, which
+    fills at its rate up to its burst; a request takes one out."""
+
+    def __init__(self, limits: Limits, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._limits, self._clock = limits, clock
+        self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def check(self, arrival: Arrival) -> None:
+        known = arrival.principal
+        if known is None:
+            return
+        terms: Terms = arrival.scope.get("terms", NO_TERMS)
+        rate = self._limits.rate if terms.rate is None else terms.rate
+        burst = self._limits.burst if terms.burst is None else terms.burst
+        now, whose = self._clock.monotonic(), (known.scope, known.id)
+        tokens, since = self._buckets.pop(whose, (float(burst), now))
+        tokens = min(float(burst), tokens + (now - since) * rate)
+        is_refused = tokens < 1
+        # Put back last: the first entry is the one that was not used for the longest time.
+        self._buckets[whose] = (tokens if is_refused else tokens - 1, now)
+        if len(self._buckets) > _MOST_BUCKETS:
+            del self._buckets[next(iter(self._buckets))]
+        if is_refused:
+            wait = (1 - tokens) / rate if rate > 0 else 60.0
+            raise too_many("too_many_requests", "this key makes too many requests", wait)
+
+
+class Streams:
+    """Counts the streams of each scope."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: dict[str, int] = {}
+
+    @contextmanager
+    def one(self, scope: str) -> Iterator[None]:
+        """Count one stream for as long as the block lasts.
+
+        Raises:
+            Refused: the scope has too many.
+        """
+        now = self._open.get(scope, 0)
+        if now >= self._most:
+            raise too_many("too_many_streams", f"{now} streams are open: close one")
+        self._open[scope] = now + 1
+        try:
+            yield
+        finally:
+            self._open[scope] -= 1
+            if not self._open[scope]:
+                del self._open[scope]
+
+
+def narrowed(asked: Budget | None, most: Budget | None) -> Budget | None:
+    """The budget of a run: what was asked for, held to the most that the key allows."""
+    if asked is None or most is None:
+        return asked or most
+    pairs = {name: (getattr(asked, name), getattr(most, name)) for name in LIMITS}
+    smaller = {
+        name: min((limit for limit in pair if limit is not None), default=None)
+        for name, pair in pairs.items()
+    }
+    return msgspec.structs.replace(asked, at_limit=most.at_limit, **smaller)

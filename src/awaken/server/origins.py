@@ -1,0 +1,88 @@
+"""Hosts and origins: which names the server answers to, and which pages may use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.responses import Response
+
+from awaken.server.edge import Arrival
+from awaken.server.errors import Refused
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""The names of one's own machine. A page of a foreign site can have its own name lead to it, but
+cannot have the browser send one of these as `Host`."""
+
+ANY = "*"
+_METHODS = "GET, POST, PATCH, DELETE"
+_EXPOSED = "etag, retry-after, x-request-id, location"
+
+
+class Hosts:
+    """Refuses requests to names that are not the server's."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(name.lower() for name in names)
+
+    def check(self, arrival: Arrival) -> None:
+        host = arrival.request_headers.get("host", "")
+        if ANY not in self._names and _name_of(host) not in self._names:
+            raise Refused(
+                403,
+                "foreign_host",
+                f"this server does not answer to the host {host[:100]!r}",
+                hint="name the host when the server is started, or use keys",
+            )
+
+
+class Origins:
+    """Refuses pages of origins that are not listed, and tells browsers which are."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = frozenset(origin.rstrip("/").lower() for origin in allowed)
+
+    def check(self, arrival: Arrival) -> None:
+        asked = arrival.request_headers
+        origin = asked.get("origin")
+        if origin is None:
+            return
+        is_listed = ANY in self._allowed or origin.lower() in self._allowed
+        if not is_listed and not _is_own(origin, asked.get("host", "")):
+            raise Refused(
+                403,
+                "foreign_origin",
+                f"pages of {origin[:200]!r} may not use this server",
+                hint="name the origin with --cors-origin",
+            )
+        if is_listed:
+            arrival.headers |= {
+                "access-control-allow-origin": origin,
+                "access-control-expose-headers": _EXPOSED,
+                "vary": "Origin",
+            }
+        if arrival.scope["method"] == "OPTIONS" and "access-control-request-method" in asked:
+            arrival.answer = Response(
+                status_code=204,
+                headers={
+                    "access-control-allow-methods": _METHODS,
+                    "access-control-allow-headers": asked.get("access-control-request-headers", ""),
+                    "access-control-max-age": "600",
+                },
+            )
+
+
+def _name_of(host: str) -> str:
+    """The name in a `Host` header, without the port."""
+    if host.startswith("["):
+        return host.partition("]")[0].lower() + "]"
+    return host.partition(":")[0].lower()
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Whether the page comes from this server. The scheme is not compared: a proxy may have taken
+    the TLS off."""
+    try:
+        return bool(host) and urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:
+        return False

@@ -1,0 +1,289 @@
+"""AG-UI: run an agent, watch a thread, ask what an agent can do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import aclosing
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from awaken.codec import Json
+from awaken.contract.threads import ThreadContext, TicketQuery
+from awaken.domain.event import RunEvent, StateSnapshot
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message
+from awaken.domain.run import RunRecord
+from awaken.live.follow import Following
+from awaken.plugin.agent import ResolvedAgent
+from awaken.protocol.ag_ui.capabilities import capabilities
+from awaken.protocol.ag_ui.encode import AgUiEncoder, Watched
+from awaken.protocol.ag_ui.ingest import INTERRUPTS_PENDING, Taken, ingest
+from awaken.protocol.ag_ui.messages import wire_messages
+from awaken.protocol.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
+from awaken.protocol.intake import BadRequest, Known
+from awaken.server.call import Call, JsonResponse
+from awaken.server.errors import Refused, unknown
+from awaken.server.finding import find_thread
+from awaken.server.intake import carry_out, known
+from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
+from awaken.server.table import CHAT_LIMIT, Role, Route
+
+_MANY = 1_000
+_replace = msgspec.structs.replace
+
+
+# -- a run ------------------------------------------------------------------------------------
+
+
+async def run(call: Call) -> ASGIApp:
+    """Carry out what a client asks for, and tell it of the run."""
+    asked = read(call.body)
+    thread_id = call.names.new(asked.thread_id)
+    held = await known(call, thread_id)
+    latest = await call.runtime.store.latest_run(thread_id)
+    before = await _before_it(call, held, latest, asked.run_id)
+    try:
+        taken = ingest(asked, before, _agent_id(call))
+    except BadRequest as error:
+        if error.code != INTERRUPTS_PENDING:
+            raise
+        return _frames([{"type": "RUN_ERROR", "message": str(error), "code": error.code}])
+    if latest is not None and _is_at_work(latest, taken):
+        return await _watch(call, thread_id, asked)
+    submitted = await carry_out(call, _replace(taken.intake, thread_id=thread_id))
+    watched = Watched(
+        thread_id=asked.thread_id,
+        client_run_id=asked.run_id,
+        run_id=call.names.outside(submitted.run_id),
+        agent_id=taken.intake.agent_id or "",
+        messages=asked.messages,
+        state=asked.state,
+        answered=taken.answered,
+        is_1_0=asked.protocol_version == PROTOCOL_VERSION,
+    )
+    return _stream(call, thread_id, submitted.cursor, watched)
+
+
+async def _before_it(call: Call, held: Known, latest: RunRecord | None, request_id: str) -> Known:
+    """What was known before this request: a client that has lost the answer sends the same request
+    again, and gets the same run. Tickets that are answered are among those known."""
+    if latest is None:
+        return held
+    tickets = await call.runtime.list_tickets(TicketQuery(run_id=latest.run_id, limit=_MANY))
+    asked_with: Sequence[str] = ()
+    if latest.transport_request_id == request_id and latest.request is not None:
+        asked_with = latest.request.input_message_ids
+    messages = [message for message in held.messages if message.id not in asked_with]
+    return Known(messages=tuple(messages), tickets=tickets.items)
+
+
+def _is_at_work(latest: RunRecord, taken: Taken) -> bool:
+    """Whether the message to answer once more is being answered: the client has lost the stream."""
+    at_work = latest.status in (RunStatus.CREATED, RunStatus.RUNNING)
+    asked_with = latest.request.input_message_ids if latest.request is not None else ()
+    return at_work and taken.intake.rewind_to in asked_with
+
+
+# -- a thread ---------------------------------------------------------------------------------
+
+
+async def connect(call: Call) -> ASGIApp:
+    """Tell a client of a thread: its messages and state, then its open run."""
+    thread = await find_thread(call, call.path("thread"))
+    return await _watch(call, thread.id)
+
+
+async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None) -> ASGIApp:
+    context = await call.runtime.store.load_context(thread_id)
+    if context is None:
+        raise unknown("thread")
+    record = await _run_to_watch(call, context)
+    agent_id = record.agent_id if record is not None else ""
+    watched = Watched(
+        thread_id=call.names.outside(thread_id),
+        client_run_id=_client_run_id(record, asked),
+        run_id=call.names.outside(record.run_id) if record is not None else "",
+        agent_id=agent_id,
+        messages=wire_messages(_in_view(context)),
+        state=_state_of(context, _public_keys(call, agent_id)),
+        is_told=True,
+        is_1_0=_is_1_0(call, asked),
+    )
+    if record is None or _is_at_rest(record, context):
+        encoder = AgUiEncoder(watched)
+        waiting = record.waiting if record is not None else None
+        tickets = [call.names.question(ticket) for ticket in waiting.tickets] if waiting else []
+        return _frames([*encoder.start(), *encoder.rest(tickets)])
+    return _stream(call, thread_id, context.thread.event_count, watched)
+
+
+async def _run_to_watch(call: Call, context: ThreadContext) -> RunRecord | None:
+    """The open run, else the next one that was submitted, else the latest."""
+    latest = context.open_run
+    if latest is not None and latest.status is not RunStatus.DONE:
+        return latest
+    queued = [c.submission.run_id for c in context.commands if c.submission is not None]
+    return await call.runtime.find_run(queued[0]) if queued else latest
+
+
+def _is_at_rest(record: RunRecord, context: ThreadContext) -> bool:
+    """Whether nothing is to come of a run: it is over, or waits and was told nothing yet."""
+    if record.status is RunStatus.WAITING:
+        return not any(c.run_id in (None, record.run_id) for c in context.commands)
+    return record.status is RunStatus.DONE
+
+
+def _in_view(context: ThreadContext) -> list[Message]:
+    """The messages of a thread, with those that no run has read yet."""
+    found = list(context.messages)
+    for command in context.commands:
+        asked = command.submission
+        if asked is not None and asked.rewind_to is not None:
+            ids = [message.id for message in found]
+            if asked.rewind_to in ids:
+                del found[ids.index(asked.rewind_to) :]
+        found += command.messages if asked is None else asked.messages
+    return found
+
+
+def _client_run_id(record: RunRecord | None, asked: RunAgentInput | None) -> str:
+    if asked is not None:
+        return asked.run_id
+    return (record.transport_request_id or record.run_id) if record is not None else "none"
+
+
+def _is_1_0(call: Call, asked: RunAgentInput | None) -> bool:
+    if asked is not None:
+        return asked.protocol_version == PROTOCOL_VERSION
+    return call.request.query_params.get("protocolVersion") == PROTOCOL_VERSION
+
+
+# -- events -----------------------------------------------------------------------------------
+
+
+def _stream(call: Call, thread_id: str, after: int, watched: Watched) -> EventStream:
+    """An answer that tells of a run until it ends or pauses."""
+    is_last = until_run_ends(watched.run_id)
+    events = call.follow(thread_id, after=after, tree=True)
+    if public := _public_keys(call, watched.agent_id):
+        events = Following(_with_state(call, thread_id, events, is_last, public))
+    return EventStream(
+        events, AgUiEncoder(watched), is_last=is_last, on_leave=_on_leave(call, thread_id)
+    )
+
+
+def _on_leave(call: Call, thread_id: str) -> Callable[[], Awaitable[object]] | None:
+    """A client that leaves changes nothing, unless it has asked for that."""
+    if call.request.headers.get("x-awaken-on-disconnect") != "cancel":
+        return None
+    return lambda: call.runtime.cancel(thread_id, deadline=0, principal=call.principal)
+
+
+async def _with_state(
+    call: Call,
+    thread_id: str,
+    events: Following,
+    is_last: Callable[[RunEvent], bool],
+    public: Collection[str],
+) -> AsyncGenerator[list[RunEvent], None]:
+    """The events, and before the last one the state as it is then: a client that has missed changes
+    of it has it whole in the end."""
+    async with aclosing(events):
+        async for batch in events.batches():
+            last = next((place for place, event in enumerate(batch) if is_last(event)), None)
+            context = None
+            if last is not None:
+                context = await call.runtime.store.load_context(thread_id, tail=0)
+            if last is None or context is None:
+                yield batch
+                continue
+            state = StateSnapshot(snapshot={"extensions": _state_of(context, public)})
+            yield [*batch[:last], _replace(batch[last], seq=None, event=state), *batch[last:]]
+
+
+def _state_of(context: ThreadContext, public: Collection[str]) -> dict[str, Json]:
+    """The values of public state keys."""
+    stored = {**context.thread_state.extensions, **context.run_state.extensions}
+    return {name: stored[name] for name in public if name in stored}
+
+
+def _public_keys(call: Call, agent_id: str) -> list[str]:
+    agent = _resolved(call, agent_id)
+    keys = agent.env.keys if agent is not None else {}
+    return sorted(name for name, known in keys.items() if known.key.public and known.persistent)
+
+
+# -- an agent ---------------------------------------------------------------------------------
+
+
+async def describe(call: Call) -> ASGIApp:
+    """What an agent can do."""
+    agent_id = _agent_id(call)
+    agent = _resolved(call, agent_id)
+    if agent is None:
+        raise unknown("agent")
+    return JsonResponse(capabilities(agent.spec, agent.descriptors))
+
+
+def _resolved(call: Call, agent_id: str) -> ResolvedAgent | None:
+    """An agent that runs here; `None` for one that runs elsewhere, or does not exist."""
+    agents = call.runtime.engine.registry.snapshot()
+    found = agents.resolve_execution(agent_id) if agent_id in agents.agent_ids() else None
+    return found if isinstance(found, ResolvedAgent) else None
+
+
+def _agent_id(call: Call) -> str:
+    """The agent that the path names, or else the only one."""
+    named = call.request.path_params.get("agent")
+    agents = call.runtime.engine.registry.snapshot().agent_ids()
+    if named is None and len(agents) == 1:
+        return agents[0]
+    if named is None:
+        raise Refused(400, "agent_not_named", "name the agent: /v1/ag-ui/agents/<agent>")
+    return str(named)
+
+
+def _frames(chunks: Iterable[Json]) -> Response:
+    """A stream that is over at once."""
+    body = b"".join(data_frame(chunk) for chunk in chunks)
+    return Response(body, headers={k.decode(): v.decode() for k, v in HEADERS})
+
+
+def _routes(base: str) -> tuple[Route, ...]:
+    return (
+        Route(
+            method="POST",
+            path=base,
+            handle=run,
+            summary="Run an agent (AG-UI)",
+            needs=(Role.INVOKE,),
+            body=bytes,
+            body_limit=CHAT_LIMIT,
+            answers={200: None},
+            streams=True,
+            takes_tokens=True,
+        ),
+        Route(
+            method="GET",
+            path=f"{base}/capabilities",
+            handle=describe,
+            summary="What an agent can do (AG-UI)",
+            needs=(Role.INVOKE, Role.READ),
+            answers={200: dict[str, Json]},
+        ),
+        Route(
+            method="GET",
+            path=f"{base}/threads/{{thread}}/connect",
+            handle=connect,
+            summary="Watch a thread (AG-UI)",
+            needs=(Role.INVOKE, Role.READ),
+            answers={200: None},
+            streams=True,
+            takes_tokens=True,
+        ),
+    )
+
+
+ROUTES = (*_routes("/v1/ag-ui"), *_routes("/v1/ag-ui/agents/{agent}"))

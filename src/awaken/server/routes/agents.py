@@ -1,0 +1,64 @@
+"""`/v1/agents`: what can be asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from awaken.domain.spec import AgentSpec
+from awaken.server.call import Call, JsonResponse
+from awaken.server.errors import UNKNOWN, Refused
+from awaken.server.table import Role, Route
+from awaken.server.views import PageView, View
+
+_ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
+
+
+class AgentView(View, frozen=True, kw_only=True):
+    """An agent. With an `output_schema`, its answers are JSON of that schema, else text."""
+
+    id: str
+    description: str | None
+    output_schema: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, spec: AgentSpec) -> AgentView:
+        output = spec.output.schema if spec.output is not None else None
+        return cls(id=spec.id, description=spec.description, output_schema=output)
+
+
+async def list_agents(call: Call) -> ASGIApp:
+    return JsonResponse(PageView(items=tuple(map(AgentView.of, _visible(call)))))
+
+
+async def get_agent(call: Call) -> ASGIApp:
+    for spec in _visible(call):
+        if spec.id == call.path("agent"):
+            return JsonResponse(AgentView.of(spec))
+    raise Refused(404, "agent_not_found", UNKNOWN.format("agent"))
+
+
+def _visible(call: Call) -> list[AgentSpec]:
+    mine = call.principal.agents
+    return [spec for spec in call.runtime.agents if mine is None or spec.id in mine]
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/agents",
+        handle=list_agents,
+        summary="List the agents",
+        needs=_ANYONE,
+        answers={200: PageView[AgentView]},
+    ),
+    Route(
+        method="GET",
+        path="/v1/agents/{agent}",
+        handle=get_agent,
+        summary="Get one agent",
+        needs=_ANYONE,
+        answers={200: AgentView},
+    ),
+)

@@ -1,0 +1,29 @@
+"""`/v1/openapi.json`: the description of all routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from awaken.server.call import Call, JsonResponse
+from awaken.server.openapi import document
+from awaken.server.table import Route
+
+
+async def describe(call: Call) -> ASGIApp:
+    state = call.request.app.state
+    if not hasattr(state, "document"):
+        state.document = document(state.routes)
+    return JsonResponse(state.document)
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/openapi.json",
+        handle=describe,
+        summary="This document",
+        answers={200: dict[str, Any]},
+    ),
+)

@@ -1,0 +1,196 @@
+"""`/v1/threads`: begin them, list them, name them, copy and delete them."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from awaken.contract.threads import ChildStrategy, ThreadQuery
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.thread import Thread
+from awaken.errors import InvalidRecord
+from awaken.server.call import Call, JsonResponse
+from awaken.server.errors import Refused
+from awaken.server.finding import READERS, find_thread, may_see, visible_page
+from awaken.server.given import (
+    Count,
+    ForkAsked,
+    Given,
+    Id,
+    Line,
+    PageSize,
+    ThreadAsked,
+    ThreadChanges,
+    whole,
+)
+from awaken.server.table import Role, Route
+from awaken.server.views import PageView, ThreadView
+
+_READ = (Role.INVOKE, Role.READ)
+
+
+class ThreadsAsked(Given, frozen=True, kw_only=True):
+    """Which threads to list: those whose latest run began or ended last come first."""
+
+    parent_thread_id: Id | None = None
+    root: bool = False
+    label: Line | None = None
+    user: Line | None = None
+    status: RunStatus | None = None
+    agent: Id | None = None
+    since: Count | None = None
+    limit: PageSize = 50
+    cursor: Line | None = None
+
+
+class DeletionAsked(Given, frozen=True, kw_only=True):
+    """How to delete a thread: what becomes of threads that it has started, and whether runs that
+    have no owner and are not over go with it."""
+
+    children: ChildStrategy = ChildStrategy.REJECT
+    force: bool = False
+
+
+async def create(call: Call) -> ASGIApp:
+    asked: ThreadAsked = call.body
+    thread = await call.runtime.create_thread(asked.id, asked.patch(), principal=call.principal)
+    return _shown(call, thread, 201)
+
+
+async def list_threads(call: Call) -> ASGIApp:
+    asked: ThreadsAsked = call.query
+    parent = asked.parent_thread_id
+    query = ThreadQuery(
+        scope=call.principal.scope,
+        parent_thread_id=(await find_thread(call, parent)).id if parent is not None else None,
+        root=asked.root,
+        label=asked.label,
+        user=asked.user,
+        status=asked.status,
+        agent=asked.agent,
+        since=asked.since,
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+    page = await visible_page(
+        call.runtime.list_threads, query, lambda thread: may_see(call, thread, READERS)
+    )
+    items = tuple(ThreadView.of(thread, call.names) for thread in page)
+    return JsonResponse(PageView(items=items, cursor=page.cursor))
+
+
+async def get(call: Call) -> ASGIApp:
+    return _shown(call, await find_thread(call, call.path("thread")))
+
+
+async def change(call: Call) -> ASGIApp:
+    changes: ThreadChanges = call.body
+    expected = _revision(call.request.headers.get("if-match"))
+    thread = await find_thread(call, call.path("thread"))
+    changed = await call.runtime.update_thread(
+        thread.id, changes.patch(), expected_revision=expected
+    )
+    return _shown(call, changed)
+
+
+async def delete(call: Call) -> ASGIApp:
+    asked: DeletionAsked = call.query
+    thread = await find_thread(call, call.path("thread"))
+    try:
+        await call.runtime.delete_thread(
+            thread.id, children=asked.children, force=asked.force, principal=call.principal
+        )
+    except InvalidRecord as error:
+        raise Refused(409, "has_children", str(error)) from None
+    return Response(status_code=204)
+
+
+async def fork(call: Call) -> ASGIApp:
+    asked: ForkAsked = call.body
+    thread = await find_thread(call, call.path("thread"))
+    copy = await call.runtime.fork(
+        thread.id, at=whole(asked.at), new=asked.id, principal=call.principal
+    )
+    return _shown(call, copy, 201)
+
+
+def _shown(call: Call, thread: Thread, status: int = 200) -> JsonResponse:
+    etag = f'"{thread.metadata.revision}"'
+    view = ThreadView.of(thread, call.names)
+    return JsonResponse(view, status_code=status, headers={"etag": etag})
+
+
+def _revision(given: str | None) -> int | None:
+    """The revision that an `If-Match` header names: the `ETag` of an earlier answer, or `*`."""
+    if given is None or given.strip() == "*":
+        return None
+    found = re.fullmatch(r'"?([0-9]{1,15})"?', given.strip())
+    if found is None:
+        raise Refused(400, "bad_header", "If-Match is the ETag of an earlier answer, or *")
+    return int(found[1])
+
+
+_ONE = "/v1/threads/{thread}"
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/threads",
+        handle=create,
+        summary="Begin an empty thread",
+        needs=(Role.INVOKE,),
+        body=ThreadAsked,
+        answers={201: ThreadView},
+        errors=(409,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/threads",
+        handle=list_threads,
+        summary="List threads",
+        needs=_READ,
+        query=ThreadsAsked,
+        answers={200: PageView[ThreadView]},
+        errors=(404, 410),
+    ),
+    Route(
+        method="GET",
+        path=_ONE,
+        handle=get,
+        summary="Get one thread",
+        needs=_READ,
+        answers={200: ThreadView},
+        takes_tokens=True,
+    ),
+    Route(
+        method="PATCH",
+        path=_ONE,
+        handle=change,
+        summary="Change a thread's title, labels, user or custom values",
+        needs=(Role.INVOKE,),
+        body=ThreadChanges,
+        answers={200: ThreadView},
+        errors=(412,),
+    ),
+    Route(
+        method="DELETE",
+        path=_ONE,
+        handle=delete,
+        summary="Delete a thread and all that belongs to it",
+        needs=(Role.ADMIN,),
+        query=DeletionAsked,
+        answers={204: None},
+        errors=(409,),
+    ),
+    Route(
+        method="POST",
+        path=_ONE + "/fork",
+        handle=fork,
+        summary="Copy a thread as it is, or as it was",
+        needs=(Role.INVOKE,),
+        body=ForkAsked,
+        answers={201: ThreadView},
+        errors=(409,),
+    ),
+)

@@ -1,0 +1,72 @@
+"""Rewinding a thread of the memory store, and its state after any commit."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from awaken.contract.commits import CallEntry
+from awaken.domain.message import Message
+from awaken.domain.rewind import Hidden, before_hidden, hidden_by, positions_back
+from awaken.errors import RewindRefused
+from awaken.stores.memory.calls import calls_of
+from awaken.stores.memory.tables import State, ThreadRow
+from awaken.stores.rewinding import rewound_state
+
+
+class Rewound(NamedTuple):
+    """What is left of a thread after a rewind; `turn` is as in `ThreadRow`."""
+
+    hidden: Hidden
+    state: State
+    turn: tuple[Message, int] | None
+    calls: Sequence[CallEntry]
+
+
+def rewound(thread: ThreadRow, to: int) -> Rewound:
+    """The thread as it is if the messages behind position `to` go out of view."""
+    commits = bisect_left(thread.message_ends, before_hidden(thread.hidden, to) + 1)
+    state = rewound_state(state_after(thread, commits), thread.state)
+    turn = _last_turn(thread, commits)
+    spans = [(rewind.after, rewind.until) for rewind in thread.rewinds]
+    hidden = hidden_by([*spans, (to, len(thread.messages))])
+    return Rewound(hidden, state, turn, calls_of(thread, turn))
+
+
+def state_after(thread: ThreadRow, commits: int) -> State:
+    """The thread's state after so many commits."""
+    begin = next((r for r in reversed(thread.rewinds) if r.commit <= commits), None)
+    state: State = dict(begin.state) if begin is not None else {}
+    first = begin.commit if begin is not None else 0
+    for number, changed in thread.state_changes:
+        if first <= number <= commits:
+            state.update(changed)
+    return state
+
+
+def hidden_after(thread: ThreadRow, commits: int) -> Hidden:
+    """What was out of view after so many commits."""
+    made = (rewind for rewind in thread.rewinds if rewind.commit <= commits)
+    return hidden_by((rewind.after, rewind.until) for rewind in made)
+
+
+def find_rewind(thread: ThreadRow | None, thread_id: str, message_id: str) -> int:
+    """See `Threads.find_rewind`."""
+    messages = thread.messages if thread is not None else []
+    hidden = thread.hidden if thread is not None else ()
+    for seq in positions_back(hidden, len(messages)):
+        if messages[seq - 1].id == message_id:
+            return seq - 1
+    known = any(message.id == message_id for message in messages)
+    raise RewindRefused(thread_id, message_id, is_hidden=known)
+
+
+def _last_turn(thread: ThreadRow, commits: int) -> tuple[Message, int] | None:
+    """The last message with tool calls that was in view after so many commits, and its commit."""
+    length = thread.message_ends[commits - 1] if commits else 0
+    for seq in positions_back(hidden_after(thread, commits), length):
+        message = thread.messages[seq - 1]
+        if message.tool_calls:
+            return message, bisect_left(thread.message_ends, seq) + 1
+    return None

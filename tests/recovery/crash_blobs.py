@@ -1,0 +1,59 @@
+"""What must hold of the blobs of a crash scenario: none is lost, and none is left behind."""
+
+from __future__ import annotations
+
+from crash_life import Stage
+from crash_world import SURVEY
+
+from awaken.blobs import FolderBlobs, read_bytes
+from awaken.domain.message import Text
+from awaken.errors import BlobDamaged, BlobNotFound
+from awaken.testing.chaos import NoteKind, Picture
+
+LATER = 2**50
+
+
+async def blob_faults(stage: Stage, final: Picture) -> list[str]:
+    """Sweep, then compare what is left with what the log refers to and with what tools returned."""
+    folder = stage.home / "awaken.db-blobs"
+    if not folder.exists():
+        return []
+    store = stage.store()
+    await store.open()
+    try:
+        blobs = FolderBlobs(folder, store)
+        await blobs.delete_unreferenced(LATER)
+        return await _faults(stage, blobs, _used(final))
+    finally:
+        await store.close()
+
+
+def _used(final: Picture) -> set[str]:
+    """The ids of the blobs that messages refer to."""
+    return {
+        block.whole.id
+        for thread in final.threads()
+        for message in thread.messages
+        for block in message.content
+        if isinstance(block, Text) and block.whole is not None
+    }
+
+
+async def _faults(stage: Stage, blobs: FolderBlobs, used: set[str]) -> list[str]:
+    returned = {SURVEY} | {
+        f"{note.detail}: {SURVEY}"
+        for note in stage.witness.notes()
+        if note.kind is NoteKind.EFFECT and note.name == "survey_anew"
+    }
+    found: list[str] = []
+    for id in used:
+        try:
+            _, content = await read_bytes(blobs, "", id)
+        except (BlobNotFound, BlobDamaged) as error:
+            found.append(f"a result is lost: {error}")
+        else:
+            if content.decode() not in returned:
+                found.append(f"blob {id} is not what the tool has returned")
+    left = {path.name for path in blobs.folder.rglob("*") if path.is_file()}
+    found.extend(f"{name} is left behind in the blobs" for name in sorted(left - used))
+    return found

@@ -1,0 +1,220 @@
+"""`/v1`, as a program uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from edge_kit import Desk, code_of, events_of, open_desk
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    async with open_desk(tmp_path) as opened:
+        yield opened
+
+
+SAID = {"agent_id": "talker", "messages": ["Hi"]}
+
+
+async def test_agents_are_listed_and_described(desk: Desk) -> None:
+    listed = await desk.ask("viewer", "GET", "/v1/agents")
+    one = await desk.ask("page", "GET", "/v1/agents/talker")
+    assert [agent["id"] for agent in listed.json()["items"]] == ["talker", "payer"]
+    assert one.json() == {"id": "talker", "description": "Says hello", "output_schema": None}
+
+
+async def test_a_run_is_answered_at_once_or_waited_for_or_streamed(desk: Desk) -> None:
+    path = "/v1/threads/t/runs"
+    accepted = await desk.ask("page", "POST", path, json=SAID)
+    waited = await desk.ask("page", "POST", path + "?wait=30", json=SAID)
+    prefer = {"prefer": "respond-async"}
+    async_ = await desk.ask("page", "POST", path + "?wait=30", json=SAID, headers=prefer)
+    stream = {"accept": "text/event-stream"}
+    followed = await desk.ask("page", "POST", path, json=SAID, headers=stream)
+    assert (accepted.status_code, waited.status_code, async_.status_code) == (202, 200, 202)
+    told = accepted.json()
+    assert (told["thread_id"], told["status"], told["cursor"]) == ("t", "accepted", "0")
+    assert told["events"] == "/v1/threads/t/events?after=0"
+    assert waited.json()["response"] == "Hello."
+    kinds = [told["event"]["event_type"] for told in events_of(followed)]
+    assert (kinds[0], kinds[-1]) == ("run_start", "run_finish")
+    assert {told["thread_id"] for told in events_of(followed)} == {"t"}
+
+
+async def test_a_run_may_begin_its_own_thread(desk: Desk) -> None:
+    made = await desk.ask("page", "POST", "/v1/runs?wait=30", json=SAID)
+    named = await desk.ask("page", "POST", "/v1/runs?wait=30", json={**SAID, "thread_id": "mine"})
+    assert named.json()["thread_id"] == "mine"
+    thread = await desk.ask("page", "GET", f"/v1/threads/{made.json()['thread_id']}")
+    assert thread.json()["created_by"] == "page"
+
+
+async def test_threads_are_begun_changed_copied_and_deleted(desk: Desk) -> None:
+    given = {"id": "t", "title": "Tea", "labels": {"a": "1"}, "custom": {"n": [1]}}
+    made = await desk.ask("page", "POST", "/v1/threads", json=given)
+    again = await desk.ask("page", "POST", "/v1/threads", json=given)
+    assert (made.status_code, made.json()["title"]) == (201, "Tea")
+    assert (again.status_code, code_of(again)) == (409, "already_exists")
+    changes = {"title": None, "labels": {"b": "2", "a": None}}
+    etag = {"if-match": made.headers["etag"]}
+    changed = await desk.ask("page", "PATCH", "/v1/threads/t", json=changes, headers=etag)
+    late = await desk.ask("page", "PATCH", "/v1/threads/t", json=changes, headers=etag)
+    odd = await desk.ask("page", "PATCH", "/v1/threads/t", json={}, headers={"if-match": "W/x"})
+    assert (changed.status_code, changed.json()["labels"]) == (200, {"b": "2"})
+    assert changed.json()["title"] is None
+    assert (late.status_code, code_of(late)) == (412, "version_conflict")
+    assert (odd.status_code, code_of(odd)) == (400, "bad_header")
+    copy = await desk.ask("page", "POST", "/v1/threads/t/fork", json={"id": "copy"})
+    assert (copy.status_code, copy.json()["forked_from"]) == (201, "t")
+    gone = await desk.ask("boss", "DELETE", "/v1/threads/t")
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert (await desk.ask("boss", "GET", "/v1/threads/t")).status_code == 404
+    assert (await desk.ask("page", "POST", "/v1/threads/t/runs", json=SAID)).status_code == 409
+
+
+async def test_lists_go_on_behind_their_cursor(desk: Desk) -> None:
+    for name in ("t1", "t2", "t3"):
+        await desk.ask("page", "POST", f"/v1/threads/{name}/runs?wait=30", json=SAID)
+    for path in ("/v1/threads", "/v1/runs"):
+        first = (await desk.ask("viewer", "GET", path + "?limit=2")).json()
+        cursor = first["cursor"]
+        rest = (await desk.ask("viewer", "GET", path + f"?limit=2&cursor={cursor}")).json()
+        assert (len(first["items"]), len(rest["items"]), rest["cursor"]) == (2, 1, None)
+        bad = await desk.ask("viewer", "GET", path + "?cursor=zzz")
+        assert (bad.status_code, code_of(bad)) == (410, "cursor_gone")
+    (run,) = (await desk.ask("viewer", "GET", "/v1/threads/t1/runs")).json()["items"]
+    assert (run["thread_id"], run["status"], run["response"]) == ("t1", "done", "Hello.")
+    one = (await desk.ask("viewer", "GET", f"/v1/runs/{run['run_id']}")).json()
+    seen = (await desk.ask("developer", "GET", f"/v1/runs/{run['run_id']}")).json()
+    assert (one["request"], one["state"]) == (None, None)
+    assert seen["request"]["sender_id"] == "page"
+    assert seen["state"] is not None
+
+
+async def test_messages_are_read_forwards_and_backwards(desk: Desk) -> None:
+    for _ in range(3):
+        await desk.ask("page", "POST", "/v1/threads/t/runs?wait=30", json=SAID)
+
+    async def read(query: str) -> tuple[list[int], str | None]:
+        page = (await desk.ask("page", "GET", f"/v1/threads/t/messages?{query}")).json()
+        return [item["seq"] for item in page["items"]], page["cursor"]
+
+    assert await read("") == ([1, 2, 3, 4, 5, 6], None)
+    assert await read("limit=4") == ([1, 2, 3, 4], "4")
+    assert await read("limit=4&after=4") == ([5, 6], None)
+    assert await read("order=desc&limit=4") == ([6, 5, 4, 3], "3")
+    assert await read("order=desc&limit=4&before=3") == ([2, 1], None)
+    assert await read("visibility=internal") == ([], None)
+    assert await read("before=0") == ([], None)
+
+
+async def test_events_come_in_pages_of_a_thread_or_of_a_run(desk: Desk) -> None:
+    for _ in range(2):
+        last = await desk.ask("page", "POST", "/v1/threads/t/runs?wait=30", json=SAID)
+    page = (await desk.ask("page", "GET", "/v1/threads/t/events?limit=3")).json()
+    rest = (await desk.ask("page", "GET", f"/v1/threads/t/events?after={page['cursor']}")).json()
+    assert [event["seq"] for event in page["items"]] == [1, 2, 3]
+    assert (page["has_more"], rest["has_more"]) == (True, False)
+    run_id = last.json()["run_id"]
+    of_run = (await desk.ask("page", "GET", f"/v1/runs/{run_id}/events")).json()
+    assert {event["run_id"] for event in of_run["items"]} == {run_id}
+    beyond = await desk.ask("page", "GET", "/v1/threads/t/events?after=999")
+    assert (beyond.status_code, code_of(beyond)) == (410, "cursor_gone")
+    stream = {"accept": "text/event-stream", "last-event-id": "2.5.7"}
+    path = f"/v1/runs/{run_id}/events?deltas=false"
+    followed = events_of(await desk.ask("page", "GET", path, headers=stream))
+    assert [event["seq"] for event in followed] == [event["seq"] for event in of_run["items"]]
+
+
+async def test_a_run_is_steered_and_cancelled(desk: Desk) -> None:
+    ticket = await desk.ticket("t")
+    run = f"/v1/runs/{ticket['run_id']}"
+    sent = await desk.ask("developer", "POST", run + "/messages", json={"messages": ["Hurry"]})
+    assert (sent.status_code, code_of(sent)) == (409, "not_running")
+    cancelled = await desk.ask("approver", "POST", run + "/cancel")
+    assert cancelled.status_code == 200
+    receipt = cancelled.json()
+    assert (receipt["accepted"], receipt["complete"]) == (True, True)
+    over = (await desk.ask("viewer", "GET", run)).json()
+    assert (over["termination"]["type"], over["cancelled_by"]) == ("cancelled", "approver")
+    again = (await desk.ask("approver", "POST", run + "/cancel")).json()
+    assert again["accepted"] is False
+
+
+async def test_a_ticket_is_found_in_the_inbox_and_answered_once(desk: Desk) -> None:
+    """06/SV-25, 06/SV-16: two answers at once: one is taken, and it is the principal's."""
+    ticket = await desk.ticket("t")
+    inbox = (await desk.ask("approver", "GET", "/v1/tickets?status=open&agent=payer")).json()
+    assert [item["key"] for item in inbox["items"]] == [ticket["key"]]
+    one = await desk.ask("approver", "GET", f"/v1/tickets/{ticket['key']}")
+    assert one.json()["arguments"] == {"euros": 5}
+    path = f"/v1/runs/{ticket['run_id']}/decisions"
+    yes = [{"ticket": ticket["key"], "action": "approve", "digest": ticket["digest"]}]
+    old = await desk.ask("approver", "POST", path, json=[{**yes[0], "digest": "0" * 32}])
+    assert (old.status_code, code_of(old)) == (409, "question_changed")
+    assert old.json()["error"]["details"]["ticket"]["digest"] == ticket["digest"]
+    forged = await desk.ask("approver", "POST", path, json=[{**yes[0], "by": "the pope"}])
+    assert forged.status_code == 400
+    both = await asyncio.gather(
+        desk.ask("approver", "POST", path, json=yes), desk.ask("operator", "POST", path, json=yes)
+    )
+    taken, refused = sorted(both, key=lambda answer: answer.status_code)
+    assert (taken.status_code, refused.status_code) == (200, 409)
+    assert taken.json() == {"decided": [ticket["key"]], "goes_on": True}
+    now = refused.json()["error"]
+    assert now["code"] == "ticket_answered"
+    assert now["details"]["ticket"]["decision"]["by"] in ("approver", "operator")
+    await desk.runtime.wait(ticket["run_id"], timeout=30)
+    results = [
+        message.text()
+        for message in await desk.runtime.messages("acme/t")
+        if message.role == "tool"
+    ]
+    assert results[-1] == "paid 5"
+    foreign = await desk.ask("approver", "POST", path, json=[{**yes[0], "ticket": "m:9"}])
+    assert (foreign.status_code, code_of(foreign)) == (404, "not_found")
+
+
+async def test_the_changes_of_tickets_are_streamed(desk: Desk) -> None:
+    ticket = await desk.ticket("t")
+    headers = {"authorization": f"Bearer {desk.keys['operator']}"}
+    decision = {"ticket": ticket["key"], "action": "deny", "digest": ticket["digest"]}
+    seen: list[str] = []
+    async with (
+        httpx2.AsyncClient(base_url=desk.address, timeout=30) as client,
+        client.stream("GET", "/v1/tickets/events", headers=headers) as answer,
+    ):
+        async for line in answer.aiter_lines():
+            if not line.startswith("data: "):
+                continue
+            seen.append("answered" if '"status":"answered"' in line else "open")
+            if seen == ["open"]:
+                path = f"/v1/runs/{ticket['run_id']}/decisions"
+                await desk.ask("operator", "POST", path, json=[decision])
+            else:
+                break
+    assert seen == ["open", "answered"]
+
+
+async def test_an_edited_call_runs_with_other_arguments(desk: Desk) -> None:
+    ticket = await desk.ticket("t")
+    edit = {
+        "ticket": ticket["key"],
+        "action": "edit",
+        "digest": ticket["digest"],
+        "result": {"euros": 3},
+    }
+    path = f"/v1/runs/{ticket['run_id']}/decisions"
+    key = {"idempotency-key": "one"}
+    first = await desk.ask("approver", "POST", path, json=[edit], headers=key)
+    again = await desk.ask("approver", "POST", path, json=[edit], headers=key)
+    assert (first.status_code, again.status_code) == (200, 200)
+    await desk.runtime.wait(ticket["run_id"], timeout=30)
+    said = [message.text() for message in await desk.runtime.messages("acme/t")]
+    assert "paid 3" in said

@@ -1,6 +1,10 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
+from request_check import request_check
+
+__all__ = ["request_check"]
+
 pytest.register_assert_rewrite("awaken.testing.conformance")
 
 # A loaded machine is no fault of the code: no test depends on how quickly examples are made or run.

@@ -17,6 +17,8 @@ _GROWTH = {
     "wall": ("a durable step", "ms", None),
     "wal": ("log of a durable step", "KB", 32),
     "disk": ("disk writes of a durable step", "KB", None),
+    "unkept_cpu": ("CPU of a durable step without kept requests", "ms", None),
+    "unkept_wal": ("log of a durable step without kept requests", "KB", None),
     "fixed": ("CPU of a run but its steps", "ms", None),
     "start": ("from asking for a run to asking the model", "ms", None),
     "start_cpu": ("the same, CPU", "ms", None),

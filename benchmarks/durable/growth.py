@@ -43,6 +43,9 @@ def measure(figures: Figures, repeat: int, files: Mapping[int, Path], bare: Path
             found = asyncio.run(sample(_fresh(path, size), size, window=WINDOW))
             start, rest = found.start, found.whole.cpu - found.steps.cpu
             _add(figures, size, _step(found.steps.of(STEPS)))
+            unkept = asyncio.run(sample(_fresh(path, size), size, window=WINDOW, keep=False))
+            step = unkept.steps.of(STEPS)
+            _add(figures, size, {"unkept_cpu": step.cpu * MS, "unkept_wal": step.wal * KB})
             _add(
                 figures,
                 size,
@@ -102,16 +105,20 @@ class Sample(NamedTuple):
     whole: Reading
 
 
-async def sample(path: Path, size: int, *, window: int | None, newest: bool = False) -> Sample:
+async def sample(
+    path: Path, size: int, *, window: int | None, newest: bool = False, keep: bool = True
+) -> Sample:
     """A run in the file's thread, by a process that has just opened the file.
 
     What it needs of the thread has to be read from the file; statements are prepared, and modules
     imported, by a short run in another thread. That one is newer, and lies behind the one that is
-    measured, unless `newest`: SQLite adds rows more cheaply at the end of a table.
+    measured, unless `newest`: SQLite adds rows more cheaply at the end of a table. Without `keep`,
+    what the model is asked is not kept.
     """
     disk = Disk(path)
     model = MeteredModel(disk.take)
-    async with Runtime([agent(model, STEPS, window=window)], store=address(path)) as runtime:
+    bench = agent(model, STEPS, window=window)
+    async with Runtime([bench], store=address(path), keep_requests=keep) as runtime:
         thread = THREAD if size else UUID7.new()
         if not size:
             await runtime.store.commit(ThreadCommit(thread_id=thread, expected_length=0))

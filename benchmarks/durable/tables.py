@@ -21,6 +21,7 @@ from benchmarks.table import FLOOR, OURS, Figures, aligned, number
 
 STEP = {"cpu": "CPU ms", "wall": "wall ms", "wal": "WAL KB", "disk": "disk KB"}
 NEWEST = {"newest_cpu": "newest: CPU ms", "newest_wal": "WAL KB"}
+UNKEPT = {"unkept_cpu": "keep_requests=False: CPU ms", "unkept_wal": "WAL KB"}
 START = {"start": "start ms", "start_cpu": "CPU ms", "start_read": "read KB", "fixed": "rest ms"}
 WHOLE = {"whole_cpu": "step CPU ms", "whole_start": "start ms", "whole_read": "read KB"}
 
@@ -31,6 +32,9 @@ def tables(figures: Figures) -> str:
         *_growth(figures, {**STEP, **NEWEST}, SIZES[0]),
         f"floor: one bare commit of one row; our step, two commits, is × {_times_floor(figures)} "
         "of it in CPU",
+        "",
+        "the same step with requests kept, and without (keep_requests=False)",
+        *_growth(figures, {"cpu": "CPU ms", "wal": "WAL KB", **UNKEPT}, SIZES[0]),
         "",
         "the start of a run: from asking for it to asking the model; rest: CPU of a run but its "
         "steps",

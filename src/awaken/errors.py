@@ -31,6 +31,7 @@ AwakenError
 ├── ToolError                     a tool failed (see `awaken.domain.tool`)
 ├── BackgroundTaskError           a background task was refused (see `awaken.contract.background`)
 ├── NoOutput                      a run has no structured output
+├── NoPreview                     a model cannot show what it would send to its provider
 ├── StoreError                    a store refused or failed
 │   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
 │   │   └── ThreadBusy            (of ThreadOwned) a submission is refused while a run is open
@@ -39,6 +40,7 @@ AwakenError
 │   ├── LeaseLost                 this node may start no effects, and has waited too long
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
 │   ├── InvalidCursor             a reader wants to go on from where the thread has no event
+│   ├── RequestNotKept · TextGone   what a model was asked cannot be read back
 │   ├── CommitTooLarge            an `InvalidRecord`: the row of a commit would exceed 1 MiB
 │   ├── BlobError                 a blob cannot be read
 │   │   ├── BlobNotFound · BlobDamaged · BlobRangeBeyondEnd
@@ -556,6 +558,16 @@ class NoOutput(AwakenError):
 # -- stores -----------------------------------------------------------------------------------
 
 
+class NoPreview(AwakenError):
+    """A model cannot show what it would send to its provider."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"model {model!r} cannot show what it sends: its executor has no method preview"
+        )
+        self.model = model
+
+
 class StoreError(AwakenError):
     """A store refused or failed."""
 
@@ -684,6 +696,28 @@ class NotFound(StoreError):
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind} {name!r} does not exist")
         self.kind, self.name = kind, name
+
+
+class RequestNotKept(StoreError):
+    """There is no record of what a model was asked for a message."""
+
+    def __init__(self, thread_id: str, message_id: str) -> None:
+        super().__init__(
+            f"the request for message {message_id!r} of thread {thread_id!r} was not kept: the "
+            "message is no model's answer, or it was made with keep_requests=False or by an "
+            "earlier version"
+        )
+        self.thread_id, self.message_id = thread_id, message_id
+
+
+class TextGone(StoreError):
+    """A text that a kept request refers to is not in the store any more."""
+
+    def __init__(self, thread_id: str, digest: str) -> None:
+        super().__init__(
+            f"text {digest} of thread {thread_id!r} is gone: the request cannot be built again"
+        )
+        self.thread_id, self.digest = thread_id, digest
 
 
 class InvalidCursor(StoreError):

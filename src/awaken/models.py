@@ -35,6 +35,7 @@ from awaken.contract.llm import (
     Unauthorized,
     Usage,
     abilities_of,
+    preview_of,
 )
 from awaken.domain.estimate import DEFAULT_COUNTER, TokenCounter
 from awaken.domain.inference import (
@@ -171,6 +172,7 @@ __all__ = [
     "Video",
     "Visibility",
     "abilities_of",
+    "preview_of",
 ]
 
 __getattr__, __dir__ = lazy_names(

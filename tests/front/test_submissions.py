@@ -15,6 +15,7 @@ from awaken.contract.store import Store
 from awaken.contract.submissions import KEY_KEPT_MS, Submitted
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.domain.tool import ToolDescriptor
 from awaken.errors import (
     AgentNotFound,
     ConfigError,
@@ -23,6 +24,7 @@ from awaken.errors import (
     ThreadBusy,
     ThreadDeleted,
     ThreadOwned,
+    ToolIdConflict,
 )
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
@@ -325,6 +327,19 @@ async def test_a_deleted_thread_takes_no_submission(store: Store) -> None:
     assert len(await runtime.list_runs()) == 0
     assert (await runtime.run("desk", "again", thread=T)).response == "echo: again"
     assert (await runtime.submit("desk", "hello", thread=T, key="k")).is_new
+
+
+async def test_a_tool_of_the_client_that_the_agent_has_is_refused_at_once(store: Store) -> None:
+    """Accepted, it could never start, and all that is submitted later would wait for it."""
+    desk = Desk()
+    runtime = desk.runtime(store, recover=False)
+    own = ToolDescriptor(id="dig", name="dig", description="Dig.")
+    look = ToolDescriptor(id="look", name="look", description="Look.")
+    for tools in ([own], [look, look]):
+        with pytest.raises(ToolIdConflict):
+            await runtime.submit("desk", "hello", thread=T, frontend_tools=tools)
+    assert await store.load_thread(T) is None
+    assert (await runtime.submit("desk", "hello", thread=T, frontend_tools=[look])).is_new
 
 
 async def test_an_unknown_agent_is_refused(store: Store) -> None:

@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from awaken import RedactedString, Runtime
+from awaken.codec import dumps_text, to_json
+from awaken.contract.llm import InferenceRequest, preview_of
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.message import Message, Text
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
 from awaken.llm.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
@@ -90,3 +94,23 @@ def test_an_error_about_an_address_does_not_repeat_its_password(make: Any) -> No
     with pytest.raises(ConfigError) as caught:
         make(f"://ann:{KEY}@host/x")
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_a_preview_shows_what_is_asked_and_no_key(name: str) -> None:
+    """07 §6.1: the body for the provider, as JSON."""
+    executor = EXECUTORS[name]()
+    request = InferenceRequest(
+        upstream_model="claude-sonnet-4-5",
+        messages=[Message.user("what is the time?")],
+        system=(Text(text="Be brief."),),
+        overrides=InferenceOverride(temperature=0.5, max_tokens=100),
+    )
+
+    body = to_json(preview_of(executor, request))
+
+    written = dumps_text(body)
+    assert "what is the time?" in written
+    assert "Be brief." in written
+    assert "0.5" in written
+    assert KEY not in written

@@ -29,11 +29,12 @@ expected-statuses = ["400", "401", "403", "404", "405", "410", "412", "413"]
 """
 """Ids and cursors that no answer has given are well formed, and unknown all the same."""
 
+PROTOCOLS = "^/v1/(ai-sdk|ag-ui)"
 BIN = Path(sys.executable).parent
 
 
 def fuzz(examples: int, *, phases: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
-    """Run schemathesis with a key and without one."""
+    """Run schemathesis with a key and without one, and on the protocols of others."""
     started, stop = threading.Event(), threading.Event()
     addresses: list[str] = []
     keys = write_keys(folder / "keys.toml")
@@ -69,7 +70,14 @@ def fuzz(examples: int, *, phases: str, folder: Path) -> list[subprocess.Complet
             "--seed=1",
             "--no-color",
         ]
-        ways = [["--header", f"Authorization: Bearer {keys['boss']}"], []]
+        key = ["--header", f"Authorization: Bearer {keys['boss']}"]
+        # What protocols of others send is described in their own documents.
+        ours, theirs = f"--exclude-path-regex={PROTOCOLS}", f"--include-path-regex={PROTOCOLS}"
+        ways = [
+            [*key, ours],
+            [ours],
+            [*key, theirs, "--checks=not_a_server_error"],
+        ]
         return [
             subprocess.run(
                 [*command, *way],

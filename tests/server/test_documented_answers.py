@@ -33,6 +33,7 @@ def documented() -> Seen:
         for path, methods in document(ROUTES)["paths"].items()
         for method, operation in methods.items()
         for status in operation["responses"]
+        if status != "default"  # a protocol of others
     }
 
 
@@ -81,6 +82,8 @@ async def _use(desk: Desk) -> None:
 
     for path in ("/v1/agents", "/v1/agents/talker", "/v1/openapi.json"):
         await ask("GET", path)
+    for path in ("/health", "/health/live", "/health/ready", "/metrics"):
+        await ask("GET", path)
     key = {"idempotency-key": "one"}
     other = {**SAID, "messages": ["Bye"]}
     for path in ("/v1/runs", "/v1/threads/t/runs"):
@@ -117,6 +120,8 @@ async def _use(desk: Desk) -> None:
     for _ in range(2):
         await ask("POST", run + "/decisions", json=decision)
     await ask("POST", run + "/cancel")
+    last = (await ask("GET", run + "/events?limit=1000")).json()["cursor"]
+    await ask("GET", f"{run}/events?after={last}", headers=STREAM)
     await ask("DELETE", "/v1/threads/t")
 
 

@@ -186,7 +186,8 @@ def test_another_worker_goes_on_with_the_runs_of_one_that_died(tmp_path: Path, s
         (tmp_path / "go").touch()
         while not client.has_ended:
             client.follow(server.address)
-        assert client.answers() == ["wait… done"]
+        # The other worker goes on with what was kept of the answer, if a piece of it was.
+        assert client.answers() in (["wait… done"], ["wait… wait… done"])
         server.send(signal.SIGTERM)
         assert server.join() == 0
     finally:

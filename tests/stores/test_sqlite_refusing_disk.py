@@ -19,6 +19,7 @@ from awaken.contract.commits import ThreadCommit
 from awaken.errors import StoreError, StoreUnavailable, ThreadOwned, VersionConflict
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import record, refused, says, write
+from awaken.testing.conformance.submissions import claimed, submission
 
 pytestmark = pytest.mark.anyio
 
@@ -59,6 +60,23 @@ def owner_of(path: Path, thread_id: str) -> object:
     with closing(sqlite3.connect(path)) as db:
         (owner,) = db.execute("SELECT owner FROM threads WHERE id = ?", (thread_id,)).fetchone()
     return owner
+
+
+async def test_a_submission_that_the_disk_refused_left_nothing_behind(
+    store: SqliteStore, other: SqliteStore, path: Path
+) -> None:
+    """Its key can be used again; and no claim of it is kept that was not written."""
+    await write(store, "u", messages=says("a"))
+    with disk_refuses(path):
+        await refused(StoreError, store.submit(submission("in vain", key="k")))
+    assert await other.load_thread("t") is None
+    assert await other.load_run("in vain") is None
+
+    assert (await store.submit(submission("s", key="k"))).is_new
+    with disk_refuses(path):
+        await refused(StoreError, store.claim_next(["agent"], limit=1, at_ms=1, overdue_ms=0))
+    assert await claimed(other) == ["s"]
+    assert not (await store.submit(submission("s", key="k"))).is_new
 
 
 async def test_a_release_is_tried_until_the_disk_has_taken_it(

@@ -12,6 +12,7 @@ from awaken.codec import Json
 from awaken.contract.commands import OUTBOX_KEY, ThreadCommand
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
+from awaken.domain.manifest import KeptText, RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
@@ -102,6 +103,8 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
       out of view from now on. The log keeps them. The thread's state and last calls are those from
       before the first of these messages was written, except `KEPT_IN_REWINDS`; `thread_state` is
       applied on top.
+    - `requests` say what models were asked for the answers among `messages`. `texts` are those
+      that they name and that the thread may not have yet; they are kept like blobs.
 
     A commit whose run is done also drops that run's pending cancels and closes its open tickets. If
     the run ended cancelled, its record keeps the id of the principal that sent the first of them.
@@ -125,6 +128,8 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ends_stream: bool = False
     blobs: tuple[str, ...] = ()
     rewinds_to: int | None = None
+    requests: tuple[RequestManifest, ...] = ()
+    texts: tuple[KeptText, ...] = ()
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):

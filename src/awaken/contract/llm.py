@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from awaken.codec import Json
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import InferenceOverride, StopReason, TokenUsage
 from awaken.domain.message import BlobSource, ContentBlock, InlineSource, MediaSource, Message
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
-from awaken.errors import AwakenError
+from awaken.errors import AwakenError, NoPreview
 
 
 class RoutingKey(Value, frozen=True, kw_only=True):
@@ -136,6 +137,20 @@ def abilities_of(executor: object, upstream_model: str) -> ModelAbilities:
     return says(upstream_model) if says is not None else ModelAbilities()
 
 
+def preview_of(executor: object, request: InferenceRequest) -> Json:
+    """The body that an executor would send to its provider, without the key, as its method
+    `preview` gives it.
+
+    Raises:
+        NoPreview: the executor has no such method.
+        InvalidRequest: the provider cannot take a part of the request.
+    """
+    shows: Callable[[InferenceRequest], Json] | None = getattr(executor, "preview", None)
+    if shows is None:
+        raise NoPreview(getattr(executor, "name", type(executor).__name__))
+    return shows(request)
+
+
 # -- errors -----------------------------------------------------------------------------------
 
 
@@ -144,9 +159,11 @@ class AnswerListener(Protocol):
 
     It reads every stream the driver opens, and holds what has arrived of the answer so far.
     `seen` belongs to the driver's idle timer: the progress at its last check, the time since which
-    there was no more, and the task's `cancelling()` count then.
+    there was no more, and the task's `cancelling()` count then. `asked` is the request of the
+    stream that is read, which a driver may have changed.
     """
 
+    asked: InferenceRequest | None
     max_bytes: int
     model_id: str | None
     seen: tuple[int, float, int]
@@ -187,6 +204,9 @@ class AnswerListener(Protocol):
 
     async def start_over(self, cause: str) -> None:
         """Drop everything received; expect a stream with the whole answer."""
+
+    def note_failure(self, request: InferenceRequest, error: AwakenError, seconds: float) -> None:
+        """Hear that a request has failed after that time; another one may follow."""
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
         """Reserve budget for the next request, which has `more` messages than the first.

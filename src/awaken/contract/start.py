@@ -31,12 +31,14 @@ from awaken.ids import UUID7, Ids
 
 
 class RunServices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a run may use besides its agent."""
+    """What a run may use besides its agent. With `keep_requests`, what it asks its models is
+    committed with their answers."""
 
     resolver: AgentResolver
     profiles: ProfileStore | None = None
     delegates: DurableDelegates | None = None
     blobs: RunBlobs | None = None
+    keep_requests: bool = True
     clock: Clock = SYSTEM_CLOCK
     ids: Ids = UUID7
 

@@ -10,6 +10,7 @@ from awaken.contract.commands import Commands
 from awaken.contract.commits import Commits
 from awaken.contract.lease import Lease
 from awaken.contract.profile import ProfileStore
+from awaken.contract.requests import Requests
 from awaken.contract.threads import Threads
 from awaken.domain.value import Value
 
@@ -24,7 +25,7 @@ class Process(Value, frozen=True, kw_only=True):
     since_ms: int | None = None
 
 
-class Store(Commits, Threads, Commands, BlobUses, Protocol):
+class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
     """A store of threads, runs, tickets, commands and profiles."""
 
     @property

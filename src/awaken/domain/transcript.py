@@ -69,6 +69,12 @@ class MessageView(Sequence[Message]):
 
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash
 
+    def parts(
+        self,
+    ) -> tuple[list[Message], int, tuple[Message, ...], tuple[Message, ...]]:
+        """The list itself, how many of its messages are shown, and what is before and after."""
+        return self._items, self._stop, self._head, self._tail
+
     def around(self, head: tuple[Message, ...], tail: tuple[Message, ...]) -> MessageView:
         """The same view with more messages before and after it."""
         return MessageView(self._items, self._stop, head + self._head, self._tail + tail)

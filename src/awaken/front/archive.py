@@ -11,9 +11,10 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.contract.background import TaskStatus
-from awaken.contract.blobs import BlobStore, FreedBlobs
+from awaken.contract.blobs import BlobStore, FreedBlobs, RunBlobs
 from awaken.contract.bus import LiveBus
 from awaken.contract.commits import ThreadCommit
+from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store
 from awaken.contract.threads import (
     ChildStrategy,
@@ -24,6 +25,7 @@ from awaken.contract.threads import (
     TicketQuery,
 )
 from awaken.domain.event import RunEvent
+from awaken.domain.manifest import RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.names import is_given_in, scoped_id
@@ -38,6 +40,7 @@ from awaken.live.bus import LocalBus
 from awaken.live.follow import Following, follow
 from awaken.live.outline import StepOutline, outline
 from awaken.live.tree import follow_tree
+from awaken.loop.media import loaded
 from awaken.state.key import StateKey
 
 V = TypeVar("V")
@@ -100,6 +103,32 @@ class Archive:
         """The first `limit` messages of a thread behind position `after` of its log. Messages that
         are out of view, because the thread was rewound, are among them only with `hidden`."""
         return await self._store.load_messages(thread, after=after, limit=limit, hidden=hidden)
+
+    async def load_request(self, thread: str, message_id: str) -> InferenceRequest:
+        """The request that led to a model's answer, by the answer's message id: the prompt, the
+        messages, the tools and the parameters, as the model got them.
+
+        Raises:
+            NotFound: no such thread, or no such message in it.
+            RequestNotKept: the message is no model's answer, or its request was not kept.
+            TextGone, BlobError: a part of the request is not there any more.
+        """
+        request = await self._store.load_request(thread, message_id)
+        head = await self._store.load_thread(thread)
+        if self._blobs is None or head is None:
+            return request
+        keep = RunBlobs(blobs=self._blobs, uses=self._store, scope=head.scope)
+        messages = await loaded(keep, request.messages, may_lack=False)
+        return msgspec.structs.replace(request, messages=messages)
+
+    async def load_manifest(self, thread: str, message_id: str) -> RequestManifest:
+        """What is kept of that request: which of its messages are in the log, the attempts that
+        failed before, the time to the first piece of the answer.
+
+        Raises:
+            NotFound, RequestNotKept: as `load_request`.
+        """
+        return await self._store.load_manifest(thread, message_id)
 
     async def events(
         self, thread: str, *, after: int = 0, follow: bool = True

@@ -15,7 +15,7 @@ from awaken.codec import Json
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import INLINE_LIMIT, BlobStore
 from awaken.contract.events import EventSink, NullEventSink
-from awaken.contract.llm import LlmExecutor
+from awaken.contract.llm import InferenceRequest, LlmExecutor, preview_of
 from awaken.contract.profile import ProfileStore
 from awaken.contract.store import Store
 from awaken.contract.submissions import SubmitMode, Submitted
@@ -30,7 +30,7 @@ from awaken.domain.principal import Principal, id_of
 from awaken.domain.receipt import CancelReceipt
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import AwakenError, ConfigError, InvalidId
+from awaken.errors import AwakenError, ConfigError, InvalidId, ResolveFailed
 from awaken.front.agent import Agent, listed
 from awaken.front.answers import AnswersByTicket, OnApproval, ask, decisions_of
 from awaken.front.archive import Archive
@@ -45,6 +45,7 @@ from awaken.front.submit import Asked, submit
 from awaken.front.sync import SyncDoor, call_in
 from awaken.front.tasks import at_rest, over_or_asking, tree_at_rest
 from awaken.ids import UUID7, Ids
+from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.hook import Plugin
 from awaken.runtime import (
     CANCEL_GRACE,
@@ -54,6 +55,7 @@ from awaken.runtime import (
     operations,
 )
 from awaken.runtime.closing import close_plugins
+from awaken.runtime.reading import resolve
 from awaken.runtime.receipts import cancel_with_receipt
 from awaken.runtime.recovery import Recovery, ResumedRun
 from awaken.runtime.runtime import MAX_RUNS
@@ -99,6 +101,8 @@ class Runtime(Archive):
             works.
         max_runs: how many runs are live here before no further submitted or abandoned run is
             claimed. What a program starts itself is not limited.
+        keep_requests: keep what models are asked, so that `load_request` can show the request of
+            any step. It takes some hundred bytes a step, and each prompt and list of tools once.
     """
 
     def __init__(
@@ -120,6 +124,7 @@ class Runtime(Archive):
         max_inline_result: int = INLINE_LIMIT,
         tool_threads: int = DEFAULT_LIMIT,
         max_runs: int = MAX_RUNS,
+        keep_requests: bool = True,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
@@ -156,6 +161,7 @@ class Runtime(Archive):
         builder.with_thread_run_store(self._store).with_live_bus(self._bus)
         builder.with_tool_threads(tool_threads)
         builder.with_max_runs(max_runs)
+        builder.with_kept_requests(keep_requests)
         builder.with_blobs(self.blobs, max_inline_result=max_inline_result)
         self._engine = builder.build(self._sources)
         self._shapes = shapes_of(self._agents)
@@ -415,6 +421,7 @@ class Runtime(Archive):
             ConfigError: it was asked for wrongly.
             InvalidId: there is no such thread, and no new one may have this id.
             AgentNotFound: no such agent; nothing was stored, as with the other errors.
+            ToolIdConflict: a tool of `frontend_tools` has the id of a tool of the agent.
             KeyReused: the key belongs to another submission of the thread.
             ThreadDeleted: the thread was deleted.
             ThreadBusy: a run of the thread is open or waits to start, and the mode is `refuse`, or
@@ -549,6 +556,20 @@ class Runtime(Archive):
             f"{agent_id!r} was taken for the agent, and there is no input: write "
             f"run({known[0]!r}, {agent_id!r}); agents are {', '.join(map(repr, known))}"
         )
+
+    def preview(self, agent: str | Agent, request: InferenceRequest) -> Json:
+        """What the agent's model would send to its provider for a request, such as one of
+        `load_request`: the body, without the key. Nothing is sent.
+
+        Raises:
+            AgentNotFound, ResolveFailed: there is no such agent, or it does not run here.
+            NoPreview: the model cannot show it.
+            InvalidRequest: the provider cannot take a part of the request.
+        """
+        known = resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
+        if not isinstance(known, ResolvedAgent):
+            raise ResolveFailed(f"agent {known.spec.id!r} runs elsewhere, and so does its model")
+        return preview_of(known.llm_executor, request)
 
     # -- recovery -----------------------------------------------------------------------------
 

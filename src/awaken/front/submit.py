@@ -14,8 +14,10 @@ from awaken.domain.identity import Adapter
 from awaken.domain.principal import Principal
 from awaken.domain.thread import Thread
 from awaken.errors import AgentNotFound, ConfigError
+from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 from awaken.runtime import AgentRuntime, RunRequest
 from awaken.runtime.prepare import choose_agent
+from awaken.tool import FrontEndTool
 
 
 class Asked(NamedTuple):
@@ -36,6 +38,7 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
     Raises:
         ConfigError: there is no such mode.
         AgentNotFound: this runtime has no such agent.
+        ToolIdConflict: a tool of the client has the id of a tool of the agent.
         KeyReused, ThreadDeleted, ThreadBusy, InvalidResume: it cannot be taken.
     """
     mode = _mode(asked.mode)
@@ -54,6 +57,8 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
         agent_id = choose_agent(request, context or new, lambda: known)
     if agent_id not in known:
         raise AgentNotFound(agent_id, known)
+    if request.frontend_tools:
+        _check_tools(engine.registry.snapshot().resolve_execution(agent_id), request)
     return await engine.submit(
         Submission(
             **request.fields(),
@@ -65,6 +70,17 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
             at_ms=engine.clock.now_ms(),
         )
     )
+
+
+def _check_tools(agent: ResolvedExecution, request: RunRequest) -> None:
+    """
+    Raises:
+        ToolIdConflict: the agent has a tool with the id of a tool of the request, or two of the
+            request have one id. The run could not start, and the thread's later ones neither.
+    """
+    if isinstance(agent, ResolvedAgent):
+        for descriptor in request.frontend_tools:
+            agent = agent.with_tool(FrontEndTool(descriptor))
 
 
 def _mode(word: str) -> SubmitMode:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from awaken.contract.llm import AnswerSource, ModelAbilities, abilities_of
+from awaken.codec import Json
+from awaken.contract.llm import (
+    AnswerSource,
+    InferenceRequest,
+    ModelAbilities,
+    abilities_of,
+    preview_of,
+)
 
 E = TypeVar("E", bound=AnswerSource)
 
@@ -21,3 +28,7 @@ class Around(Generic[E]):
 
     def abilities(self, upstream_model: str) -> ModelAbilities:
         return abilities_of(self._inner, upstream_model)
+
+    def preview(self, request: InferenceRequest) -> Json:
+        """The body for the provider; see `preview_of`."""
+        return preview_of(self._inner, request)

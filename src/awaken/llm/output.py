@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from awaken.codec import Json
 from awaken.contract.llm import (
     ContentBlockStop,
     InferenceRequest,
@@ -35,19 +36,19 @@ class OutputTool(Around[LlmExecutor]):
     """Wraps an executor, and offers the output schema as a tool if its model needs that."""
 
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        output = request.output
-        if output is None or self.abilities(request.upstream_model).native_output:
+        if self._is_native(request):
             return self._inner.execute_stream(request)
-        return self._with_tool(request, output)
+        return self._with_tool(request)
 
-    async def _with_tool(
-        self, request: InferenceRequest, output: OutputFormat
-    ) -> AsyncIterator[LlmStreamEvent]:
-        name = _free_name(request)
-        asked = msgspec.structs.replace(
-            request, output=None, tools=(*request.tools, _as_tool(name, output))
-        )
-        reading = _Reading(name)
+    def preview(self, request: InferenceRequest) -> Json:
+        return super().preview(request if self._is_native(request) else with_output_tool(request))
+
+    def _is_native(self, request: InferenceRequest) -> bool:
+        return request.output is None or self.abilities(request.upstream_model).native_output
+
+    async def _with_tool(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        asked = with_output_tool(request)
+        reading = _Reading(asked.tools[-1].id)
         stream = self._inner.execute_stream(asked)
         try:
             async for event in stream:
@@ -55,6 +56,15 @@ class OutputTool(Around[LlmExecutor]):
                     yield heard
         finally:
             await close(stream)
+
+
+def with_output_tool(request: InferenceRequest) -> InferenceRequest:
+    """The request with a tool in place of its output format; that tool is the last one."""
+    output = request.output
+    if output is None:
+        return request
+    tool = _as_tool(_free_name(request), output)
+    return msgspec.structs.replace(request, output=None, tools=(*request.tools, tool))
 
 
 class _Reading:

@@ -10,6 +10,7 @@ from math import log
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import Json
 from awaken.contract.llm import (
     AllModelsUnavailable,
     AnswerListener,
@@ -23,6 +24,7 @@ from awaken.contract.llm import (
     StreamDriver,
     Unauthorized,
     abilities_of,
+    preview_of,
 )
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolRole, PoolSwitch, StickyScope
 from awaken.llm.breaker import CircuitOpen
@@ -97,6 +99,14 @@ class PoolExecutor:
             context_window=_least([each.context_window for each in all_of]),
             max_output_tokens=_least([each.max_output_tokens for each in all_of]),
         )
+
+    def preview(self, request: InferenceRequest) -> Json:
+        """The body for the provider of the member that has the request's model, else of the first
+        one; see `preview_of`."""
+        named = [m for m in self._members if m.upstream_model == request.upstream_model]
+        member = (named or self._members)[0]
+        asked = msgspec.structs.replace(request, upstream_model=member.upstream_model)
+        return preview_of(member.executor, asked)
 
     async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
         """Ask a member, and pass its answer to the listener.

@@ -16,7 +16,9 @@ from awaken.domain.event import (
     ToolCallDelta,
     ToolCallStart,
 )
+from awaken.domain.manifest import FailedAttempt
 from awaken.domain.message import Message
+from awaken.errors import AwakenError
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import add_costs, at_most, count, price_of, set_aside
 from awaken.loop.stream_log import StreamLog
@@ -28,13 +30,15 @@ _SAID = frozenset({TextDelta, ReasoningDelta})
 class AnswerListener(StreamListener):
     """Assembles an answer, sends its deltas to the run's listeners, and counts its cost."""
 
-    __slots__ = ("_passing_on", "_run", "cost", "stream_log")
+    __slots__ = ("_passing_on", "_run", "attempts", "cost", "first_ms", "stream_log")
 
     def __init__(self, run: LiveRun) -> None:
         super().__init__(run.task)
         self._run = run
         self._passing_on = False
         self.cost: float | None = None
+        self.attempts: tuple[FailedAttempt, ...] = ()
+        self.first_ms: int | None = None
         self.stream_log: StreamLog | None = None
 
     async def take_up(self, asked: str) -> None:
@@ -54,10 +58,13 @@ class AnswerListener(StreamListener):
         # `journal.tell` makes an event a fifth slower. Listeners may come in the middle of a
         # stream, so each event is looked at.
         push, journal, topic = self.push, self._run.journal, self._run.journal.topic
-        drained = False
+        drained, clock = False, self._run.clock
+        began: float | None = clock.monotonic()
         try:
             async for event in stream:
                 push(event)
+                if began is not None:
+                    self.first_ms, began = int((clock.monotonic() - began) * 1000), None
                 if not (journal.has_reader or topic.wanted):
                     continue
                 kind = type(event)
@@ -86,6 +93,12 @@ class AnswerListener(StreamListener):
         """The event with the id that its call will have: a new id if the model repeats one."""
         id = self.id_of(event.id)
         return event if id == event.id else msgspec.structs.replace(event, id=id)
+
+    def note_failure(self, request: InferenceRequest, error: AwakenError, seconds: float) -> None:
+        failed = FailedAttempt(
+            model=request.upstream_model, error=type(error).__name__, ms=int(seconds * 1000)
+        )
+        self.attempts = (*self.attempts, failed)
 
     def poll(self) -> bool:
         """Called at intervals while a stream is open: store what has arrived of the answer. Returns

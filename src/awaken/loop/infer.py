@@ -20,6 +20,7 @@ from awaken.loop.context import Context, context_of
 from awaken.loop.lease import wait_for_lease
 from awaken.loop.live import LiveRun
 from awaken.loop.media import with_media
+from awaken.loop.requests import SentRequest
 from awaken.loop.spending import at_most, set_aside
 from awaken.state.step_keys import (
     CONTEXT_MESSAGES,
@@ -44,14 +45,17 @@ class Answer(msgspec.Struct):
     """A model's answer, and why it broke off if it did.
 
     `before` holds the earlier pieces of an answer that reached the output limit, each with the
-    message that told the model to go on; `result` is the last piece. `offered` are the tools of the
-    request, `told` is the event about the answer. An answer is `mended` if its usage covers several
-    requests, because a stream broke off and was continued. `cancelled`, `short` (too little budget)
-    or `failure` says why the answer broke off.
+    message that told the model to go on; `result` is the last piece. `sent` is the request that
+    led to it, and `sent_before` those that led to the earlier pieces. `offered` are the tools of
+    the request, `told` is the event about the answer. An answer is `mended` if its usage covers
+    several requests, because a stream broke off and was continued. `cancelled`, `short` (too little
+    budget) or `failure` says why the answer broke off.
     """
 
     result: StreamResult
     before: Sequence[Message] = ()
+    sent: SentRequest | None = None
+    sent_before: Sequence[SentRequest | None] = ()
     offered: tuple[ToolDescriptor, ...] = ()
     told: InferenceComplete | None = None
     model: str = ""
@@ -82,6 +86,7 @@ async def ask_model(run: LiveRun) -> Answer:
     if run.agent.spec.context_policy is not None and (window := context_of(run)) is not None:
         request, answer = await _within(run, window, request, answer)
     retries, usage, cost, before = 0, answer.result.usage, answer.cost, list[Message]()
+    sent_before: list[SentRequest | None] = []
     while (
         answer.result.needs_truncation_recovery
         and answer.is_whole
@@ -95,10 +100,11 @@ async def ask_model(run: LiveRun) -> Answer:
         if run.streamed:
             await drop_streamed(run, "the answer reached the output limit")
         if answer.result.content:
+            sent_before.append(answer.sent)
             await _announce(run, run.ids.new())
         request = _continued(run, request, more)
         answer = await _stream(run, request)
-        answer.before = before
+        answer.before, answer.sent_before = before, sent_before
         usage = total_usage(usage, answer.result.usage)
         if answer.cost is not None:
             cost = answer.cost + (cost or 0.0)
@@ -223,6 +229,7 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     heard = run.reading = AnswerListener(run)
+    made = request
     if not run.lease.held:
         await wait_for_lease(run)
     try:
@@ -238,7 +245,9 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         if is_ours(error):
             raise
         heard.count()
-        return _broken_off(heard, Cancelled() if not heard.is_wanted else error)
+        answer = _broken_off(heard, Cancelled() if not heard.is_wanted else error)
+        answer.sent = _sent(made, request, heard)
+        return answer
     finally:
         run.streamed = heard.started_calls()
         if heard.stream_log is not None:
@@ -250,7 +259,18 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,
         mended=heard.is_mended,
+        sent=_sent(made, request, heard),
     )
+
+
+def _sent(
+    made: InferenceRequest, sent: InferenceRequest, heard: AnswerListener
+) -> SentRequest | None:
+    """The request that led to an answer, or `None` if a process that died has made it, and the
+    answer that it has left is complete."""
+    if heard.asked is None and heard.restored:
+        return None
+    return SentRequest(made, sent, heard.asked or sent, heard.attempts, heard.first_ms)
 
 
 async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:

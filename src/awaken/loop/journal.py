@@ -38,6 +38,7 @@ from awaken.domain.event import (
     ToolCallStreamDelta,
 )
 from awaken.domain.identity import RunIdentity
+from awaken.domain.manifest import KeptText, RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
@@ -73,11 +74,11 @@ _replace = msgspec.structs.replace
 class Journal:
     """Sends the events of one run and makes its commits; no other object does.
 
-    The loop fills `calls`, `tickets`, `acks`, `sends`, `ends_stream` and `rewinds_to`; the next
-    commit stores and clears them. `live` says whether a listener gets events now, `has_reader`
-    whether the caller's sink does. `state` says what became of the last commit, and `seq` is the
-    last durable event that was stored and sent. `outputs` is the end of what the open step's tools
-    have streamed, by call. A run without a store has a journal that only sends.
+    The loop fills `calls`, `tickets`, `acks`, `sends`, `requests`, `texts`, `ends_stream` and
+    `rewinds_to`; the next commit stores and clears them. `live` says whether a listener gets events
+    now, `has_reader` whether the caller's sink does. `state` says what became of the last commit,
+    and `seq` is the last durable event that was stored and sent. `outputs` is the end of what the
+    open step's tools have streamed, by call. A run without a store has a journal that only sends.
 
     Args:
         length: how many messages the thread's log has.
@@ -109,11 +110,13 @@ class Journal:
         "has_reader",
         "length",
         "outputs",
+        "requests",
         "rewinds_to",
         "sends",
         "seq",
         "sink",
         "state",
+        "texts",
         "tickets",
         "topic",
         "unkept",
@@ -147,6 +150,8 @@ class Journal:
         self.rewinds_to: int | None = None
         self.blobs: list[str] = []
         self.outputs: dict[str, str] = {}
+        self.requests: list[RequestManifest] = []
+        self.texts: list[KeptText] = []
         self._commits = commits
         self._clock = clock
         self._now = 0
@@ -342,8 +347,13 @@ class Journal:
             at_ms=self._now if events else self._clock.now_ms(),
             fence=self.fence,
             release=release,
+            requests=tuple(self.requests) if self.requests else (),
+            texts=tuple(self.texts) if self.texts else (),
         )
         self.calls.clear()
+        if self.requests:
+            self.requests.clear()
+            self.texts.clear()
         if (
             self.tickets
             or self.acks

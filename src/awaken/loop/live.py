@@ -23,6 +23,7 @@ from awaken.domain.phase import Phase
 from awaken.domain.run import RunRecord
 from awaken.errors import Cancelled
 from awaken.loop.journal import Journal
+from awaken.loop.requests import RequestKeeper
 from awaken.loop.reservation import StepReservation
 from awaken.loop.transcript import Transcript
 from awaken.phase.engine import PhaseRuntime
@@ -98,6 +99,7 @@ class LiveRun:
         "reading",
         "record",
         "request",
+        "requests",
         "reservation",
         "routing_key",
         "services",
@@ -179,7 +181,11 @@ class LiveRun:
             request.messages, first.messages, thread.log, thread.log_length
         )
         # Without a store a run is never read again, so nothing of it is kept elsewhere.
-        self.blobs = services.blobs if request.checkpoint_store is not None else None
+        has_store = request.checkpoint_store is not None
+        self.blobs = services.blobs if has_store else None
+        self.requests: RequestKeeper | None = None
+        if services.keep_requests and has_store:
+            self.requests = RequestKeeper(self.transcript, self.journal, identity)
         # A text with no more characters than this has at most `max_inline_result` bytes.
         self.inline_limit = self.blobs.max_inline_result // 4 if self.blobs else sys.maxsize
         self.has_blobs = False

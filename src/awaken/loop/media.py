@@ -103,10 +103,15 @@ async def with_media(run: LiveRun, request: InferenceRequest) -> InferenceReques
     return _replace(request, messages=await loaded(run.blobs, request.messages))
 
 
-async def loaded(keep: RunBlobs, messages: Iterable[Message]) -> list[Message]:
+async def loaded(
+    keep: RunBlobs, messages: Iterable[Message], *, may_lack: bool = True
+) -> list[Message]:
     """The messages with the bytes of all media that are in blobs.
 
     In place of a blob that is gone the model reads that it is: a thread stays usable.
+
+    Raises:
+        BlobError: a blob is gone, and `may_lack` is false.
     """
 
     async def load(block: Media) -> ContentBlock:
@@ -116,6 +121,8 @@ async def loaded(keep: RunBlobs, messages: Iterable[Message]) -> list[Message]:
         try:
             _, content = await read_bytes(keep.blobs, keep.scope, source.id)
         except BlobError as error:
+            if not may_lack:
+                raise
             log.warning("a medium was left out of a request: %s", error)
             what = " ".join(filter(None, (source.media_type, source.name)))
             return Text(text=f"[{type(block).__name__} ({what}) is gone: {error}]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 
 import msgspec
@@ -199,8 +198,10 @@ def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None)
     if answer.told is not None and answer.failure is None:
         journal.note(answer.told, at_ms)
     if answer.before:
-        _say_before(run, answer.before, goes_on=bool(content or wanted))
+        _say_before(run, answer, goes_on=bool(content or wanted))
     if content or wanted is not None:
+        if run.requests is not None and answer.sent is not None:
+            run.requests.keep(run.message_id, answer.sent)
         run.transcript.append(
             Message(
                 id=run.message_id,
@@ -212,13 +213,19 @@ def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None)
         )
 
 
-def _say_before(run: LiveRun, said: Sequence[Message], *, goes_on: bool) -> None:
+def _say_before(run: LiveRun, answer: Answer, *, goes_on: bool) -> None:
     """Log the earlier pieces of an answer that reached the output limit.
 
-    `said` ends with the message that tells the model to go on. It is logged only if more text or
-    calls came after it (`goes_on`).
+    They end with the message that tells the model to go on. It is logged only if more text or calls
+    came after it (`goes_on`).
     """
-    run.transcript.extend(said if goes_on else said[:-1])
+    said, requests = answer.before, iter(answer.sent_before)
+    for message in said if goes_on else said[:-1]:
+        if message.role is _ASSISTANT and run.requests is not None:
+            sent = next(requests, None)
+            if sent is not None:
+                run.requests.keep(message.id or "", sent)
+        run.transcript.append(message)
     run.cut_off = "".join(m.last_text() for m in said if m.role is _ASSISTANT)
 
 

@@ -21,6 +21,7 @@ from awaken.plugin.compactor import Folded
 _ASSISTANT = Role.ASSISTANT
 _MUCH = 4096
 """A text with more characters than this is looked at again before it is committed."""
+_AT_ONCE = 256
 
 
 class Transcript:
@@ -32,7 +33,7 @@ class Transcript:
     or much text; an answer holds no media, and a tool's result neither.
     """
 
-    __slots__ = ("_items", "_length", "_log", "_new", "_saved", "has_large", "last")
+    __slots__ = ("_items", "_length", "_log", "_moved", "_new", "_saved", "has_large", "last")
 
     def __init__(
         self,
@@ -45,7 +46,9 @@ class Transcript:
         # All messages that this run adds to the log, and how many of them commits have taken.
         self._new = list(uncommitted)
         self._saved = 0
-        self._log, self._length = log, length
+        self._log, self._length = log if isinstance(log, list) else list(log), length
+        # By their positions in the log, messages as they are shown whose media went to blobs.
+        self._moved: dict[int, Message] = {}
         self.has_large = _may_be_large(uncommitted)
         self.last: Message | None = None
 
@@ -117,13 +120,61 @@ class Transcript:
         return self._new[self._saved :]
 
     def replace_pending(self, messages: Sequence[Message]) -> None:
-        """Commit these messages instead of the pending ones; the model is shown those as before."""
+        """Commit these messages, whose media are in blobs, instead of the pending ones; the model
+        is shown those as before."""
+        first = self._length + self._saved + 1
+        for seq, (old, new) in enumerate(zip(self.pending(), messages, strict=True), start=first):
+            if new is not old:
+                self._moved[seq] = old
         self._new[self._saved :] = messages
 
     def show_instead(self, old: Message, new: Message) -> None:
         """Show the model another message in place of one."""
         # A new list, because views of the old one must not change.
         self._items = [new if message is old else message for message in self._items]
+
+    # -- positions ----------------------------------------------------------------------------
+
+    @property
+    def first_seq(self) -> int:
+        """The position in the log of the first message that was read."""
+        return self._length - len(self._log) + 1
+
+    @property
+    def next_seq(self) -> int:
+        """The position in the log that the next message will have."""
+        return self._length + len(self._new) + 1
+
+    def logged(self, seq: int) -> Message:
+        """The message at a position from `first_seq` on."""
+        at = seq - self._length - 1
+        return self._new[at] if at >= 0 else self._log[at]
+
+    def count_equal(self, messages: list[Message], at: int, stop: int, seq: int) -> int:
+        """How many of the messages from index `at` to `stop` are those of the log from `seq` on.
+        Media that went to blobs make no difference."""
+        begin = seq - self._length - 1
+        if begin >= 0 and messages[at:stop] == self._new[begin : begin + stop - at]:
+            return stop - at  # mostly: the messages of one step
+        count, last = 0, self.next_seq
+        if seq < self.first_seq:
+            return 0
+        while at + count < stop and seq + count < last:
+            # Many at once are compared in C; equal ones are the same objects, mostly.
+            log, begin = self._new, seq + count - self._length - 1
+            if begin < 0:
+                log, begin = self._log, begin + len(self._log)
+            size = min(_AT_ONCE, stop - at - count, len(log) - begin)
+            if messages[at + count : at + count + size] == log[begin : begin + size]:
+                count += size
+            elif (
+                messages[at + count] == log[begin]
+                or self._moved.get(seq + count) is messages[at + count]
+            ):
+                count += 1
+            else:
+                break
+        return count
 
     # -- summaries ----------------------------------------------------------------------------
 

@@ -22,6 +22,9 @@ from awaken.loop.inbox import messages_payload
 from awaken.runtime.request import RunRequest
 from awaken.state.store import StateStore
 
+MOST_SEEN = 100
+"""How many ids of commands a run keeps before it looks which of them were acknowledged."""
+
 
 class Behalf(NamedTuple):
     """For whom a run works: the principal that asked for it, the end user, and labels for filters.
@@ -47,8 +50,9 @@ class ActiveRun:
     while it has a `fence`: before that, another process may own the thread and handle them.
     `told_early` says that a command came before the fence, so the store must be read again. `seen`
     are the ids of the commands it has taken: ids may become visible in any order, so the highest of
-    them would not do. `reads` counts the reads of commands that are under way. `has_next` says that
-    another run was submitted to the thread, `is_lost` that another process has the thread.
+    them would not do. When they are more than `forget_at`, those that were acknowledged are
+    forgotten. `reads` counts the reads of commands that are under way. `has_next` says that another
+    run was submitted to the thread, `is_lost` that another process has the thread.
     """
 
     __slots__ = (
@@ -58,6 +62,7 @@ class ActiveRun:
         "controls",
         "decisions",
         "fence",
+        "forget_at",
         "has_ended",
         "has_next",
         "inbox",
@@ -85,7 +90,7 @@ class ActiveRun:
         self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None
         self.seen: set[int] = set()
-        self.reads = 0
+        self.reads, self.forget_at = 0, MOST_SEEN
         self.left_on_close = False
         self.missed = self.has_next = self.is_lost = False
         self.controls: RunControls | None = None

@@ -54,6 +54,7 @@ class AgentRuntimeBuilder:
         self._wrap_executor: WrapExecutor | None = None
         self._tool_threads = DEFAULT_LIMIT
         self._max_runs = MAX_RUNS
+        self._keep_requests = True
         self._blobs: BlobStore | None = None
         self._max_inline_result = INLINE_LIMIT
         self._clock, self._ids = clock, ids
@@ -136,6 +137,11 @@ class AgentRuntimeBuilder:
     def with_max_runs(self, limit: int) -> AgentRuntimeBuilder:
         """Claim no further runs while `limit` runs are live."""
         self._max_runs = limit
+        return self
+
+    def with_kept_requests(self, keep: bool) -> AgentRuntimeBuilder:
+        """Commit what models are asked with their answers, or do not."""
+        self._keep_requests = keep
         return self
 
     def with_blobs(
@@ -256,5 +262,6 @@ class AgentRuntimeBuilder:
             tool_threads=self._tool_threads,
             bus=self._bus,
             max_runs=self._max_runs,
+            keep_requests=self._keep_requests,
             blobs=blobs,
         )

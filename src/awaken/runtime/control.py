@@ -16,11 +16,8 @@ from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.errors import DecisionRefused, InvalidResume, NotFound
 from awaken.runtime import active
-from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.active import MOST_SEEN, ActiveRun, ActiveRuns
 from awaken.runtime.closing import CANCEL_GRACE
-
-MOST_SEEN = 100
-"""From so many ids of commands on, a run forgets those that were acknowledged."""
 
 
 class LiveControl:
@@ -139,7 +136,7 @@ class LiveControl:
             if run.fence is fence:
                 for command in commands:
                     run.take(command)
-                if len(run.seen) > MOST_SEEN:
+                if len(run.seen) > run.forget_at:
                     await self._forget_acknowledged(run)
                 return
         self.unattended.tell(thread_id)
@@ -153,8 +150,12 @@ class LiveControl:
 
     async def _forget_acknowledged(self, run: ActiveRun) -> None:
         """Forget the ids of commands that the store no longer has. A read that is under way may
-        still have found one of them: then another call forgets them."""
+        still have found one of them: then a later call forgets them.
+
+        It reads every pending command, so the next call comes when there are twice as many.
+        """
         before = frozenset(run.seen)
         pending = {command.id for command in await self._read(run)}
         if run.reads == 0:
             run.seen -= before - pending
+        run.forget_at = max(MOST_SEEN, 2 * len(run.seen))

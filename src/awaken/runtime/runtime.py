@@ -93,10 +93,12 @@ class AgentRuntime(Stopping):
         tool_threads: int = DEFAULT_LIMIT,
         bus: LiveBus | None = None,
         max_runs: int = MAX_RUNS,
+        keep_requests: bool = True,
         blobs: RunBlobs | None = None,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
         self.max_runs = max_runs
+        self.keep_requests = keep_requests
         self.commands = CommandListener(store)
         self.active.changes.subscribe(self._listen_while_live)
         self.owned = OwnedTasks(log)
@@ -473,6 +475,7 @@ class AgentRuntime(Stopping):
                 profiles=profiles_of(self.profiles, context.thread.scope),
                 delegates=self.delegates,
                 blobs=blobs_of(self.blobs, context.thread.scope),
+                keep_requests=self.keep_requests,
                 clock=self.clock,
                 ids=self.ids,
             ),

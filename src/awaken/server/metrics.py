@@ -111,5 +111,6 @@ ROUTES = (
         handle=metrics,
         summary="Figures of this process, for Prometheus",
         answers={200: str},
+        media_type="text/plain",
     ),
 )

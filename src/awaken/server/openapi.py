@@ -84,6 +84,8 @@ def _operation(route: Route, schemas: dict[str, Json], components: dict[str, Jso
         "responses": _responses(route, schemas),
         "security": [{"key": []}] if route.needs else [],
     }
+    if route.protocol is not None:
+        shown["externalDocs"] = {"url": route.protocol}
     if route.needs:
         shown["description"] = f"Needs one of the roles: {', '.join(route.needs)}."
     if route.body is not None:
@@ -129,6 +131,8 @@ def _given(schema: Json) -> Json:
 
 
 def _headers(route: Route) -> list[str]:
+    if route.protocol is not None:
+        return []
     if route.streams and route.method == "GET":
         return ["Last-Event-ID"]
     if 412 in route.errors:
@@ -137,17 +141,19 @@ def _headers(route: Route) -> list[str]:
 
 
 def _responses(route: Route, schemas: dict[str, Json]) -> dict[str, Json]:
+    if route.protocol is not None:
+        return {"default": {"description": "As the protocol says"}}
     shown: dict[str, Json] = {}
     for status, type_ in route.answers.items():
         shown[str(status)] = {"description": _STATUS[status]}
         if type_ is not None:
-            shown[str(status)]["content"] = {"application/json": {"schema": schemas[repr(type_)]}}
+            shown[str(status)]["content"] = {route.media_type: {"schema": schemas[repr(type_)]}}
     if route.streams:
-        answer = shown.setdefault("200", {"description": "A stream of events", "content": {}})
-        answer["content"]["text/event-stream"] = {"schema": _TEXT}
+        answer = shown.setdefault("200", {"description": "A stream of events"})
+        answer.setdefault("content", {})["text/event-stream"] = {"schema": _TEXT}
     error = {"application/json": {"schema": schemas[repr(ErrorBody)]}}
     for status in errors_of(route):
-        shown[str(status)] = {"description": _STATUS[status], "content": error}
+        shown.setdefault(str(status), {"description": _STATUS[status], "content": error})
     return shown
 
 

@@ -29,7 +29,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
       as it came, to be read by a protocol.
     - `answers` are the types of successful answers by status; `None` has no body.
     - `errors` are the statuses of refusals beyond those that every such route has.
+    - `media_type` is that of answers.
     - `streams`: the route may answer with a stream of events.
+    - `protocol` is where the protocol is described that the route speaks, if that is not our own.
     - `takes_tokens`: a stream token may be used. The handler has to find every thread that it
       touches by `awaken.server.finding`, which holds the token to its thread.
     - `submits`: the route asks for a run; a server that is about to end answers 503.
@@ -45,6 +47,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body_limit: int = JSON_LIMIT
     answers: dict[int, Any]
     errors: tuple[int, ...] = ()
+    media_type: str = "application/json"
     streams: bool = False
+    protocol: str | None = None
     takes_tokens: bool = False
     submits: bool = False

@@ -9,6 +9,7 @@ from awaken.contract.commands import CommandKind, Commands, ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase, Commits, Committed, Fence, ThreadCommit
 from awaken.contract.lease import Lease
 from awaken.contract.profile import ProfileEntry, ProfileOwner, ProfileStore
+from awaken.contract.requests import Requests
 from awaken.contract.store import Process, Store
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.submissions import Submission, SubmitMode, Submitted
@@ -21,6 +22,13 @@ from awaken.contract.threads import (
     ThreadQuery,
     Threads,
     TicketQuery,
+)
+from awaken.domain.manifest import (
+    FailedAttempt,
+    KeptText,
+    RequestManifest,
+    RequestSettings,
+    UnloggedMessage,
 )
 from awaken.domain.message import MessageRecord
 from awaken.domain.metadata import ThreadMetadata, ThreadPatch
@@ -54,8 +62,10 @@ __all__ = [
     "Commits",
     "Committed",
     "Compacted",
+    "FailedAttempt",
     "Fence",
     "Freed",
+    "KeptText",
     "Lease",
     "MemoryProfiles",
     "MemoryStore",
@@ -67,6 +77,9 @@ __all__ = [
     "ProfileEntry",
     "ProfileOwner",
     "ProfileStore",
+    "RequestManifest",
+    "RequestSettings",
+    "Requests",
     "RunMessageInput",
     "RunMessageOutput",
     "RunOutcome",
@@ -94,6 +107,7 @@ __all__ = [
     "Ticket",
     "TicketQuery",
     "TicketStatus",
+    "UnloggedMessage",
     "WaitingReason",
 ]
 

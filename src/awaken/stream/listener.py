@@ -10,6 +10,7 @@ from typing import Any
 from awaken.contract.llm import AnswerSource, InferenceRequest, LlmStreamEvent
 from awaken.domain.event import AgentEvent, StreamReset, ToolCallCancel
 from awaken.domain.message import Message
+from awaken.errors import AwakenError
 from awaken.stream.accumulate import StreamAccumulator
 
 GO_ON = (
@@ -24,14 +25,16 @@ class StreamListener(StreamAccumulator):
     """Reads one answer: usually from one stream, from several if one breaks off.
 
     `task` is the task that reads, `model_id` the model that answers if it belongs to a pool. `seen`
-    is for the idle timer: see `AnswerListener`. Subclasses emit events and count the cost.
+    is for the idle timer, `asked` the request that is answered: see `AnswerListener`. Subclasses
+    emit events and count the cost.
     """
 
-    __slots__ = ("model_id", "seen", "task")
+    __slots__ = ("asked", "model_id", "seen", "task")
 
     def __init__(self, task: asyncio.Task[Any] | None = None) -> None:
         super().__init__()
         self.task = task
+        self.asked: InferenceRequest | None = None
         self.model_id: str | None = None
         self.seen = UNSEEN
 
@@ -92,6 +95,9 @@ class StreamListener(StreamAccumulator):
     def count(self, *, whole: bool = False) -> None:
         """Count the cost of the current stream; unless it is `whole`, it broke off."""
 
+    def note_failure(self, request: InferenceRequest, error: AwakenError, seconds: float) -> None:
+        """Hear that a request has failed; see `AnswerListener.note_failure`."""
+
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
         """Reserve budget for the next request; see `AnswerListener.afford`."""
         return request
@@ -110,6 +116,7 @@ def drive_of(asked: AnswerSource) -> Drive:
 async def _listen(model: Any, request: InferenceRequest, listener: StreamListener) -> None:
     if listener.restored:
         await listener.start_over("this model cannot continue an answer")
+    listener.asked = request
     await listener.listen(model.execute_stream(request))
 
 

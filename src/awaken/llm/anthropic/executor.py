@@ -17,7 +17,7 @@ from awaken.domain.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
 from awaken.llm.anthropic.failures import CUT, Failures
 from awaken.llm.anthropic.models import Platform, abilities_of_model
-from awaken.llm.anthropic.request import prepare
+from awaken.llm.anthropic.request import Prepared, prepare
 from awaken.llm.anthropic.stream import StreamReader
 from awaken.llm.bounds import bounded
 from awaken.llm.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
@@ -83,10 +83,20 @@ class AnthropicMessages:
     def abilities(self, upstream_model: str) -> ModelAbilities:
         return abilities_of_model(upstream_model, self.platform)
 
-    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        prepared = prepare(
+    def preview(self, request: InferenceRequest) -> dict[str, Any]:
+        """The body of the request to Anthropic."""
+        options = dict(self._prepared(request).options)
+        options.pop("extra_headers", None)
+        by_hand = options.pop("extra_body", {})
+        return {**options, **by_hand}
+
+    def _prepared(self, request: InferenceRequest) -> Prepared:
+        return prepare(
             request, platform=self.platform, max_tokens=self._max_tokens, betas=self._betas
         )
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        prepared = self._prepared(request)
         reader = StreamReader(prepared.names)
         try:
             stream = await self._clients.get().messages.create(**prepared.options)

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import Json, to_json
 from awaken.contract.llm import (
     InferenceExecutionError,
     InferenceRequest,
@@ -114,6 +115,10 @@ class GoogleGemini:
 
     def abilities(self, upstream_model: str) -> ModelAbilities:
         return abilities(upstream_model)
+
+    def preview(self, request: InferenceRequest) -> Json:
+        """The model, contents and config that the SDK sends."""
+        return to_json(gemini_request(request, self._config))
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         asked = gemini_request(request, self._config)

@@ -53,8 +53,12 @@ class OpenAIExecutor(ABC):
         """Close the connections of this event loop; they are opened again when needed."""
         await self._connection.aclose()
 
+    def preview(self, request: InferenceRequest) -> dict[str, Any]:
+        """The body of the request to the server."""
+        return {**self._body(request), **self._extra_body}
+
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        body = {**self._body(request), **self._extra_body}
+        body = self.preview(request)
         reader = self._reader(request)
         stream: Any = None
         try:

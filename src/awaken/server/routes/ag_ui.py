@@ -30,6 +30,7 @@ from awaken.server.intake import carry_out, known
 from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
 from awaken.server.table import CHAT_LIMIT, Role, Route
 
+DOCS = "https://docs.ag-ui.com"
 _MANY = 1_000
 _replace = msgspec.structs.replace
 
@@ -258,11 +259,13 @@ def _routes(base: str) -> tuple[Route, ...]:
             path=base,
             handle=run,
             summary="Run an agent (AG-UI)",
+            protocol=DOCS,
             needs=(Role.INVOKE,),
             body=bytes,
             body_limit=CHAT_LIMIT,
             answers={200: None},
             streams=True,
+            submits=True,
             takes_tokens=True,
         ),
         Route(
@@ -270,6 +273,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             path=f"{base}/capabilities",
             handle=describe,
             summary="What an agent can do (AG-UI)",
+            protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
             answers={200: dict[str, Json]},
         ),
@@ -278,6 +282,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             path=f"{base}/threads/{{thread}}/connect",
             handle=connect,
             summary="Watch a thread (AG-UI)",
+            protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
             answers={200: None},
             streams=True,

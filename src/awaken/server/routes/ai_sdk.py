@@ -1,7 +1,7 @@
 """The routes of the AI SDK: what `useChat` of the versions 6 and 7 asks for.
 
-A chat is a thread, and one run of it is one message of the agent. Errors are answered with plain
-text, because the client shows the text of such an answer to people.
+A chat is a thread, and one run of it is one message of the agent. The edge answers errors of these
+routes with plain text, because the client shows the text of such an answer to people.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from awaken.codec import loads
 from awaken.contract.threads import RunQuery
 from awaken.domain.event import RunEvent, is_terminal
 from awaken.domain.run import RunRecord
@@ -24,13 +23,14 @@ from awaken.protocol.ai_sdk.history import History, frontend_of
 from awaken.protocol.ai_sdk.ingest import ingest
 from awaken.protocol.ai_sdk.request import major_version, read_request
 from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import answer_to, unknown
+from awaken.server.errors import unknown
 from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, existing, known
 from awaken.server.open_runs import find_open_run
 from awaken.server.sse import EventStream
-from awaken.server.table import CHAT_LIMIT, Handler, Role, Route
+from awaken.server.table import CHAT_LIMIT, Role, Route
 
+DOCS = "https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol"
 VERSION_HEADER = "x-ai-sdk-version"
 HEADERS = [(b"x-vercel-ai-ui-message-stream", b"v1")]
 DONE = b"data: [DONE]\n\n"
@@ -137,29 +137,6 @@ async def _existing(call: Call) -> str:
     return thread
 
 
-# -- errors for people ----------------------------------------------------------------------------
-
-
-def in_words(handle: Handler) -> Handler:
-    """The handler, with errors answered as text."""
-
-    async def handled(call: Call) -> ASGIApp:
-        try:
-            return await handle(call)
-        except Exception as error:
-            return _as_text(answer_to(error, call.names))
-
-    return handled
-
-
-def _as_text(answer: Response) -> Response:
-    """The message and the hint of an error's answer; its status and other headers stay."""
-    error = loads(bytes(answer.body))["error"]
-    text = " ".join(error[name] for name in ("message", "hint") if error.get(name))
-    headers = {name: value for name, value in answer.headers.items() if "content-" not in name}
-    return PlainTextResponse(text, status_code=answer.status_code, headers=headers)
-
-
 # -- the table ------------------------------------------------------------------------------------
 
 
@@ -169,20 +146,23 @@ def _routes(api: str) -> tuple[Route, ...]:
         Route(
             method="POST",
             path=api,
-            handle=in_words(send),
+            handle=send,
             summary="Send a message or an answer to a chat (AI SDK)",
+            protocol=DOCS,
             needs=asks,
             body=bytes,
             body_limit=CHAT_LIMIT,
             answers={200: None},
             streams=True,
+            submits=True,
             takes_tokens=True,
         ),
         Route(
             method="GET",
             path=f"{api}/{{chat}}/stream",
-            handle=in_words(resume),
+            handle=resume,
             summary="Resume the stream of a chat's open run (AI SDK)",
+            protocol=DOCS,
             needs=asks,
             answers={200: None, 204: None},
             streams=True,
@@ -191,8 +171,9 @@ def _routes(api: str) -> tuple[Route, ...]:
         Route(
             method="GET",
             path=f"{api}/{{chat}}/messages",
-            handle=in_words(messages),
+            handle=messages,
             summary="The messages of a chat, for a page that is loaded (AI SDK)",
+            protocol=DOCS,
             needs=asks,
             answers={200: list[dict[str, Any]]},
             takes_tokens=True,
@@ -200,8 +181,9 @@ def _routes(api: str) -> tuple[Route, ...]:
         Route(
             method="POST",
             path=f"{api}/{{chat}}/cancel",
-            handle=in_words(cancel),
+            handle=cancel,
             summary="Cancel a chat's open run (AI SDK)",
+            protocol=DOCS,
             needs=asks,
             answers={200: dict[str, bool]},
             takes_tokens=True,

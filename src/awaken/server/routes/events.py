@@ -81,13 +81,13 @@ ROUTES = tuple(
         summary=f"Read or follow the events of a {what}",
         needs=_NEEDS,
         query=EventsAsked,
-        answers={200: EventPage, 204: None},
+        answers=answers,
         errors=(410,),
         streams=True,
         takes_tokens=True,
     )
-    for what, path, handle in (
-        ("thread", "/v1/threads/{thread}/events", of_thread),
-        ("run", "/v1/runs/{run}/events", of_run),
+    for what, path, handle, answers in (
+        ("thread", "/v1/threads/{thread}/events", of_thread, {200: EventPage}),
+        ("run", "/v1/runs/{run}/events", of_run, {200: EventPage, 204: None}),
     )
 )

@@ -194,6 +194,7 @@ ROUTES = (
         answers=_SUBMITTED,
         errors=(409, 422),
         streams=True,
+        submits=True,
         takes_tokens=True,
     ),
     Route(

@@ -17,8 +17,9 @@ from awaken.domain.thread import project_run
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.answers import cancelled_by, check_sent, has_pending
+from awaken.stores.memory.requests import MemoryRequests
 from awaken.stores.memory.rewinds import rewound
-from awaken.stores.memory.tables import Rewind, RunRow, State, Tables, ThreadRow
+from awaken.stores.memory.tables import Rewind, RunRow, State, ThreadRow
 from awaken.stores.rewinding import check_rewind
 
 _replace = msgspec.structs.replace
@@ -27,7 +28,7 @@ _RUNNING = RunStatus.RUNNING
 _DONE = RunStatus.DONE
 
 
-class MemoryWrites(Tables):
+class MemoryWrites(MemoryRequests):
     """The commits part of the memory store. No method ever waits."""
 
     immediate = True
@@ -72,7 +73,9 @@ class MemoryWrites(Tables):
             or self._runs[record.run_id].status is not _RUNNING
         ):
             self._turn_head(thread, self._runs[record.run_id], commit.at_ms)
-        if commit.release or commit.ends_stream or commit.blobs:
+        if commit.requests or commit.texts or commit.blobs:
+            self._keep_requests(thread, commit)
+        if commit.release or commit.ends_stream:
             self._write_the_rest(thread, commit)
         if self._changes.waiting:
             self._changes.wake(thread.id)
@@ -84,7 +87,6 @@ class MemoryWrites(Tables):
             self._owners.pop(thread.id, None)
         if commit.ends_stream:
             thread.stream_log = ()
-        thread.use_blobs(commit.blobs)
 
     def _rewind(self, thread: ThreadRow, to: int) -> None:
         """Take the messages behind position `to` out of view, with the next commit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from awaken.contract.commits import CallEntry, Fence
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.manifest import RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.metadata import NO_METADATA
 from awaken.domain.names import Place
@@ -52,7 +53,7 @@ class ThreadRow:
     lines of the call ledger, and `call_commits` the commit each of them came with. `turn` is the
     last message with tool calls, and its commit, among the first `scanned` messages. `touches`
     counts writes other than commits. `blobs` are those in use, each with the first commit that
-    uses it.
+    uses it, and `texts` likewise. `requests` are kept by the id of their answer.
     """
 
     __slots__ = (
@@ -78,11 +79,13 @@ class ThreadRow:
         "open_run_id",
         "parent_thread_id",
         "place",
+        "requests",
         "rewinds",
         "scanned",
         "state",
         "state_changes",
         "stream_log",
+        "texts",
         "tickets",
         "touches",
         "turn",
@@ -119,6 +122,8 @@ class ThreadRow:
         self.commands: dict[int, ThreadCommand] = {}
         self.touches = touches
         self.blobs: dict[str, int] = {}
+        self.requests: dict[str, RequestManifest] = {}
+        self.texts: dict[str, int] = {}
 
     @property
     def version(self) -> int:
@@ -156,6 +161,7 @@ class Tables:
     - `_keys`: by thread, the keys of commands that are accepted once.
     - `_outboxes`: the threads with unsent messages.
     - `_submitted`: by thread, the keys of submissions; `_deleted`: when a thread was deleted.
+    - `_texts`: the texts of kept requests; `_text_uses`: how many threads use each.
 
     Epochs, command ids and versions are never used twice, even if a thread is deleted and created
     again: the first two are counted for the whole store, versions continue at `_first_version`.
@@ -175,6 +181,8 @@ class Tables:
         self._outboxes: set[str] = set()
         self._submitted: dict[str, dict[str, KeptKey]] = {}
         self._deleted: dict[str, int] = {}
+        self._texts: dict[str, bytes] = {}
+        self._text_uses: Counter[str] = Counter()
         self._owners: dict[str, Fence] = {}
         self._forsaken: dict[str, str] = {}
         self._runs_made = self._commands_sent = self._epoch = 0

@@ -47,6 +47,10 @@ class MemoryUpkeep(MemoryReads):
         copy.blobs = {blob: first for blob, first in origin.blobs.items() if first <= commits}
         copy.events = origin.events[: copy.event_ends[-1]]
         copy.messages = origin.messages[: copy.message_ends[-1]]
+        copy.texts = {text: first for text, first in origin.texts.items() if first <= commits}
+        self._text_uses.update(copy.texts.keys())
+        copied = (message.id or "" for message in copy.messages)
+        copy.requests = {id: origin.requests[id] for id in copied if id in origin.requests}
         copy.rewinds = [rewind for rewind in origin.rewinds if rewind.commit <= commits]
         copy.hidden = hidden_after(copy, commits)
         copy.state = state_after(copy, commits)
@@ -148,11 +152,19 @@ class MemoryUpkeep(MemoryReads):
             self._outboxes.discard(thread.id)
             self._first_version = max(self._first_version, thread.version + 1)
             self._changes.wake(thread.id)
+            self._leave_texts(thread)
         return Freed(
             threads=len(doomed),
             runs=len(runs),
             commits=sum(len(thread.event_ends) for thread in doomed.values()),
         )
+
+    def _leave_texts(self, deleted: ThreadRow) -> None:
+        """Delete the texts of a deleted thread that no other thread uses."""
+        self._text_uses.subtract(deleted.texts.keys())
+        for digest in deleted.texts:
+            if not self._text_uses[digest]:
+                del self._text_uses[digest], self._texts[digest]
 
 
 def _commits_until(thread: ThreadRow, at: int) -> int:

@@ -30,6 +30,8 @@ TABLES = (
     "streams",
     "thread_metadata",
     "submission_keys",
+    "text_uses",
+    "texts",
     "threads",
     "tickets",
 )
@@ -421,6 +423,31 @@ SELECT 1 FROM blob_uses JOIN threads ON threads.pk = blob_uses.thread
 WHERE blob_uses.blob = ? AND threads.id = ?
 """
 DELETE_BLOB_USES = "DELETE FROM blob_uses WHERE thread = ?"
+
+# -- kept requests ------------------------------------------------------------------------------
+
+ADD_TEXT = "INSERT OR IGNORE INTO texts (digest, body) VALUES (?, ?)"
+ADD_TEXT_USE = "INSERT OR IGNORE INTO text_uses (thread, digest, position) VALUES (?, ?, ?)"
+COPY_TEXT_USES = """
+INSERT INTO text_uses (thread, digest, position)
+SELECT ?, digest, position FROM text_uses WHERE thread = ? AND position <= ?
+"""
+DELETE_TEXTS_OF = """
+DELETE FROM texts WHERE digest IN (
+    SELECT mine.digest FROM text_uses AS mine WHERE mine.thread = ? AND NOT EXISTS (
+        SELECT 1 FROM text_uses AS other
+        WHERE other.digest = mine.digest AND other.thread <> mine.thread
+    )
+)
+"""
+DELETE_TEXT_USES = "DELETE FROM text_uses WHERE thread = ?"
+TEXT = "SELECT body FROM texts WHERE digest = ?"
+# A message has no index by its id: the rows that hold the id are found by looking into all of the
+# thread's, the latest first.
+COMMITS_NAMING = """
+SELECT id, first_seq, first_event, at_ms, run, delta FROM commits
+WHERE id BETWEEN ? AND ? AND instr(delta, ?) ORDER BY id DESC
+"""
 
 # -- profiles -----------------------------------------------------------------------------------
 

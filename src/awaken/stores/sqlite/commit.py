@@ -23,6 +23,7 @@ from awaken.stores.sqlite.commands import note_outbox, send_if_there
 from awaken.stores.sqlite.delta import Packed, pack, scalars
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
+from awaken.stores.sqlite.requests import add_texts
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
 from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot, write_rewind
 from awaken.stores.sqlite.stream_log import delete_stream_log
@@ -101,6 +102,8 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
         delete_stream_log(db, thread)
     for blob in commit.blobs:
         db.execute(queries.ADD_BLOB_USE, (thread, blob, position))
+    if commit.texts:
+        add_texts(db, commit.texts, thread, position)
     if OUTBOX_KEY in commit.thread_state:
         note_outbox(db, thread, commit.thread_state[OUTBOX_KEY])
     return Committed(length + len(commit.messages), events + 1)

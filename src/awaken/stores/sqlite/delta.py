@@ -5,7 +5,7 @@ Each part has its own type, so that reading messages does not decode events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from awaken.codec import dumps, loads
 from awaken.contract.commits import MAX_COMMIT, CallEntry, ThreadCommit
 from awaken.domain.event import AgentEvent, RunEvent
+from awaken.domain.manifest import RequestManifest
 from awaken.domain.message import Message, Role
 from awaken.domain.run import RunMessageOutput, RunRecord
 from awaken.domain.value import Value
@@ -44,6 +45,7 @@ class Delta(Value, frozen=True, kw_only=True):
     calls: tuple[CallEntry, ...] = ()
     events: tuple[StoredEvent, ...] = ()
     rewinds_to: int | None = None
+    requests: tuple[RequestManifest, ...] = ()
 
 
 class Packed(msgspec.Struct, frozen=True, gc=False):
@@ -75,6 +77,7 @@ def pack(commit: ThreadCommit) -> Packed:
         calls=commit.calls,
         events=tuple([_stored(event, run) for event in commit.events]),
         rewinds_to=commit.rewinds_to,
+        requests=commit.requests,
     )
     with writable(f"commit to thread {commit.thread_id!r}"):
         row = dumps(delta)
@@ -169,6 +172,11 @@ class _Calls(Value, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
+class _Requests(Value, frozen=True):
+    messages: tuple[Asking, ...] = ()
+    requests: tuple[RequestManifest, ...] = ()
+
+
 class Asking(Value, frozen=True):
     """The part of a message that shows whether it has tool calls."""
 
@@ -192,6 +200,12 @@ def messages_in(delta: bytes) -> tuple[Message, ...]:
 
 def written_in(delta: bytes) -> Written:
     return loads(delta, Written)
+
+
+def requests_in(delta: bytes) -> tuple[Sequence[str], tuple[RequestManifest, ...]]:
+    """The ids of a row's messages, and the requests kept with them."""
+    part = loads(delta, _Requests)
+    return [message.id for message in part.messages], part.requests
 
 
 def calls_in(delta: bytes) -> tuple[CallEntry, ...]:

@@ -17,6 +17,7 @@ from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
 from awaken.contract.lease import NEVER_LOST, Lease
+from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Process
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.submissions import Submission, SubmitMode, Submitted
@@ -31,6 +32,7 @@ from awaken.contract.threads import (
     TicketQuery,
 )
 from awaken.domain.event import RunEvent
+from awaken.domain.manifest import RequestManifest
 from awaken.domain.message import Message, MessageRecord
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.run import PersistedState, RunRecord
@@ -45,6 +47,7 @@ from awaken.stores.sqlite import (
     listing,
     metadata,
     read,
+    requests,
     runs,
     submissions,
     tickets,
@@ -386,6 +389,14 @@ class SqliteStore:
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
         return await self._ready().read(lambda db: read.used_blobs(db, ids, thread_id))
+
+    async def load_request(self, thread_id: str, message_id: str) -> InferenceRequest:
+        return await self._ready().read(lambda db: requests.load_request(db, thread_id, message_id))
+
+    async def load_manifest(self, thread_id: str, message_id: str) -> RequestManifest:
+        return await self._ready().read(
+            lambda db: requests.load_manifest(db, thread_id, message_id)
+        )
 
     async def compact(self) -> upkeep.Compacted:
         """Free the disk space of deleted threads, and remove the lock files of dead owners."""

@@ -55,6 +55,7 @@ def fork(
     db.execute(queries.COPY_SNAPSHOTS, (*shift, first, last))
     db.execute(queries.COPY_BLOB_USES, (pk, source.pk, position))
     db.execute(queries.COPY_REWINDS, (pk, source.pk, position))
+    db.execute(queries.COPY_TEXT_USES, (pk, source.pk, position))
     newest = db.execute(queries.SNAPSHOTS, (first, last)).fetchone()
     snapshot = newest[0] - shift[0] if newest else 0
     db.execute(
@@ -191,6 +192,8 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) ->
         db.execute(queries.DELETE_METADATA, (thread.pk,))
         db.execute(queries.DELETE_BLOB_USES, (thread.pk,))
         db.execute(queries.DELETE_REWINDS, (thread.pk,))
+        db.execute(queries.DELETE_TEXTS_OF, (thread.pk,))
+        db.execute(queries.DELETE_TEXT_USES, (thread.pk,))
         db.execute(queries.RAISE_EPOCHS, (thread.pk,))
         db.execute(queries.DELETE_THREAD, (thread.pk,))
         freed = Freed(

@@ -20,6 +20,7 @@ from awaken.testing.conformance import (
     owners,
     profiles,
     refusals,
+    requests,
     rewinds,
     runs,
     scopes,
@@ -59,6 +60,7 @@ _PARTS = (
     submissions,
     leases,
     blob_uses,
+    requests,
     rewinds,
 )
 

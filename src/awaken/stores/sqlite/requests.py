@@ -1,0 +1,79 @@
+"""Kept requests in the SQLite store: their texts, and building a request again."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from functools import partial
+
+from awaken.codec import dumps
+from awaken.contract.llm import InferenceRequest
+from awaken.domain.manifest import KeptText, RequestManifest
+from awaken.errors import NotFound, RequestNotKept, TextGone
+from awaken.stores.requests import completed, rebuilt
+from awaken.stores.sql import queries
+from awaken.stores.sqlite.delta import requests_in
+from awaken.stores.sqlite.read import messages_between
+from awaken.stores.sqlite.rows import (
+    CommitRow,
+    ThreadRow,
+    commit_id,
+    commits,
+    find_thread,
+    position_of,
+)
+
+
+def add_texts(
+    db: sqlite3.Connection, texts: Iterable[KeptText], thread: int, position: int
+) -> None:
+    """Keep texts, and note that the commit at this position uses them."""
+    for text in texts:
+        digest = bytes.fromhex(text.digest)
+        db.execute(queries.ADD_TEXT, (digest, text.body))
+        # The first commit that uses a text is the one that counts, as with blobs.
+        db.execute(queries.ADD_TEXT_USE, (thread, digest, position))
+
+
+def load_request(db: sqlite3.Connection, thread_id: str, message_id: str) -> InferenceRequest:
+    thread, manifest = _kept(db, thread_id, message_id)
+
+    def text_of(digest: str) -> bytes:
+        row = db.execute(queries.TEXT, (bytes.fromhex(digest),)).fetchone()
+        if row is None:
+            raise TextGone(thread_id, digest)
+        return bytes(row[0])
+
+    return rebuilt(manifest, lambda low, high: messages_between(db, thread, low - 1, high), text_of)
+
+
+def load_manifest(db: sqlite3.Connection, thread_id: str, message_id: str) -> RequestManifest:
+    return _kept(db, thread_id, message_id)[1]
+
+
+def _kept(
+    db: sqlite3.Connection, thread_id: str, message_id: str
+) -> tuple[ThreadRow, RequestManifest]:
+    thread = find_thread(db, thread_id)
+    if thread is None:
+        raise NotFound("thread", thread_id)
+    between = (commit_id(thread.pk, 1), commit_id(thread.pk, thread.position))
+    is_known = False
+    for found in db.execute(queries.COMMITS_NAMING, (*between, dumps(message_id))):
+        ids, kept = requests_in(CommitRow._make(found).delta)
+        for manifest in kept:
+            if manifest.message_id == message_id:
+                return thread, completed(manifest, partial(_of_answer, db, thread))
+        is_known = is_known or message_id in ids
+    if is_known:
+        raise RequestNotKept(thread_id, message_id)
+    raise NotFound("message", message_id)
+
+
+def _of_answer(db: sqlite3.Connection, thread: ThreadRow, seq: int) -> RequestManifest:
+    """The manifest of the answer at this position in the log."""
+    position = position_of(db, thread, queries.FIRST_SEQ, seq)
+    (row,) = commits(db, thread.pk, position, position)
+    ids, kept = requests_in(row.delta)
+    answer = ids[seq - row.first_seq]
+    return next(manifest for manifest in kept if manifest.message_id == answer)

@@ -147,8 +147,8 @@ def answer_to(error: Exception, names: Names | None = None) -> JsonResponse:
 
 
 def in_words(answer: JsonResponse) -> Response:
-    """The message and the hint of such an answer, for clients that show its text to people. Programs
-    find the code in a header."""
+    """The message and the hint of such an answer, for clients that show its text to people. The
+    code is in a header."""
     error = loads(bytes(answer.body), ErrorBody).error
     text = f"{error.message}; {error.hint}" if error.hint else error.message
     headers = {name: value for name, value in answer.headers.items() if "content-" not in name}

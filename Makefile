@@ -7,7 +7,8 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof schemathesis lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server plots proof lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -106,11 +107,17 @@ bench-instructions: .venv/.dev ## counted by valgrind, whatever the machine's lo
 plots: .venv/.dev ## the README's plots and table, from benchmarks/results.json
 	$(BIN)/python -m benchmarks.readme
 
+bench-server: .venv/.dev ## CPU of a delta to one client and to many, idle streams, submissions, a stop
+	$(BIN)/python -m benchmarks.server
+
 bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares with another checkout
 	$(BIN)/python -m benchmarks.growth $(if $(BESIDE),--beside $(BESIDE))
 
 bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
 	$(BIN)/python -m benchmarks.providers
+
+schemathesis: .venv/.dev ## fuzz the served OpenAPI document, with a key and without; minutes
+	$(BIN)/python tests/server/schemathesis_run.py 50
 
 proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, fight for threads, refuse the disk; half an hour
 	$(BIN)/python tests/recovery/thread_fight.py
@@ -118,7 +125,10 @@ proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, figh
 	$(BIN)/python tests/recovery/refusing_disk.py
 	$(BIN)/python tests/recovery/heard_elsewhere.py
 	$(BIN)/python tests/live/place_machine.py
+	$(BIN)/python tests/server/cut_off.py
+	TALKER_PACE=0.03 $(BIN)/python tests/server/cut_off.py --cut
 	$(BIN)/python tests/recovery/crash_matrix.py
+	$(BIN)/python tests/server/ag_ui_killed.py
 	$(BIN)/python tests/server/killed_chats.py
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \

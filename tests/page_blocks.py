@@ -5,6 +5,8 @@ A page has a folder of its own, and each block is run in it, in a process of its
 - `python` is a program. With `title="app.py"` it is saved under that name, for blocks further on.
 - `sh` are commands. `awaken` and `python` are run; of others, such as `pip`, it is checked that
   what they name is there.
+- `js` is a program for Node, beside a server (see `serve` below); it may import what the test kit
+  has.
 - `text` right beneath is what is printed. In it, `…` stands for anything, and a line of it for any
   lines. A program that ends by SIGKILL prints `Killed`, as a shell does. Without such a block, a
   program prints nothing.
@@ -14,6 +16,8 @@ What a reader does not see stands in comments above a block:
 - `<!-- setup: … -->` is Python that is run first, in the same process.
 - `<!-- models: demo -->` has the demo model answer for whatever provider is named: no key needed.
 - `<!-- pytest -->` says that the program is a file of tests, which pass.
+- `<!-- serve: app.py -->` has `awaken serve app.py` run beside a `js` block. The usual port on the
+  page stands for that of this server.
 - `<!-- exits: 3 -->` is the exit code to expect.
 - `<!-- shown -->` has commands checked, but not run: they need a terminal, or a second one.
 - `<!-- from: examples/chat_page/chat.jsx -->` says that `jsx` is a part of that file, which has
@@ -36,8 +40,8 @@ from pathlib import Path
 
 HOME = Path(__file__).parents[1]
 RUNNER = Path(__file__).with_name("page_runner.py")
-LANGUAGES = {"python", "sh", "text", "toml", "json", "jsx"}
-COMMANDS = {"awaken", "python", "pip", "make", "export", "cd", "ollama", "pytest"}
+LANGUAGES = {"python", "sh", "js", "jsx", "text", "toml", "json"}
+COMMANDS = {"awaken", "python", "pip", "make", "export", "cd", "ollama", "pytest", "npm"}
 """What a reader is asked to type; anything else is a mistake, or belongs in this list."""
 
 _FENCE = re.compile(
@@ -144,18 +148,19 @@ def read_page(page: str) -> list[Block]:
         notes = {
             note["name"]: (note["value"] or "").strip() for note in _NOTE.finditer(fence["notes"])
         }
-        if unknown := notes.keys() - {"setup", "models", "pytest", "exits", "shown", "from"}:
+        known = {"setup", "models", "pytest", "exits", "shown", "serve", "from"}
+        if unknown := notes.keys() - known:
             raise ValueError(f"{page}:{line}: nobody knows what {unknown} means")
         if language == "jsx" and fence["code"] not in (HOME / notes.get("from", "")).read_text():
             raise ValueError(f"{page}:{line}: this is not in {notes['from']}")
         if language == "text":
             if found and not text[end : fence.start()].strip():
                 found[-1].prints = fence["code"]
-        elif language in ("python", "sh"):
+        elif language in ("python", "sh", "js"):
             name = title[1] if title else None
             found.append(Block(page, line, language, fence["code"], name, notes))
         end = fence.end()
-    if len(found) != len(re.findall(r"^ *```(?:python|sh)", text, re.MULTILINE)):
+    if len(found) != len(re.findall(r"^ *```(?:python|sh|js)", text, re.MULTILINE)):
         raise ValueError(f"{page}: a block is indented or not closed, so nobody runs it")
     return found
 
@@ -203,9 +208,9 @@ def check_block(block: Block) -> None:
     told = f"{block}:\n{outcome.output}{outcome.errors}"
     killed = "Killed" in (block.prints or "")
     assert outcome.status == expected or (killed and outcome.status < 0), told
-    if block.language == "python":
+    if block.language != "sh":
         assert outcome.errors == "", told
-    strict = block.language == "python" and "pytest" not in block.notes
+    strict = block.language != "sh" and "pytest" not in block.notes
     if strict or block.prints is not None:
         shown = block.prints or ""
         assert fits(shown, outcome.output), f"{block} prints\n{outcome.output}\nand not\n{shown}"

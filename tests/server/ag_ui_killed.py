@@ -82,7 +82,7 @@ class Page:
         self._note_end(client.events)
 
     def _note_end(self, events: list[Any]) -> None:
-        last = events[-1] if events else {"type": ""}
+        last: Any = events[-1] if events else {"type": ""}
         assert last["type"] != "RUN_ERROR", last
         outcome = last.get("outcome", {}) if last["type"] == "RUN_FINISHED" else {}
         self.interrupts = outcome.get("interrupts", [])

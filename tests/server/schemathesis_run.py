@@ -1,7 +1,8 @@
-"""Fuzzes the served OpenAPI document: `python schemathesis_run.py EXAMPLES [all]`.
+"""Fuzzes the served OpenAPI document: `python schemathesis_run.py EXAMPLES`.
 
 The server runs in a thread of this process, `schemathesis` in one of its own. It is run with the
-key of an admin, and without a key.
+key of an admin, once more with ids of a thread, a run and a ticket that are there, and without a
+key.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
-from edge_kit import talker, write_keys
+from edge_kit import payer, talker, write_keys
 from server_kit import served
 
 from awaken import Runtime
+from awaken.front import Principal
 from awaken.server import app
 from awaken.server.limits import Limits
 
@@ -29,15 +34,32 @@ expected-statuses = ["400", "401", "403", "404", "405", "410", "412", "413"]
 """
 """Ids and cursors that no answer has given are well formed, and unknown all the same."""
 
+IDS = """
+[parameters]
+"path.agent" = "talker"
+"path.thread" = "asked"
+"path.run" = "{run}"
+"path.ticket" = "{ticket}"
+"""
+
 PROTOCOLS = "^/v1/(ai-sdk|ag-ui)"
 BIN = Path(sys.executable).parent
 
 
-def fuzz(examples: int, *, phases: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
-    """Run schemathesis with a key and without one, and on the protocols of others."""
+async def ask(store: str) -> dict[str, str]:
+    """Leave a run that waits for an approval, of an agent that the server does not have."""
+    boss = Principal(id="boss", scope="acme")
+    async with Runtime([payer()], store=store) as runtime:
+        taken = await runtime.submit("payer", "Pay", thread="acme/asked", principal=boss)
+        waiting = await runtime.wait(taken.run_id)
+        return {"run": taken.run_id, "ticket": waiting.tickets[0].answered_by}
+
+
+@contextmanager
+def running_server(folder: Path) -> Iterator[str]:
+    """A server in a thread of its own, with the keys in `folder`; gives its address."""
     started, stop = threading.Event(), threading.Event()
     addresses: list[str] = []
-    keys = write_keys(folder / "keys.toml")
 
     async def serve() -> None:
         limits = Limits(rate=1e6, burst=1_000_000)
@@ -54,13 +76,24 @@ def fuzz(examples: int, *, phases: str, folder: Path) -> list[subprocess.Complet
     thread.start()
     try:
         assert started.wait(60)
-        config = folder / "schemathesis.toml"
-        config.write_text(CONFIG)
-        command = [
-            str(BIN / "schemathesis"),
-            f"--config-file={config}",
+        yield addresses[0]
+    finally:
+        stop.set()
+        thread.join()
+
+
+def fuzz(examples: int, *, phases: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
+    """Run schemathesis with a key, with a key and ids, without a key, and on other protocols."""
+    keys = write_keys(folder / "keys.toml")
+    ids = asyncio.run(ask(f"sqlite:///{folder}/awaken.db"))
+    plain, known = folder / "plain.toml", folder / "known.toml"
+    plain.write_text(CONFIG)
+    known.write_text(CONFIG + IDS.format(**ids))
+    key = ["--header", f"Authorization: Bearer {keys['boss']}"]
+    with running_server(folder) as address, ThreadPoolExecutor() as pool:
+        options = [
             "run",
-            f"{addresses[0]}/v1/openapi.json",
+            f"{address}/v1/openapi.json",
             f"--max-examples={examples}",
             f"--phases={phases}",
             "--exclude-path=/v1/tickets/events",  # it has no end
@@ -70,28 +103,25 @@ def fuzz(examples: int, *, phases: str, folder: Path) -> list[subprocess.Complet
             "--seed=1",
             "--no-color",
         ]
-        key = ["--header", f"Authorization: Bearer {keys['boss']}"]
-        # What protocols of others send is described in their own documents.
-        ours, theirs = f"--exclude-path-regex={PROTOCOLS}", f"--include-path-regex={PROTOCOLS}"
-        ways = [
-            [*key, ours],
-            [ours],
-            [*key, theirs, "--checks=not_a_server_error"],
-        ]
-        return [
-            subprocess.run(
-                [*command, *way],
-                cwd=folder,
-                capture_output=True,
-                encoding="utf-8",
-                check=False,
-                timeout=3_000,
+        program = str(BIN / "schemathesis")
+        ours = f"--exclude-path-regex={PROTOCOLS}"  # their documents are elsewhere
+        theirs = [f"--include-path-regex={PROTOCOLS}", "--checks=not_a_server_error"]
+        commands = [
+            [program, f"--config-file={config}", *options, *way]
+            for config, way in (
+                (plain, [*key, ours]),
+                (known, [*key, ours]),
+                (plain, [ours]),
+                (plain, [*key, *theirs]),
             )
-            for way in ways
         ]
-    finally:
-        stop.set()
-        thread.join()
+        return list(pool.map(lambda command: _run(command, folder), commands))
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, encoding="utf-8", check=False, timeout=6_000
+    )
 
 
 def main() -> int:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from awaken.server.listening import bind
+
 
 @asynccontextmanager
 async def served(application: ASGIApp) -> AsyncIterator[str]:
     """Serve an application on a free port; gives its address."""
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
+    listening = bind("127.0.0.1", 0)
     config = uvicorn.Config(application, log_level="error", lifespan="off", loop="none")
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]

@@ -23,7 +23,7 @@ from awaken import Runtime
 from awaken.cli.app import main as awaken
 from awaken.codec import loads
 from awaken.contract.threads import TicketQuery
-from awaken.domain.event import RunEvent, RunFinish
+from awaken.domain.event import Error, RunEvent, RunFinish
 from awaken.domain.lifecycle import Suspended
 from awaken.domain.message import Role
 from awaken.domain.ticket import TicketStatus
@@ -110,7 +110,7 @@ class Frame(NamedTuple):
 
 def ask(address: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     """One request with an answer in JSON."""
-    connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=10)
     try:
         sent = None if body is None else json.dumps(body)
         connection.request(method, path, sent, {"content-type": "application/json"})
@@ -124,7 +124,7 @@ def ask(address: str, method: str, path: str, body: Any = None) -> tuple[int, An
 @contextmanager
 def stream(address: str, path: str, last_id: str | None = None) -> Iterator[HTTPResponse]:
     """The answer to a request for a stream, with its body unread."""
-    connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=10)
     try:
         headers = {"accept": "text/event-stream"}
         connection.request(
@@ -152,6 +152,10 @@ def frames_of(answer: HTTPResponse) -> Iterator[Frame]:
         return  # it was cut off
 
 
+def new_reader() -> Reader:
+    return Reader()
+
+
 class Client:
     """Follows a thread over any number of connections, and remembers the last id."""
 
@@ -168,6 +172,7 @@ class Client:
             for frame in frames_of(answer):
                 self._take(frame)
                 most = None if most is None else most - 1
+                assert not isinstance(frame.event.event, Error), frame.event.event
                 if most == 0 or self.has_ended or self.is_suspended:
                     return
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
-from edge_kit import Desk, code_of, events_of, open_desk
+from edge_kit import Desk, code_of, events_of, open_desk, payer
+
+from awaken import Agent
+from awaken.testing import ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio
 
@@ -159,6 +163,8 @@ async def test_a_ticket_is_found_in_the_inbox_and_answered_once(desk: Desk) -> N
     old = await desk.ask("approver", "POST", path, json=[{**yes[0], "digest": "0" * 32}])
     assert (old.status_code, code_of(old)) == (409, "question_changed")
     assert old.json()["error"]["details"]["ticket"]["digest"] == ticket["digest"]
+    twice = await desk.ask("approver", "POST", path, json=yes * 2)
+    assert (twice.status_code, code_of(twice)) == (400, "bad_request")
     forged = await desk.ask("approver", "POST", path, json=[{**yes[0], "by": "the pope"}])
     assert forged.status_code == 400
     both = await asyncio.gather(
@@ -218,3 +224,40 @@ async def test_an_edited_call_runs_with_other_arguments(desk: Desk) -> None:
     await desk.runtime.wait(ticket["run_id"], timeout=30)
     said = [message.text() for message in await desk.runtime.messages("acme/t")]
     assert "paid 3" in said
+
+
+async def test_what_a_delegate_does_is_seen_without_the_scope(tmp_path: Path) -> None:
+    """06 §2.8: clients see no scope, also not in the ids that runs make themselves."""
+    call = tool_call_response("", "agent_run_payer", "c1", {"prompt": "Pay"})
+    helper = payer()
+    boss = Agent("boss", model=ScriptedModel([call, "Done."]), delegates=[helper])
+    stream = {"accept": "text/event-stream"}
+    said = {"agent_id": "boss", "messages": ["Have 5 paid"]}
+    async with open_desk(tmp_path, agents=(boss, helper)) as desk:
+        asked = await desk.ask("developer", "POST", "/v1/threads/t/runs?wait=30", json=said)
+        (ticket,) = asked.json()["tickets"]
+        run = f"/v1/runs/{asked.json()['run_id']}"
+        yes = {"ticket": ticket["key"], "action": "approve", "digest": ticket["digest"]}
+        await desk.ask("approver", "GET", f"/v1/tickets/{ticket['key']}")
+        await desk.ask("approver", "POST", run + "/decisions", json=[yes])
+        await desk.runtime.wait(asked.json()["run_id"], timeout=30)
+        runs = (await desk.ask("operator", "GET", "/v1/runs?agent=payer")).json()["items"]
+        (child,) = runs
+        one = await desk.ask("operator", "GET", f"/v1/runs/{child['run_id']}")
+        events = await desk.ask("operator", "GET", f"/v1/threads/{child['thread_id']}/events")
+        tree = await desk.ask("operator", "GET", "/v1/threads/t/events?tree=true&until=run")
+        path = run + "/events?tree=true"
+        followed = await desk.ask("operator", "GET", path, headers=stream)
+        await desk.ask("operator", "GET", "/v1/threads/t/messages?visibility=all")
+        threads = (await desk.ask("operator", "GET", "/v1/threads?parent_thread_id=t")).json()
+        answers = desk.answers
+    assert ticket["asked_by"] == "payer"
+    assert child["parent_run_id"] == asked.json()["run_id"]
+    assert one.json()["response"] == "Paid."
+    assert events.json()["items"][0]["event"]["event_type"] == "run_start"
+    assert len(tree.json()["items"]) > 5
+    assert {event["thread_id"] for event in events_of(followed)} == {"t", child["thread_id"]}
+    assert events_of(followed)[-1]["event"]["termination"] == {"type": "natural_end"}
+    assert [thread["id"] for thread in threads["items"]] == [child["thread_id"]]
+    shown = [re.findall(r".{0,60}acme.{0,40}", answer.text) for answer in answers]
+    assert shown == [[]] * len(answers)

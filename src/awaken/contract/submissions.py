@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.codec import Json, digest
+from awaken.codec import Json, digest, to_json
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin
 from awaken.domain.inference import InferenceOverride
@@ -47,6 +47,7 @@ class RunInput(Value, frozen=True, kw_only=True):
     - `overrides`, `budget`, `frontend_tools`: options for this run.
     - `state`: values for public state keys, by name; a new run starts with those that its agent has
       such keys for.
+    - `forwarded_props`: what the client's application passes on; only the record keeps it.
     - `rewind_to`: the id of a message in view, before which the run begins.
     - `principal`, `user`, `labels`: who asks, the end user it is for, and labels for filters.
 
@@ -60,6 +61,7 @@ class RunInput(Value, frozen=True, kw_only=True):
     budget: Budget | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     state: dict[str, Json] = msgspec.field(default_factory=dict)
+    forwarded_props: Json = None
     rewind_to: str | None = None
     principal: Principal | None = None
     user: str | None = None
@@ -69,6 +71,15 @@ class RunInput(Value, frozen=True, kw_only=True):
     dispatch_id: str | None = None
     session_id: str | None = None
     transport_request_id: str | None = None
+
+    def extras(self) -> Json:
+        """The options that the run's record keeps, by name; `None` if there are none."""
+        options = {
+            "overrides": self.overrides,
+            "budget": self.budget,
+            "forwarded_props": self.forwarded_props,
+        }
+        return {k: to_json(asked) for k, asked in options.items() if asked is not None} or None
 
     def fields(self) -> dict[str, Any]:
         """The values of these fields, by name."""
@@ -134,6 +145,7 @@ class Submission(RunInput, frozen=True, kw_only=True):
                 sender_id=self.principal.id if self.principal is not None else None,
                 input_message_ids=tuple([message.id for message in self.messages if message.id]),
                 input_message_count=len(self.messages),
+                request_extras=self.extras(),
                 frontend_tools=self.frontend_tools,
                 transport_request_id=self.transport_request_id,
                 principal=self.principal,

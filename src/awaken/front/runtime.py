@@ -397,6 +397,7 @@ class Runtime(Archive):
         principal: Principal | None = None,
         rewind_to: str | None = None,
         state: Mapping[str, Json] | None = None,
+        forwarded_props: Json = None,
         adapter: Adapter = Adapter.INTERNAL,
         request_id: str | None = None,
     ) -> Submitted:
@@ -415,7 +416,8 @@ class Runtime(Archive):
 
         A new run starts with the values in `state`, by the names of public state keys; names of
         other keys, and values that do not fit, are left out. The `adapter` is the protocol that the
-        request came in by, `request_id` is the client's own id of it; the run's record keeps both.
+        request came in by, `request_id` is the client's own id of it, and `forwarded_props` is what
+        the client's application passes on: the run's record keeps all three.
 
         Raises:
             ConfigError: it was asked for wrongly.
@@ -427,6 +429,7 @@ class Runtime(Archive):
             ThreadBusy: a run of the thread is open or waits to start, and the mode is `refuse`, or
                 the thread is to be rewound and the mode is not `interrupt`.
             RewindRefused: no message in view has the id `rewind_to`.
+            ToolIdConflict: a frontend tool has the id of another tool.
             InvalidResume: an answer fits no open ticket.
         """
         if thread is None and principal is not None and not answers:
@@ -445,6 +448,7 @@ class Runtime(Archive):
             not_before_ms=not_before_ms,
             principal=principal,
             state=state or {},
+            forwarded_props=forwarded_props,
             adapter=adapter,
             request_id=request_id,
         )
@@ -584,6 +588,12 @@ class Runtime(Archive):
         """
         self._engine.one_loop.bind()
         return self._as_recovered(await self._recovery.recover())
+
+    async def look_around(self) -> None:
+        """Resume open runs of these agents that no process owns, at once. A runtime with `recover`
+        does so every five seconds by itself."""
+        if self._recover and not self._engine.is_stopping:
+            await self._recovery.resume()
 
     def _as_recovered(self, resumed: Iterable[ResumedRun]) -> list[RecoveredRun]:
         return [RecoveredRun(run, self._shapes) for run in resumed]

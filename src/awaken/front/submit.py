@@ -28,6 +28,7 @@ class Asked(NamedTuple):
     not_before_ms: int | None
     principal: Principal | None
     state: Mapping[str, Json]
+    forwarded_props: Json
     adapter: Adapter
     request_id: str | None
 
@@ -46,6 +47,7 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
         request,
         principal=asked.principal,
         state=dict(asked.state),
+        forwarded_props=asked.forwarded_props,
         adapter=asked.adapter,
         transport_request_id=asked.request_id,
     ).signed()

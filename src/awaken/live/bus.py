@@ -29,7 +29,8 @@ class LocalListening:
             self.lose()
         else:
             self._events.append(event)
-            self.wake()
+            if not self._woken:
+                self.wake()
 
     def lose(self) -> None:
         """Drop what is unread, and tell the listener that events are missing."""

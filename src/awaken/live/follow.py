@@ -207,8 +207,7 @@ class _Follower:
             given: list[RunEvent] = []
             is_in_step = True
             try:
-                for told in heard.events:
-                    given += place.heard(told)
+                place.heard_all(heard.events, given)
             except OutOfStep:
                 is_in_step = False
             if given:

@@ -15,7 +15,7 @@ of them the reader has not got yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -49,15 +49,30 @@ class OutOfStep(Exception):
 
 
 class _Given(msgspec.Struct):
-    """What the reader has of one answer; `stored` means that it is in the log, and complete."""
+    """What the reader has of one answer; `stored` means that it is in the log, and complete.
+
+    `beginning` and `deltas` are its text: joining at every delta would copy a long text each time.
+    """
 
     run_id: str
     message_id: str
-    text: str = ""
+    beginning: str = ""
+    deltas: list[str] = msgspec.field(default_factory=list)
     reasoning: str = ""
     calls: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
     outputs: dict[str, str] = msgspec.field(default_factory=dict)
     stored: bool = False
+
+    @property
+    def text(self) -> str:
+        if self.deltas:
+            self.text = self.beginning + "".join(self.deltas)
+        return self.beginning
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self.beginning = text
+        self.deltas.clear()
 
     @property
     def is_empty(self) -> bool:
@@ -84,7 +99,7 @@ class _Given(msgspec.Struct):
         """Note a transient event that the reader is given."""
         match event:
             case TextDelta(delta=delta):
-                self.text += delta
+                self.deltas.append(delta)
             case ReasoningDelta(delta=delta):
                 self.reasoning += delta
             case ToolCallStart(id=id, name=name):
@@ -290,6 +305,33 @@ class Place:
             yield from self._close()
         for event in new[calls:]:
             yield from self._give(event)
+
+    def heard_all(self, events: Sequence[RunEvent], given: list[RunEvent]) -> None:
+        """Add to `given` what the reader is given of live events.
+
+        Raises:
+            OutOfStep: events are missing before one of them.
+        """
+        answer = self._given
+        for event in events:
+            live, kind = event.live, event.event
+            # Most events are the next piece of text. A server pays for them once for each client.
+            if (
+                type(kind) is TextDelta
+                and answer is not None
+                and answer is self._given
+                and live is not None
+                and self._n is not None
+                and live[1] == self._n + 1
+                and live[0] == self._epoch
+                and event.run_id == answer.run_id
+            ):
+                self._n, self._at_ms = live[1], event.at_ms
+                answer.deltas.append(kind.delta)
+                given.append(event)
+            else:
+                given += self.heard(event)
+                answer = self._given
 
     def heard(self, event: RunEvent) -> list[RunEvent]:
         """A live event.

@@ -43,6 +43,7 @@ class Intake(Value, frozen=True, kw_only=True):
       the question that the client has seen.
     - `rewind_to` is the id of a message: the thread goes on from before it.
     - `state` are values for public state keys, by name.
+    - `forwarded_props` is what the client's application passes on; the record keeps it.
     - `mode` says what happens to the thread's open run, if there is one.
     - `key` makes the request idempotent within the thread.
     - `adapter` is the protocol, `request_id` is the client's own id of the request or run; the
@@ -57,6 +58,7 @@ class Intake(Value, frozen=True, kw_only=True):
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     overrides: InferenceOverride | None = None
     state: dict[str, Json] = msgspec.field(default_factory=_nothing)
+    forwarded_props: Json = None
     mode: SubmitMode = SubmitMode.QUEUE
     key: str | None = None
     adapter: Adapter = Adapter.INTERNAL

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.codec import Json, from_json, to_json
+from awaken.codec import Json, from_json
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.start import FirstCommit, RunServices
@@ -158,16 +158,11 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
     """The request as the run's record keeps it. `sent` are messages from stored commands, which
     come before the request's own."""
     asked_with = (*sent, *request.messages)
-    extras = {
-        name: to_json(asked)
-        for name, asked in (("overrides", request.overrides), ("budget", request.budget))
-        if asked is not None
-    }
     return RunRequestSnapshot(
         origin=request.origin,
         input_message_ids=tuple([message.id for message in asked_with if message.id]),
         input_message_count=len(asked_with),
-        request_extras=extras or None,
+        request_extras=request.extras(),
         frontend_tools=request.frontend_tools,
         parent_thread_id=request.parent_thread_id,
         parent_tool_call_id=request.parent_tool_call_id,
@@ -198,6 +193,8 @@ def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunReque
         known["overrides"] = from_json(extras["overrides"], InferenceOverride)
     if request.budget is None and "budget" in extras:
         known["budget"] = from_json(extras["budget"], Budget)
+    if request.forwarded_props is None and "forwarded_props" in extras:
+        known["forwarded_props"] = extras["forwarded_props"]
     return msgspec.structs.replace(request, **known)
 
 

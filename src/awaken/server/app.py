@@ -32,8 +32,7 @@ def app(
     auth: Authenticator | None = None,
     cors_origins: Iterable[str] = (),
     hosts: Iterable[str] | None = None,
-    limits: Limits = Limits(),  # noqa: B008 it is frozen
-    routes: Sequence[Route] = ROUTES,
+    limits: Limits | None = None,
 ) -> Starlette:
     """An application that serves the agents of a runtime, to run or to mount.
 
@@ -47,13 +46,13 @@ def app(
             `*` is every origin, and needs `keys` or `auth`.
         hosts: the names (without a port) that the server answers to; `*` is every name.
         limits: how much clients may ask at once.
-        routes: what is served.
 
     Raises:
         ConfigError: the key file cannot be read, or the arguments do not go together.
     """
     if keys is not None and auth is not None:
         raise ConfigError("give either keys or auth: each tells who makes a request")
+    limits = limits or Limits()
     file = KeyFile(keys) if isinstance(keys, str | os.PathLike) else keys
     is_open = file is None and auth is None
     origins = tuple(cors_origins)
@@ -69,12 +68,12 @@ def app(
         Rates(limits),
     ]
     made = Starlette(
-        routes=_by_path(routes, runtime, Streams(limits.streams)),
+        routes=_by_path(ROUTES, runtime, Streams(limits.streams)),
         middleware=[Middleware(Edge, steps)],
     )
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
-    made.state.tokens, made.state.limits, made.state.routes = tokens, limits, tuple(routes)
+    made.state.tokens, made.state.limits, made.state.routes = tokens, limits, ROUTES
     return observed(made, runtime)
 
 

@@ -30,6 +30,8 @@ class Authentication:
 
     def check(self, arrival: Arrival) -> None:
         head, scope = arrival.request_headers, arrival.scope
+        if len(head.getlist("authorization")) > 1:
+            raise unauthorized("there is more than one Authorization header")
         token = _token(arrival)
         if token is not None:
             found = self._tokens.read(token)

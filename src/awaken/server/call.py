@@ -14,6 +14,7 @@ from awaken.domain.event import RunEvent
 from awaken.domain.principal import Principal
 from awaken.front.runtime import Runtime
 from awaken.live.follow import Following
+from awaken.server.keys import NO_TERMS, Terms
 from awaken.server.names import Names
 
 
@@ -36,6 +37,10 @@ class Call:
         """A part of the path, as the client wrote it."""
         return str(self.request.path_params[name])
 
+    def address(self, path: str) -> str:
+        """A path of this server, as clients reach it: the application may be mounted somewhere."""
+        return f"{self.request.scope.get('root_path', '')}{path}"
+
     def has(self, *roles: str) -> bool:
         """Whether the caller has one of these roles; an `admin` has all of them."""
         return "admin" in self.principal.roles or any(r in self.principal.roles for r in roles)
@@ -45,6 +50,12 @@ class Call:
         """The id of the one thread that the request may touch, if it came with a stream token."""
         thread: str | None = self.request.scope.get("token_thread")
         return thread
+
+    @property
+    def terms(self) -> Terms:
+        """What the caller's key says about its use."""
+        terms: Terms = self.request.scope.get("terms", NO_TERMS)
+        return terms
 
     @property
     def wants_stream(self) -> bool:

@@ -20,8 +20,7 @@ from awaken.domain.event import (
 from awaken.server.errors import Refused
 
 _CURSOR = re.compile(r"(\d{1,15})(?:\.(\d{1,15})\.(\d{1,15}))?", re.ASCII)
-_OF_AN_ANSWER = (TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta, StepSnapshot)
-_BEFORE_ITS_COMMIT = (StepStart, ToolCallReady, ToolCallCancel)
+_OF_AN_ANSWER = (ReasoningDelta, ToolCallStart, ToolCallDelta, StepSnapshot)
 
 
 class Cursor(NamedTuple):
@@ -62,28 +61,33 @@ class Position:
     event that was sent ahead of its commit, or a part of an answer that is not stored.
     """
 
-    __slots__ = ("_ahead", "is_loose", "seq")
+    __slots__ = ("_ahead", "_is_stored", "is_loose", "seq")
 
     def __init__(self, seq: int) -> None:
         self.seq, self.is_loose = seq, False
         self._ahead = 0
+        # Whether the step that began last was read from the log, where its answer is, too.
+        self._is_stored = False
 
     def take(self, event: RunEvent) -> None:
         """Note that the client is given an event."""
         kind, seq = event.event, event.seq
-        if seq is None:
+        if type(kind) is TextDelta or (seq is None and isinstance(kind, _OF_AN_ANSWER)):
+            self.is_loose = event.live is not None or not self._is_stored
+        elif seq is None:
             if isinstance(kind, StreamReset):
                 if kind.from_seq is not None:
                     self._ahead = 0
                 self.is_loose = self._ahead > self.seq
-            elif isinstance(kind, _OF_AN_ANSWER):
-                self.is_loose = True
         elif event.ahead:
             self._ahead, self.is_loose = seq, True
         else:
             self.seq = seq
-            if self._ahead <= seq and not isinstance(kind, _BEFORE_ITS_COMMIT):
-                self.is_loose = False
+            if isinstance(kind, StepStart):
+                self._is_stored = event.live is None
+            elif not isinstance(kind, ToolCallReady | ToolCallCancel):
+                self.is_loose = self._ahead > seq
+                self._is_stored = False
 
     def cursor(self, event: RunEvent) -> Cursor:
         """The cursor of a client that was given this event last."""

@@ -96,6 +96,7 @@ _TABLE: dict[type[Exception], _Told] = {
     errors.ThreadDeleted: _Told(409, "thread_deleted"),
     errors.RunOpen: _Told(409, "run_open", shows=("run_id",)),
     errors.AlreadyExists: _Told(409, "already_exists"),
+    errors.ToolIdConflict: _Told(409, "tool_conflict"),
     errors.DecisionRefused: _Told(409, "decision_refused"),
     errors.InvalidResume: _Told(409, "decision_refused"),
     errors.InvalidCursor: _Told(410, "cursor_gone", shows=("last",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from awaken.codec import dumps
@@ -19,18 +20,17 @@ class SharedFrames:
     __slots__ = ("_frames",)
 
     def __init__(self) -> None:
-        self._frames: dict[int, tuple[RunEvent, int, bool, bytes]] = {}
+        self._frames: dict[int, tuple[RunEvent, int, bool, tuple[bytes]]] = {}
 
-    def find(self, event: RunEvent, position: Position) -> bytes | None:
+    def find(self, event: RunEvent, position: Position) -> tuple[bytes] | None:
         """The frame of this very event, for a client that stands at the same position."""
         known = self._frames.get(id(event))
-        if known is None or known[0] is not event:
+        if known is None or known[0] is not event or known[1] != position.seq:
             return None
-        _, seq, is_loose, frame = known
-        return frame if seq == position.seq and is_loose is position.is_loose else None
+        return known[3] if known[2] is position.is_loose else None
 
-    def keep(self, event: RunEvent, position: Position, frame: bytes) -> None:
-        if len(frame) > LARGEST_SHARED:
+    def keep(self, event: RunEvent, position: Position, frame: tuple[bytes]) -> None:
+        if len(frame[0]) > LARGEST_SHARED:
             return
         if len(self._frames) >= MOST_SHARED:
             self._frames.clear()
@@ -48,7 +48,7 @@ class EventFrames:
     the last event of the thread itself.
 
     Args:
-        only_run: leaves out the thread's other runs.
+        run_id: leaves out what other runs of the thread tell.
         deltas: false leaves out what is not durable.
     """
 
@@ -58,35 +58,39 @@ class EventFrames:
         after: int,
         names: Names,
         *,
-        only_run: str | None = None,
+        run_id: str | None = None,
         deltas: bool = True,
     ) -> None:
         self._thread_id, self._names = thread_id, names
-        self._only_run, self._deltas = only_run, deltas
+        self._run_id, self._deltas = run_id, deltas
+        self._takes_all = run_id is None and deltas
         self._position = Position(after)
 
     def start(self) -> list[bytes]:
         return [b"retry: 1000\n\n"]
 
-    def encode(self, event: RunEvent) -> list[bytes]:
+    def encode(self, event: RunEvent) -> Sequence[bytes]:
         if event.thread_id != self._thread_id:
-            return [self._frame(event, b"")] if self._is_wanted(event) else []
+            return (self._frame(event, b""),) if self._is_wanted(event) else ()
         position = self._position
         position.take(event)
-        if self._only_run is not None and event.run_id != self._only_run:
-            return []
-        if event.live is not None and self._deltas:
-            frame = SHARED.find(event, position)
-            if frame is None:
-                frame = self._own_frame(event)
-                SHARED.keep(event, position, frame)
-            return [frame]
-        return [self._own_frame(event)] if self._is_wanted(event) else []
+        if not (self._takes_all or self._is_wanted(event)):
+            return ()
+        if event.live is None:
+            return (self._own_frame(event),)
+        frame = SHARED.find(event, position)
+        if frame is None:
+            frame = (self._own_frame(event),)
+            SHARED.keep(event, position, frame)
+        return frame
 
     def finish(self) -> list[bytes]:
         return []
 
     def _is_wanted(self, event: RunEvent) -> bool:
+        is_ours = event.thread_id != self._thread_id or event.run_id in (self._run_id, "")
+        if self._run_id is not None and not is_ours:
+            return False
         return self._deltas or event.seq is not None or _voids_durable(event)
 
     def _own_frame(self, event: RunEvent) -> bytes:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from awaken.contract.submissions import SubmitMode
 from awaken.domain.budget import Budget
-from awaken.domain.inference import InferenceOverride, ReasoningEffort
+from awaken.domain.inference import EffortWord, InferenceOverride, ReasoningBudget, ReasoningEffort
 from awaken.domain.message import Message, as_messages
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.tool import ToolDescriptor
@@ -32,8 +32,8 @@ Label = Annotated[str, Meta(max_length=200)]
 Labels = dict[Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^=]*$")], Label]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 CursorText = Annotated[str, Meta(pattern=CURSOR)]
-Whole = Annotated[float, Meta(ge=1, le=2**53, multiple_of=1)]
-"""A whole number in a body. In JSON `5.0` is one, so it is read as a float."""
+Whole = Annotated[float, Meta(ge=1, le=10**15, multiple_of=1)]
+"""A whole number in a body. In JSON `5.0` is one, so it is read as a float, which is exact here."""
 PageSize = Annotated[int, Meta(ge=1, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0, le=600)]
 
@@ -155,6 +155,12 @@ class GivenBudget(Given, frozen=True, kw_only=True):
         )
 
 
+class GivenReasoning(Given, frozen=True, kw_only=True):
+    """Reasoning effort as a number of tokens."""
+
+    budget: Whole
+
+
 class GivenOverrides(Given, frozen=True, kw_only=True):
     """Parameters of the model for one run; what is left out is as the agent has it."""
 
@@ -162,15 +168,21 @@ class GivenOverrides(Given, frozen=True, kw_only=True):
     temperature: Annotated[float, Meta(ge=0)] | None = None
     max_tokens: Whole | None = None
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
-    reasoning_effort: ReasoningEffort | None = None
+    reasoning_effort: EffortWord | GivenReasoning | None = None
 
     def overrides(self) -> InferenceOverride:
+        given = self.reasoning_effort
+        effort: ReasoningEffort | None = (
+            ReasoningBudget(budget=int(given.budget))
+            if isinstance(given, GivenReasoning)
+            else given
+        )
         return InferenceOverride(
             upstream_model=self.upstream_model,
             temperature=self.temperature,
             max_tokens=whole(self.max_tokens),
             top_p=self.top_p,
-            reasoning_effort=self.reasoning_effort,
+            reasoning_effort=effort,
         )
 
 

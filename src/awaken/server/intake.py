@@ -16,7 +16,6 @@ from awaken.protocol.intake import LOOKED_AT, Intake, Known
 from awaken.server.call import Call
 from awaken.server.errors import UNKNOWN, Refused, unknown
 from awaken.server.finding import READERS, may_see
-from awaken.server.keys import NO_TERMS, Terms
 from awaken.server.limits import Limits, narrowed, too_many
 from awaken.server.table import Role
 
@@ -84,14 +83,13 @@ async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> S
     for target, _ in intake.decisions:
         await _check_answer(call, intake.thread_id, target)
     await _check_room(call)
-    terms: Terms = call.request.scope.get("terms", NO_TERMS)
     return await call.runtime.submit(
         _agent(call, intake.agent_id),
         intake.messages,
         thread=intake.thread_id,
         answers=dict(intake.decisions) or None,
         overrides=intake.overrides,
-        budget=narrowed(extras.budget, terms.budget),
+        budget=narrowed(extras.budget, call.terms.budget),
         frontend_tools=intake.frontend_tools,
         mode=intake.mode,
         key=intake.key,
@@ -101,6 +99,7 @@ async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> S
         principal=call.principal,
         rewind_to=intake.rewind_to,
         state=intake.state,
+        forwarded_props=intake.forwarded_props,
         adapter=intake.adapter,
         request_id=intake.request_id,
     )

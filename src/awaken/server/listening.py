@@ -8,6 +8,10 @@ import socket
 
 from awaken.errors import ConfigError
 
+SENT_AHEAD = 128 * 1024
+"""Bytes that the kernel may keep for a client that does not read; Linux doubles the number. More
+would only be old when the client reads it."""
+
 
 def is_loopback(host: str) -> bool:
     """Whether only programs on this machine can reach the address."""
@@ -35,6 +39,7 @@ def bind(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_AHEAD)
         listening.bind(address)
     except OSError as error:
         listening.close()
@@ -58,9 +63,5 @@ def _why(host: str, port: int, error: OSError) -> str:
 def address_of(listening: socket.socket, host: str) -> str:
     """The address to give to clients on this machine, such as `http://127.0.0.1:8700`."""
     port = listening.getsockname()[1]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)
-    return (
-        f"http://[{shown}]:{port}"
-        if ":" in shown.strip("[]") and "[" not in shown
-        else (f"http://{shown}:{port}")
-    )
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,15 +14,21 @@ from awaken.domain.event import (
     RunFinish,
     RunStart,
     ToolCallDone,
+    ToolCallResumed,
 )
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.names import scoped_id
 from awaken.domain.progress import PROGRESS_ACTIVITY
+from awaken.domain.suspension import Asker, SuspendTicket
 from awaken.domain.ticket import AskedCall
+from awaken.domain.tool import ToolResult
 
 _replace = msgspec.structs.replace
 _PROGRESS_IDS = ("thread_id", "run_id", "parent_run_id")
+_CHILD = "child_run_id"
+"""Where a tool result, or a question, names the run of the delegate that it comes from."""
+
 Asked = TypeVar("Asked", bound=AskedCall)
 
 
@@ -101,14 +107,11 @@ class Names:
                     identity=self._identity(event.identity),
                     tickets=tuple(map(self.question, event.tickets)),
                 )
-            case ToolCallDone() if (asked := event.result.suspension) is not None and asked.asker:
-                asker = _replace(
-                    asked.asker,
-                    thread_id=self.outside(asked.asker.thread_id),
-                    run_id=self.outside(asked.asker.run_id),
-                )
-                suspension = _replace(asked, asker=asker)
-                return _replace(event, result=_replace(event.result, suspension=suspension))
+            case ToolCallDone():
+                return _replace(event, result=self._result(event.result))
+            case ToolCallResumed(result={"metadata": {"child_run_id": _} as told} as result):
+                result = {**result, "metadata": self._without_scope(told)}
+                return _replace(event, result=result)
             case MessagesSnapshot():
                 return _replace(event, messages=tuple(map(self.message, event.messages)))
             case ActivitySnapshot(content=dict() as report) if _is_progress(event):
@@ -118,13 +121,38 @@ class Names:
             case _:
                 return event
 
+    def _result(self, result: ToolResult) -> ToolResult:
+        """A result that tells of a delegate: of its run, or of the question that it asks."""
+        if result.suspension is not None:
+            result = _replace(result, suspension=self._suspended(result.suspension))
+        if _CHILD in result.metadata:
+            result = _replace(result, metadata=self._without_scope(result.metadata))
+        return result
+
+    def _suspended(self, asked: SuspendTicket) -> SuspendTicket:
+        question = asked.suspension
+        parameters = question.parameters
+        if isinstance(parameters, dict) and _CHILD in parameters:
+            parameters = self._without_scope(parameters)
+        question = _replace(question, id=self.text(question.id), parameters=parameters)
+        return _replace(asked, suspension=question, asker=self._asker(asked.asker))
+
+    def _without_scope(self, told: dict[str, Any]) -> dict[str, Any]:
+        """What is told of a delegate, with the id of its run as clients see it."""
+        child = told[_CHILD]
+        return {**told, _CHILD: self.outside(child) if isinstance(child, str) else child}
+
+    def _asker(self, asker: Asker | None) -> Asker | None:
+        if asker is None:
+            return None
+        thread, run = self.outside(asker.thread_id), self.outside(asker.run_id)
+        return _replace(asker, thread_id=thread, run_id=run)
+
     def question(self, asked: Asked) -> Asked:
         """The question of a suspended call, as this tenant's clients see it."""
-        asker = asked.asker
-        if not self._prefix or asker is None:
+        if not self._prefix or asked.asker is None:
             return asked
-        thread, run = self.outside(asker.thread_id), self.outside(asker.run_id)
-        return _replace(asked, asker=_replace(asker, thread_id=thread, run_id=run))
+        return _replace(asked, ticket_id=self.text(asked.ticket_id), asker=self._asker(asked.asker))
 
     def message(self, message: Message) -> Message:
         """A message of the log, as this tenant's clients see it."""

@@ -25,8 +25,11 @@ from awaken.front.runtime import Runtime
 from awaken.server.connection import PATIENCE
 from awaken.server.observe import Observer
 
+LOOK = 1.0
+"""Seconds between two looks for runs that another server has left."""
 ENDING = 2
 """Seconds for answers that are still being written when the process ends."""
+_CANNOT_LOOK = "cannot look for runs to resume"
 log = logging.getLogger("awaken.server")
 
 
@@ -35,7 +38,7 @@ class Serving:
 
     SIGTERM and SIGINT (Ctrl-C) drain it: it takes no more work, leaves its runs at the end of their
     steps for other processes, closes its streams, and ends. A second one ends it at once. SIGHUP
-    calls `reload`.
+    calls `reload`; SIGUSR1 has it look for runs whose process has died.
 
     Args:
         drain: the seconds that runs have for the end of their step.
@@ -77,11 +80,13 @@ class Serving:
         with self._signals():
             async with self._runtime:
                 serving = start_task(self._server.serve([listening]))
+                looking = self._tasks.start_repeating(self._look, LOOK, _CANNOT_LOOK)
                 while not (self._server.started or serving.done()):  # noqa: ASYNC110 no event for it
                     await asyncio.sleep(0.01)
                 if self._server.started and not self._is_stopping:
                     on_ready()
                 await serving
+                looking.cancel()
 
     def stop(self) -> None:
         """Drain the process, and end it."""
@@ -99,13 +104,12 @@ class Serving:
             self._observer.streams.close()
             self._server.should_exit = True
 
-    def look_for_runs(self) -> None:
-        """Resume runs whose process has died, without waiting for the next look around."""
-        if not self._is_stopping:
-            self._tasks.start_logged(self._recover(), "cannot look for runs to resume")
+    async def _look(self) -> None:
+        await asyncio.sleep(LOOK)
+        await self._runtime.look_around()
 
-    async def _recover(self) -> None:
-        await self._runtime.recover()
+    def _look_now(self) -> None:
+        self._tasks.start_logged(self._runtime.look_around(), _CANNOT_LOOK)
 
     def _read_again(self) -> None:
         try:
@@ -133,7 +137,7 @@ class Serving:
             signal.SIGTERM: stop,
             signal.SIGINT: stop,
             signal.SIGHUP: call(self._read_again),
-            signal.SIGUSR1: call(self.look_for_runs),
+            signal.SIGUSR1: call(self._look_now),
         }
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:

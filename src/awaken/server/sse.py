@@ -15,7 +15,7 @@ from contextlib import aclosing
 from starlette.types import Receive, Scope, Send
 
 from awaken.codec import Json, dumps
-from awaken.domain.event import RunEvent, is_terminal
+from awaken.domain.event import Error, RunEvent, RunFinish
 from awaken.errors import AwakenError, Cancelled
 from awaken.live.follow import Following
 from awaken.protocol.encoder import Encoder
@@ -33,6 +33,7 @@ BATCH_SECONDS = 0.01
 """The least time between two writes of live events; what comes meanwhile is written at once."""
 BATCH_BYTES = 64 * 1024
 """About how many bytes are written at once."""
+_ENDS = (RunFinish, Error)
 log = logging.getLogger("awaken.server")
 
 
@@ -43,7 +44,7 @@ def data_frame(chunk: Json) -> bytes:
 
 def until_run_ends(run_id: str) -> Callable[[RunEvent], bool]:
     """Whether an event is the last of a run's activation."""
-    return lambda told: is_terminal(told.event) and told.run_id == run_id
+    return lambda told: type(told.event) in _ENDS and told.run_id == run_id
 
 
 class EventStream:

@@ -61,6 +61,7 @@ def ingest(asked: RunAgentInput, known: Known, agent_id: str | None) -> Taken:
         rewind_to=rewind_to,
         frontend_tools=tuple(_descriptor(tool) for tool in asked.tools or ()),
         state=asked.state if isinstance(asked.state, dict) else {},
+        forwarded_props=asked.forwarded_props or None,
         key=asked.run_id,
         adapter=Adapter.AG_UI,
         request_id=asked.run_id,

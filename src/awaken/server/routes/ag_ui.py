@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from contextlib import aclosing
 
 import msgspec
@@ -16,7 +16,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.live.follow import Following
-from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 from awaken.protocol.ag_ui.capabilities import capabilities
 from awaken.protocol.ag_ui.encode import AgUiEncoder, Watched
 from awaken.protocol.ag_ui.ingest import INTERRUPTS_PENDING, Taken, ingest
@@ -72,12 +72,12 @@ async def _before_it(call: Call, held: Known, latest: RunRecord | None, request_
     again, and gets the same run. Tickets that are answered are among those known."""
     if latest is None:
         return held
+    if latest.transport_request_id == request_id:
+        asked_with = latest.request.input_message_ids if latest.request is not None else ()
+        messages = [message for message in held.messages if message.id not in asked_with]
+        return Known(messages=tuple(messages))
     tickets = await call.runtime.list_tickets(TicketQuery(run_id=latest.run_id, limit=_MANY))
-    asked_with: Sequence[str] = ()
-    if latest.transport_request_id == request_id and latest.request is not None:
-        asked_with = latest.request.input_message_ids
-    messages = [message for message in held.messages if message.id not in asked_with]
-    return Known(messages=tuple(messages), tickets=tickets.items)
+    return Known(messages=held.messages, tickets=tickets.items)
 
 
 def _is_at_work(latest: RunRecord, taken: Taken) -> bool:
@@ -212,7 +212,7 @@ def _state_of(context: ThreadContext, public: Collection[str]) -> dict[str, Json
 
 def _public_keys(call: Call, agent_id: str) -> list[str]:
     agent = _resolved(call, agent_id)
-    keys = agent.env.keys if agent is not None else {}
+    keys = agent.env.keys if isinstance(agent, ResolvedAgent) else {}
     return sorted(name for name, known in keys.items() if known.key.public and known.persistent)
 
 
@@ -225,14 +225,17 @@ async def describe(call: Call) -> ASGIApp:
     agent = _resolved(call, agent_id)
     if agent is None:
         raise unknown("agent")
-    return JsonResponse(capabilities(agent.spec, agent.descriptors))
+    tools = agent.descriptors if isinstance(agent, ResolvedAgent) else ()
+    return JsonResponse(capabilities(agent.spec, tools))
 
 
-def _resolved(call: Call, agent_id: str) -> ResolvedAgent | None:
-    """An agent that runs here; `None` for one that runs elsewhere, or does not exist."""
-    agents = call.runtime.engine.registry.snapshot()
-    found = agents.resolve_execution(agent_id) if agent_id in agents.agent_ids() else None
-    return found if isinstance(found, ResolvedAgent) else None
+def _resolved(call: Call, agent_id: str) -> ResolvedExecution | None:
+    """An agent that the client may use; `None` if there is none."""
+    mine, agents = call.principal.agents, call.runtime.engine.registry.snapshot()
+    may_use = mine is None or agent_id in mine
+    return (
+        agents.resolve_execution(agent_id) if may_use and agent_id in agents.agent_ids() else None
+    )
 
 
 def _agent_id(call: Call) -> str:
@@ -263,7 +266,8 @@ def _routes(base: str) -> tuple[Route, ...]:
             needs=(Role.INVOKE,),
             body=bytes,
             body_limit=CHAT_LIMIT,
-            answers={200: None},
+            answers={},
+            errors=(404, 409, 422),
             streams=True,
             submits=True,
             takes_tokens=True,
@@ -276,6 +280,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
             answers={200: dict[str, Json]},
+            errors=(400, 404),
         ),
         Route(
             method="GET",
@@ -284,7 +289,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             summary="Watch a thread (AG-UI)",
             protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
-            answers={200: None},
+            answers={},
             streams=True,
             takes_tokens=True,
         ),

@@ -115,6 +115,8 @@ async def decide(call: Call) -> ASGIApp:
     given: tuple[DecisionGiven, ...] = call.body
     run, _ = await find_run(call, call.path("run"), DECIDERS)
     asked = {ticket.key: ticket for ticket in await _tickets(call, run.run_id)}
+    if len({one.ticket for one in given}) < len(given):
+        raise Refused(400, "bad_request", "a ticket is answered twice")
     for one in given:
         if one.ticket not in asked:
             raise unknown("ticket")

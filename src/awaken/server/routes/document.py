@@ -15,7 +15,8 @@ async def describe(call: Call) -> ASGIApp:
     state = call.request.app.state
     if not hasattr(state, "document"):
         state.document = document(state.routes)
-    return JsonResponse(state.document)
+    servers = [{"url": call.address("") or "/"}]
+    return JsonResponse({**state.document, "servers": servers})
 
 
 ROUTES = (

@@ -20,7 +20,9 @@ _MOST_READ = 5_000
 
 
 class EventsAsked(StreamAsked, frozen=True, kw_only=True):
-    """Which events: those behind the cursor `after`. A page has at most `limit`."""
+    """Which events: those behind the cursor `after`. A page has at most `limit`. A stream of a run
+    ends with the run, and with `until=run` any stream ends when a run of the thread ends or
+    pauses."""
 
     limit: PageSize = 100
 
@@ -48,7 +50,7 @@ async def _answer(call: Call, thread: Thread, run_id: str | None) -> ASGIApp:
         return JsonResponse(await _page(call, thread, run_id))
     if run_id is None:
         return await stream_events(call, thread.id, asked, run_id=thread.open_run_id)
-    return await stream_events(call, thread.id, asked, run_id=run_id, only_run=run_id, until="run")
+    return await stream_events(call, thread.id, asked, run_id=run_id, only_run=True, until="end")
 
 
 async def _page(call: Call, thread: Thread, run_id: str | None) -> EventPage:

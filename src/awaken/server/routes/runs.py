@@ -120,7 +120,7 @@ def _accepted(call: Call, taken: Submitted) -> RunAccepted:
         thread_id=thread_id,
         status="accepted",
         cursor=str(taken.cursor),
-        events=f"/v1/threads/{thread_id}/events?after={taken.cursor}",
+        events=call.address(f"/v1/threads/{thread_id}/events?after={taken.cursor}"),
     )
 
 

@@ -9,8 +9,8 @@ from typing import Literal
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from awaken.domain.event import RunEvent, is_terminal
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.event import AgentEvent, RunEvent, RunFinish, is_terminal
+from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.run import RunRecord
 from awaken.front.runtime import Runtime
 from awaken.live.follow import Following, check_cursor
@@ -47,17 +47,18 @@ async def stream_events(
     asked: StreamAsked,
     *,
     run_id: str | None = None,
-    only_run: str | None = None,
+    only_run: bool = False,
     after: int = 0,
-    until: Literal["run", "rest"] | None = None,
+    until: Literal["run", "rest", "end"] | None = None,
 ) -> ASGIApp:
     """Follow a thread, as the query and the headers of the request say.
 
     Args:
         thread_id: the id inside, with the scope. The caller has checked that the client may see it.
-        run_id: the run whose end `until` means; `None` is the thread's next run to end.
-        only_run: leaves out the thread's other runs.
-        after, until: what holds if the client says nothing.
+        run_id: the run whose end `until` means, and which `on_disconnect` cancels; `None` is the
+            thread's next run to end.
+        only_run: leave out what other runs of the thread tell.
+        after, until: what holds if the client says nothing; `end` is the run's end, and no pause.
 
     Raises:
         Refused: 400, the cursor is none; 410, the thread does not have that many events.
@@ -65,13 +66,15 @@ async def stream_events(
     given = call.request.headers.get("last-event-id") or asked.after
     cursor = Cursor(after) if given is None else Cursor.read(given)
     await check_cursor(call.runtime.store, thread_id, cursor.seq)
-    until = asked.until or until
+    until = asked.until or until  # the client's word goes first
     is_last: Callable[[RunEvent], bool] = _never
     if until is not None and run_id is not None:
         if await _is_over(call.runtime, thread_id, run_id, cursor.seq, until):
             return Response(status_code=204)  # the client need not come back: nothing follows
         if until == "run":
             is_last = until_run_ends(run_id)
+        elif until == "end":
+            is_last = _until_really_ended(run_id)
     elif until is not None:
         is_last = _until_one_ends(thread_id)
     events = call.runtime.follow(thread_id, after=cursor.seq, live=cursor.live, tree=asked.tree)
@@ -79,11 +82,28 @@ async def stream_events(
         events = Following(_until_rest(call.runtime, events, run_id))
     return EventStream(
         events,
-        EventFrames(thread_id, cursor.seq, call.names, only_run=only_run, deltas=asked.deltas),
+        EventFrames(
+            thread_id,
+            cursor.seq,
+            call.names,
+            run_id=run_id if only_run else None,
+            deltas=asked.deltas,
+        ),
         is_last=is_last,
         frame=as_it_is,
         on_leave=_on_leave(call, asked, run_id or thread_id),
     )
+
+
+def _until_really_ended(run_id: str) -> Callable[[RunEvent], bool]:
+    return lambda told: (
+        told.run_id == run_id and is_terminal(told.event) and not _is_paused(told.event)
+    )
+
+
+def _is_paused(event: AgentEvent) -> bool:
+    """Whether the run goes on when its questions are answered."""
+    return isinstance(event, RunFinish) and isinstance(event.termination, Suspended)
 
 
 def _until_one_ends(thread_id: str) -> Callable[[RunEvent], bool]:
@@ -114,7 +134,7 @@ async def _is_over(runtime: Runtime, thread_id: str, run_id: str, after: int, un
 
 
 def _is_at_rest(record: RunRecord, until: str) -> bool:
-    if record.status is RunStatus.WAITING:
+    if record.status is RunStatus.WAITING and until != "end":
         return until == "run" or not record.is_background_task_waiting()
     return record.status is RunStatus.DONE
 

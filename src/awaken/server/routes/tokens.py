@@ -9,7 +9,6 @@ from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
 from awaken.server.given import TokenAsked
 from awaken.server.intake import existing
-from awaken.server.keys import NO_TERMS, Terms
 from awaken.server.table import Role, Route
 from awaken.server.tokens import Tokens
 from awaken.server.views import View
@@ -29,9 +28,8 @@ async def make(call: Call) -> ASGIApp:
     thread_id = call.names.new(asked.thread_id)
     await existing(call, thread_id)
     tokens: Tokens = call.request.app.state.tokens
-    terms: Terms = call.request.scope.get("terms", NO_TERMS)
     principal = msgspec.structs.replace(call.principal, roles=_roles(call, asked))
-    token, expires = tokens.make(principal, thread_id, asked.ttl, terms)
+    token, expires = tokens.make(principal, thread_id, asked.ttl, call.terms)
     return JsonResponse(TokenMade(token=token, expires_at=expires), status_code=201)
 
 

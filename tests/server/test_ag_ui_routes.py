@@ -1,0 +1,279 @@
+"""AG-UI over HTTP: keys, tenants, requests that come twice, and other protocols on the same run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from ag_ui.core import AgentCapabilities
+from ag_ui_agents import Desk as DeskModel
+from edge_kit import Desk, code_of, events_of, open_desk
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
+
+from ag_ui_client import Client
+
+pytestmark = pytest.mark.anyio
+TALKER, PAYER = "/v1/ag-ui/agents/talker", "/v1/ag-ui/agents/payer"
+HELLO = {"id": "u1", "role": "user", "content": "Hello"}
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    async with open_desk(tmp_path, store=f"sqlite:///{tmp_path / 'a.db'}") as opened:
+        yield opened
+
+
+def asked(run_id: str = "r1", **fields: Any) -> Any:
+    known = {"threadId": "t", "runId": run_id, "messages": [HELLO], "protocolVersion": "1.0"}
+    return {**known, **fields}
+
+
+async def post(desk: Desk, path: str, body: Any, who: str = "developer") -> list[Any]:
+    answer = await desk.ask(who, "POST", path, json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    return events_of(answer)
+
+
+async def connect(desk: Desk, path: str, who: str = "developer") -> Client:
+    answer = await desk.ask(who, "GET", f"{path}/threads/t/connect?protocolVersion=1.0")
+    assert answer.status_code == 200, answer.text
+    client = Client()
+    client.take(events_of(answer))
+    return client
+
+
+def resume(events: list[Any], *, approved: bool = True) -> Any:
+    (interrupt,) = events[-1]["outcome"]["interrupts"]
+    payload = {"approved": approved}
+    return [{"interruptId": interrupt["id"], "status": "resolved", "payload": payload}]
+
+
+# -- 06/SV-34 ---------------------------------------------------------------------------------
+
+
+async def test_a_run_of_ag_ui_is_watched_and_answered_over_v1(desk: Desk) -> None:
+    """06/SV-34, as far as there are protocols: one run, whoever watches or answers it."""
+    events = await post(desk, PAYER, asked())
+    run_id = events[0]["metadata"]["awaken"]["runId"]
+    seen = await desk.ask("viewer", "GET", f"/v1/runs/{run_id}/events")
+    kinds = [item["event"]["event_type"] for item in seen.json()["items"]]
+    assert kinds[0] == "run_start"
+    assert kinds[-1] == "run_finish"
+    inbox = await desk.ask("operator", "GET", f"/v1/tickets?status=open&run_id={run_id}")
+    (ticket,) = inbox.json()["items"]
+    assert ticket["key"] == events[-1]["outcome"]["interrupts"][0]["id"]
+    yes = [{"ticket": ticket["key"], "action": "approve", "digest": ticket["digest"]}]
+    decided = await desk.ask("operator", "POST", f"/v1/runs/{run_id}/decisions", json=yes)
+    assert decided.status_code == 200, decided.text
+    await desk.runtime.wait(run_id)
+    client = await connect(desk, PAYER)
+    assert [m.get("content") for m in client.messages] == ["Hello", None, "paid 5", "Paid."]
+    assert client.events[0]["runId"] == "r1"
+
+
+# -- 06/SV-24 ---------------------------------------------------------------------------------
+
+
+def plain(events: list[Any]) -> Any:
+    """The messages that a client without any has in the end."""
+    client = Client([HELLO])
+    client.take(events)
+    return client.messages
+
+
+async def test_the_same_request_at_once_is_one_run_with_equal_answers(desk: Desk) -> None:
+    async with asyncio.TaskGroup() as group:
+        both = [group.create_task(post(desk, TALKER, asked())) for _ in range(2)]
+    one, other = (task.result() for task in both)
+    assert plain(one) == plain(other)
+    runs = await desk.ask("developer", "GET", "/v1/threads/t/runs")
+    assert len(runs.json()["items"]) == 1
+
+
+async def test_the_same_request_later_gives_the_same_run_again(desk: Desk) -> None:
+    first = await post(desk, TALKER, asked())
+    assert plain(await post(desk, TALKER, asked())) == plain(first)
+
+
+async def test_the_same_request_gives_the_same_question_again(desk: Desk) -> None:
+    first = await post(desk, PAYER, asked())
+    again = await post(desk, PAYER, asked())
+    assert again[-1]["outcome"] == first[-1]["outcome"]
+
+
+async def test_the_same_answer_later_gives_the_same_end_again(desk: Desk) -> None:
+    paused = await post(desk, PAYER, asked())
+    held = plain(paused)
+    body = asked("r2", messages=held, resume=resume(paused))
+    first, again = await post(desk, PAYER, body), await post(desk, PAYER, body)
+    one, other = Client(held), Client(held)
+    one.take(first)
+    other.take(again)
+    assert one.messages == other.messages
+    assert one.messages[-1]["content"] == "Paid."
+
+
+async def test_another_request_under_the_same_run_id_is_refused(desk: Desk) -> None:
+    await post(desk, TALKER, asked())
+    other = {**HELLO, "id": "u2", "content": "Something else"}
+    answer = await desk.ask("developer", "POST", TALKER, json=asked(messages=[HELLO, other]))
+    assert (answer.status_code, code_of(answer)) == (422, "key_reused")
+
+
+async def test_a_client_that_asks_again_while_it_is_answered_watches_that_run(
+    tmp_path: Path,
+) -> None:
+    model = DeskModel()
+    said = {**HELLO, "content": "slow t"}
+    async with open_desk(tmp_path, agents=model.agents()) as desk:
+        path, body = "/v1/ag-ui/agents/desk", asked(messages=[said])
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(post(desk, path, body))
+            while not await desk.runtime.messages("acme/t"):  # noqa: ASYNC110 no event tells it
+                await asyncio.sleep(0.01)
+            again = await read_all(desk, path, {**body, "runId": "r2"}, model.go["t"].set)
+        runs = await desk.ask("developer", "GET", "/v1/threads/t/runs")
+    assert len(runs.json()["items"]) == 1
+    one, other = Client([said]), Client([said])
+    one.take(first.result())
+    other.take(again)
+    assert one.messages == other.messages
+    assert other.events[0]["runId"] == "r2"
+
+
+async def read_all(desk: Desk, path: str, body: Any, begun: Callable[[], None]) -> list[Any]:
+    """The chunks of a stream; `begun` is called when the first one is there."""
+    headers = {"authorization": f"Bearer {desk.keys['developer']}"}
+    chunks: list[Any] = []
+    async with (
+        httpx2.AsyncClient(base_url=desk.address, headers=headers, timeout=30) as client,
+        client.stream("POST", path, json=body) as answer,
+    ):
+        async for line in answer.aiter_lines():
+            if line.startswith("data: "):
+                chunks.append(json.loads(line.removeprefix("data: ")))
+                begun()
+    return chunks
+
+
+# -- keys and tenants -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("who", "status"), [(None, 401), ("nobody", 401), ("viewer", 403), ("approver", 403)]
+)
+async def test_only_keys_that_may_invoke_run_agents(
+    desk: Desk, who: str | None, status: int
+) -> None:
+    assert (await desk.ask(who, "POST", TALKER, json=asked())).status_code == status
+
+
+async def test_another_tenants_thread_is_not_there(desk: Desk) -> None:
+    await post(desk, TALKER, asked())
+    path = f"{TALKER}/threads/t/connect"
+    for who in ("stranger", "page"):
+        answer = await desk.ask(who, "GET", path)
+        assert (answer.status_code, code_of(answer)) == (404, "not_found")
+    assert [m.get("content") for m in (await connect(desk, TALKER)).messages] == ["Hello", "Hello."]
+    answer = await desk.ask("page", "POST", TALKER, json=asked("r2"))
+    assert answer.status_code == 404
+
+
+async def test_a_tenants_scope_is_in_no_frame(desk: Desk) -> None:
+    events = await post(desk, PAYER, asked())
+    await post(desk, PAYER, asked("r2", messages=plain(events), resume=resume(events)))
+    await connect(desk, PAYER)
+    assert not [answer for answer in desk.answers if "acme" in answer.text]
+
+
+async def test_an_approval_needs_the_role_decide(desk: Desk) -> None:
+    paused = await post(desk, PAYER, asked(), who="page")
+    body = asked("r2", messages=plain(paused), resume=resume(paused))
+    answer = await desk.ask("page", "POST", PAYER, json=body)
+    assert (answer.status_code, code_of(answer)) == (403, "missing_role")
+    done = await post(desk, PAYER, body)
+    assert done[-1]["outcome"] == {"type": "success"}
+
+
+async def test_a_stream_token_opens_its_own_thread_alone(desk: Desk) -> None:
+    await post(desk, TALKER, asked())
+    made = await desk.ask("developer", "POST", "/v1/tokens", json={"thread_id": "t", "ttl": 60})
+    token = made.json()["token"]
+    headers = {"accept": "text/event-stream"}
+    async with httpx2.AsyncClient(base_url=desk.address, headers=headers) as client:
+        mine = await client.get(f"{TALKER}/threads/t/connect", params={"token": token})
+        other = await client.get(f"{TALKER}/threads/t2/connect", params={"token": token})
+    assert (mine.status_code, other.status_code) == (200, 404)
+
+
+# -- what is refused, and what is told --------------------------------------------------------
+
+
+async def test_an_answer_to_a_closed_interrupt_is_refused(desk: Desk) -> None:
+    paused = await post(desk, PAYER, asked())
+    answered = resume(paused)
+    await post(desk, PAYER, asked("r2", messages=plain(paused), resume=answered))
+    late = await desk.ask("developer", "POST", PAYER, json=asked("r3", resume=answered))
+    assert (late.status_code, code_of(late)) == (409, "decision_refused")
+
+
+async def test_an_unknown_agent_is_not_found(desk: Desk) -> None:
+    answer = await desk.ask("developer", "POST", "/v1/ag-ui/agents/ghost", json=asked())
+    assert (answer.status_code, code_of(answer)) == (404, "agent_not_found")
+
+
+async def test_with_several_agents_the_path_names_one(desk: Desk) -> None:
+    answer = await desk.ask("developer", "POST", "/v1/ag-ui", json=asked())
+    assert (answer.status_code, code_of(answer)) == (400, "agent_not_named")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"threadId": "t"}'])
+async def test_a_body_that_is_no_input_is_refused(desk: Desk, body: bytes) -> None:
+    answer = await desk.ask("developer", "POST", TALKER, content=body)
+    assert answer.status_code == 400
+
+
+async def test_capabilities_are_those_of_the_protocol(desk: Desk) -> None:
+    answer = await desk.ask("viewer", "GET", f"{PAYER}/capabilities")
+    told = AgentCapabilities.model_validate(answer.json())
+    assert told.model_dump(mode="json", by_alias=True, exclude_unset=True) == answer.json()
+    assert told.tools is not None
+    assert told.tools.items is not None
+    assert [tool.name for tool in told.tools.items] == ["pay"]
+    ghost = await desk.ask("viewer", "GET", "/v1/ag-ui/agents/ghost/capabilities")
+    assert ghost.status_code == 404
+
+
+async def test_the_routes_are_in_the_servers_own_description(desk: Desk) -> None:
+    described = (await desk.ask("viewer", "GET", "/v1/openapi.json")).json()["paths"]
+    posted = described["/v1/ag-ui/agents/{agent}"]["post"]
+    assert "text/event-stream" in posted["responses"]["200"]["content"]
+    assert "get" in described["/v1/ag-ui/agents/{agent}/threads/{thread}/connect"]
+
+
+async def test_a_client_that_leaves_has_its_run_cancelled_if_it_asked_for_that(
+    tmp_path: Path,
+) -> None:
+    model = DeskModel()
+    async with open_desk(tmp_path, agents=model.agents()) as desk:
+        headers = {
+            "authorization": f"Bearer {desk.keys['developer']}",
+            "x-awaken-on-disconnect": "cancel",
+        }
+        body = asked(messages=[{**HELLO, "content": "slow t"}])
+        async with httpx2.AsyncClient(base_url=desk.address, headers=headers) as client:
+            path = "/v1/ag-ui/agents/desk"
+            async with client.stream("POST", path, json=body) as answer:
+                async for line in answer.aiter_lines():
+                    if "TEXT_MESSAGE_CONTENT" in line:
+                        break
+        ended = await desk.runtime.wait("acme/t", timeout=20)
+    assert str(ended.termination.__struct_config__.tag) == "cancelled"

@@ -1,0 +1,101 @@
+"""Keys, stream tokens, and how much a client may ask at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from edge_kit import Desk, code_of, open_desk
+
+from awaken.domain.principal import Principal
+from awaken.server.errors import Refused
+from awaken.server.keys import NO_TERMS
+from awaken.server.limits import Limits
+from awaken.server.tokens import Tokens
+from awaken.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+SAID = {"agent_id": "talker", "messages": ["Hi"]}
+STREAM = {"accept": "text/event-stream"}
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    async with open_desk(tmp_path) as opened:
+        yield opened
+
+
+async def test_too_many_requests_are_refused_for_a_while(tmp_path: Path) -> None:
+    limits = Limits(rate=0.001, burst=2, streams=0, open_runs=0)
+    async with open_desk(tmp_path, limits=limits) as desk:
+        statuses = [(await desk.ask("page", "GET", "/v1/agents")).status_code for _ in range(3)]
+        refused = desk.answers[-1]
+        assert statuses == [200, 200, 429]
+        assert int(refused.headers["retry-after"]) > 1
+        stream = await desk.ask("viewer", "GET", "/v1/tickets/events")
+        run = await desk.ask("developer", "POST", "/v1/runs", json=SAID)
+    assert (stream.status_code, code_of(stream)) == (429, "too_many_streams")
+    assert (run.status_code, code_of(run)) == (429, "too_many_runs")
+
+
+async def test_too_many_connections_are_refused(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, limits=Limits(connections=0)) as desk:
+        answer = await desk.ask("page", "GET", "/v1/agents")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+
+async def test_a_key_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        file = tmp_path / "keys.toml"
+        text = file.read_text()
+        file.write_text("not a key file")
+        kept = await desk.ask("page", "GET", "/v1/agents")
+        file.write_text(text.replace('name = "page"', 'name = "pager"'))
+        await desk.ask("page", "POST", "/v1/threads", json={"id": "t"})
+        thread = (await desk.ask("viewer", "GET", "/v1/threads/t")).json()
+        file.write_text("")
+        gone = await desk.ask("page", "GET", "/v1/agents")
+    assert (kept.status_code, gone.status_code) == (200, 401)
+    assert thread["created_by"] == "pager"
+
+
+async def test_a_stream_token_is_good_for_its_thread_alone(desk: Desk) -> None:
+    for name in ("t", "u"):
+        await desk.ask("page", "POST", f"/v1/threads/{name}/runs?wait=30", json=SAID)
+    given = {"thread_id": "t", "ttl": 60}
+    made = await desk.ask("page", "POST", "/v1/tokens", json=given)
+    assert made.status_code == 201
+    token = made.json()["token"]
+    desk.keys["browser"] = token
+    submitted = await desk.ask("browser", "POST", "/v1/threads/t/runs?wait=30", json=SAID)
+    other = await desk.ask("browser", "GET", "/v1/threads/u")
+    elsewhere = await desk.ask("browser", "POST", "/v1/threads/new/runs", json=SAID)
+    listed = await desk.ask("browser", "GET", "/v1/threads")
+    assert submitted.status_code == 200
+    assert (other.status_code, elsewhere.status_code, listed.status_code) == (404, 404, 403)
+    path = f"/v1/runs/{submitted.json()['run_id']}/events?token={token}"
+    followed = await desk.ask(None, "GET", path, headers=STREAM)
+    paged = await desk.ask(None, "GET", path)
+    assert (followed.status_code, paged.status_code) == (200, 401)
+    desk.keys["browser"] = token[:-2] + ("AA" if token[-2:] != "AA" else "BB")
+    assert (await desk.ask("browser", "GET", "/v1/threads/t")).status_code == 401
+    too_much = {**given, "roles": ["decide"]}
+    refused = await desk.ask("page", "POST", "/v1/tokens", json=too_much)
+    foreign = await desk.ask("stranger", "POST", "/v1/tokens", json={"thread_id": "t"})
+    long = await desk.ask("page", "POST", "/v1/tokens", json={**given, "ttl": 601})
+    assert (refused.status_code, foreign.status_code, long.status_code) == (403, 201, 400)
+
+
+def test_a_token_expires() -> None:
+    clock = FakeClock()
+    tokens = Tokens(lambda: "secret", clock)
+    token, _ = tokens.make(Principal(id="ann"), "t", 60, NO_TERMS)
+    assert Tokens(lambda: "secret", clock).read(token).thread == "t"
+    for other in (Tokens(lambda: "other", clock), Tokens(clock=clock)):
+        with pytest.raises(Refused, match="not known"):
+            other.read(token)
+    clock.advance(60)
+    with pytest.raises(Refused, match="expired"):
+        tokens.read(token)

@@ -160,7 +160,7 @@ def read_page(page: str) -> list[Block]:
             name = title[1] if title else None
             found.append(Block(page, line, language, fence["code"], name, notes))
         end = fence.end()
-    if len(found) != len(re.findall(r"^ *```(?:python|sh|js)", text, re.MULTILINE)):
+    if len(found) != len(re.findall(r"^ *```(?:python|sh|js)\b", text, re.MULTILINE)):
         raise ValueError(f"{page}: a block is indented or not closed, so nobody runs it")
     return found
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
 import pytest
 from chat_kit import Desk, application
+from edge_kit import open_desk
 from server_kit import served
 
 from awaken import Runtime
@@ -130,3 +132,46 @@ async def test_a_new_message_takes_the_place_of_an_answer(stage: Stage) -> None:
     assert chunks[-1]["finishReason"] == "stop"
     assert stage.desk.paid == []
     assert not (await stage.runtime.list_tickets()).items
+
+
+# -- keys ---------------------------------------------------------------------------------------
+
+
+def said(text: str, **more: Any) -> dict[str, Any]:
+    return {
+        "method": "POST",
+        "path": "/v1/ai-sdk/agents/payer/chat",
+        "json": {**body(text), **more},
+    }
+
+
+async def test_tenants_have_chats_of_one_name_and_see_no_scope(tmp_path: Path) -> None:
+    """06/SV-27"""
+    async with open_desk(tmp_path) as desk:
+        mine, theirs = [
+            chunks_of(await desk.ask(who, **said("hi"))) for who in ("boss", "stranger")
+        ]
+        loaded = await desk.ask("boss", "GET", "/v1/ai-sdk/agents/payer/chat/t/messages")
+    assert mine[0]["messageMetadata"]["threadId"] == theirs[0]["messageMetadata"]["threadId"] == "t"
+    assert mine[0]["messageId"] != theirs[0]["messageId"]
+    assert [message["id"] for message in loaded.json()] == ["u1", mine[0]["messageId"]]
+    assert "acme/" not in loaded.text + str(mine)
+
+
+async def test_an_approval_needs_a_role_and_a_refusal_is_a_sentence(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        chunks = chunks_of(await desk.ask("page", **said("hi")))
+        (asks,) = [chunk for chunk in chunks if chunk["type"] == "tool-approval-request"]
+        part = {
+            "type": "tool-pay",
+            "toolCallId": asks["toolCallId"],
+            "state": "approval-responded",
+            "approval": {"id": asks["approvalId"], "approved": True},
+        }
+        answer = {"id": chunks[0]["messageId"], "role": "assistant", "parts": [part]}
+        refused = await desk.ask("page", **said("", messages=[answer]))
+        keyless = await desk.ask(None, **said("hi"))
+        taken = chunks_of(await desk.ask("developer", **said("", messages=[answer])))
+    assert (refused.status_code, refused.text) == (403, "an approval needs the role decide")
+    assert (keyless.status_code, keyless.text[:16]) == (401, "this needs a key")
+    assert taken[-1]["finishReason"] == "stop"

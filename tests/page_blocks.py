@@ -20,6 +20,8 @@ What a reader does not see stands in comments above a block:
   page stands for that of this server.
 - `<!-- exits: 3 -->` is the exit code to expect.
 - `<!-- shown -->` has commands checked, but not run: they need a terminal, or a second one.
+- `<!-- from: examples/chat_page/chat.jsx -->` says that `jsx` is a part of that file, which has
+  tests of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from pathlib import Path
 
 HOME = Path(__file__).parents[1]
 RUNNER = Path(__file__).with_name("page_runner.py")
-LANGUAGES = {"python", "sh", "js", "text", "toml", "json"}
+LANGUAGES = {"python", "sh", "js", "jsx", "text", "toml", "json"}
 COMMANDS = {"awaken", "python", "pip", "make", "export", "cd", "ollama", "pytest", "npm"}
 """What a reader is asked to type; anything else is a mistake, or belongs in this list."""
 
@@ -146,8 +148,11 @@ def read_page(page: str) -> list[Block]:
         notes = {
             note["name"]: (note["value"] or "").strip() for note in _NOTE.finditer(fence["notes"])
         }
-        if unknown := notes.keys() - {"setup", "models", "pytest", "exits", "shown", "serve"}:
+        known = {"setup", "models", "pytest", "exits", "shown", "serve", "from"}
+        if unknown := notes.keys() - known:
             raise ValueError(f"{page}:{line}: nobody knows what {unknown} means")
+        if language == "jsx" and fence["code"] not in (HOME / notes.get("from", "")).read_text():
+            raise ValueError(f"{page}:{line}: this is not in {notes['from']}")
         if language == "text":
             if found and not text[end : fence.start()].strip():
                 found[-1].prints = fence["code"]
@@ -155,7 +160,7 @@ def read_page(page: str) -> list[Block]:
             name = title[1] if title else None
             found.append(Block(page, line, language, fence["code"], name, notes))
         end = fence.end()
-    if len(found) != len(re.findall(r"^ *```(?:python|sh|js)", text, re.MULTILINE)):
+    if len(found) != len(re.findall(r"^ *```(?:python|sh|js)\b", text, re.MULTILINE)):
         raise ValueError(f"{page}: a block is indented or not closed, so nobody runs it")
     return found
 

@@ -106,9 +106,7 @@ def resumed(outcome: ResumedOutcome | None, result: Any = None, **more: Any) -> 
 
 
 def test_a_stream_starts_with_the_run_as_its_message() -> None:
-    encoder = AiSdkEncoder(
-        thread_id="acme/t", run_id=RUN, agent_id="a", outside=lambda id: id.removeprefix("acme/")
-    )
+    encoder = AiSdkEncoder(thread_id="t", run_id=RUN, agent_id="a")
     assert list(encoder.start()) == [
         {
             "type": "start",
@@ -452,7 +450,7 @@ def test_version_7_drops_the_step_and_gets_the_answer_anew() -> None:
 def test_a_snapshot_replaces_what_the_client_has_of_the_answer(
     version: int, expected: list[str]
 ) -> None:
-    before = [STEP, ReasoningDelta(delta="hm"), TextDelta(delta="He")]
+    before: list[AgentEvent] = [STEP, ReasoningDelta(delta="hm"), TextDelta(delta="He")]
     snapshot = StepSnapshot(
         message_id="m1", reasoning="hm", text="Hello", calls=(("c", "pay", "{}"),)
     )
@@ -463,8 +461,12 @@ def test_a_snapshot_replaces_what_the_client_has_of_the_answer(
 def test_what_another_owner_tells_again_is_the_same_step() -> None:
     """The next owner of a thread asks the model again: its step takes the place of the void one."""
     void = StreamReset(reason="taken over", from_seq=2)
-    first = [told(STEP, 2, ahead=True), TextDelta(delta="Hel"), void]
-    second = [told(StepStart(message_id="m2"), 2, ahead=True), TextDelta(delta="Hello"), StepEnd()]
+    first: list[AgentEvent | RunEvent] = [told(STEP, 2, ahead=True), TextDelta(delta="Hel"), void]
+    second: list[AgentEvent | RunEvent] = [
+        told(StepStart(message_id="m2"), 2, ahead=True),
+        TextDelta(delta="Hello"),
+        StepEnd(),
+    ]
     six = encoded([*first, *second])
     assert kinds(six) == [
         "start-step",
@@ -494,7 +496,7 @@ def test_calls_that_do_not_come_again_end_with_an_error_in_version_6() -> None:
 def test_what_is_stored_outlives_a_reset() -> None:
     """A takeover while tools run voids nothing of an answer that is in the log."""
     void = StreamReset(reason="taken over", from_seq=5)
-    before = [STEP, TextDelta(delta="a"), told(CALL, 2), told(DONE, 3)]
+    before: list[AgentEvent | RunEvent] = [STEP, TextDelta(delta="a"), told(CALL, 2), told(DONE, 3)]
     for version in (6, 7):
         assert encoded([*before, void], version=version) == encoded(before, version=version)
 

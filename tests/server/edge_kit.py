@@ -121,7 +121,8 @@ async def open_desk(
 
 def code_of(answer: httpx2.Response) -> str:
     """The code of a refusal."""
-    return str(answer.json()["error"]["code"])
+    in_words = answer.headers.get("x-awaken-error")
+    return in_words or str(answer.json()["error"]["code"])
 
 
 def events_of(answer: httpx2.Response) -> list[dict[str, Any]]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
 import pytest
 from chat_kit import Desk, application
+from edge_kit import open_desk
 from server_kit import served
 
 from awaken import Runtime
 from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.lifecycle import CANCELLED, RunStatus
 
 pytestmark = pytest.mark.anyio
 CHAT = "/v1/ai-sdk/agents/desk/chat"
@@ -97,6 +99,17 @@ async def test_the_stream_of_a_run_that_is_withdrawn_ends(stage: Stage) -> None:
     assert [chunk["type"] for chunk in chunks] == ["start", "abort", "finish"]
 
 
+async def test_a_page_that_leaves_cancels_the_run_only_if_it_says_so(stage: Stage) -> None:
+    async with stage.client.stream("POST", CHAT, json=body("wait")):
+        await stage.until(1, RunStatus.RUNNING)
+    leaves = {"x-awaken-on-disconnect": "cancel"}
+    async with stage.client.stream("GET", f"{CHAT}/t/stream", headers=leaves) as resumed:
+        assert resumed.status_code == 200
+    await stage.until(1, RunStatus.DONE)
+    (run,) = await stage.runtime.list_runs(RunQuery(thread_id="t"))
+    assert run.termination_reason == CANCELLED
+
+
 async def test_nothing_is_resumed_where_nothing_works(stage: Stage) -> None:
     assert (await stage.client.get(f"{CHAT}/unknown/stream")).status_code == 204
     await stage.send("pay")
@@ -108,7 +121,8 @@ async def test_a_chat_that_does_not_exist_is_not_found(stage: Stage) -> None:
         await stage.client.get(f"{CHAT}/unknown/messages"),
         await stage.client.post(f"{CHAT}/unknown/cancel"),
     ):
-        assert (answer.status_code, answer.text) == (404, "There is no chat 'unknown'.")
+        assert answer.status_code == 404
+        assert answer.text == "there is no such chat, or this key may not see it"
         assert answer.headers["content-type"].startswith("text/plain")
 
 
@@ -118,3 +132,46 @@ async def test_a_new_message_takes_the_place_of_an_answer(stage: Stage) -> None:
     assert chunks[-1]["finishReason"] == "stop"
     assert stage.desk.paid == []
     assert not (await stage.runtime.list_tickets()).items
+
+
+# -- keys ---------------------------------------------------------------------------------------
+
+
+def said(text: str, **more: Any) -> dict[str, Any]:
+    return {
+        "method": "POST",
+        "path": "/v1/ai-sdk/agents/payer/chat",
+        "json": {**body(text), **more},
+    }
+
+
+async def test_tenants_have_chats_of_one_name_and_see_no_scope(tmp_path: Path) -> None:
+    """06/SV-27"""
+    async with open_desk(tmp_path) as desk:
+        mine, theirs = [
+            chunks_of(await desk.ask(who, **said("hi"))) for who in ("boss", "stranger")
+        ]
+        loaded = await desk.ask("boss", "GET", "/v1/ai-sdk/agents/payer/chat/t/messages")
+    assert mine[0]["messageMetadata"]["threadId"] == theirs[0]["messageMetadata"]["threadId"] == "t"
+    assert mine[0]["messageId"] != theirs[0]["messageId"]
+    assert [message["id"] for message in loaded.json()] == ["u1", mine[0]["messageId"]]
+    assert "acme/" not in loaded.text + str(mine)
+
+
+async def test_an_approval_needs_a_role_and_a_refusal_is_a_sentence(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        chunks = chunks_of(await desk.ask("page", **said("hi")))
+        (asks,) = [chunk for chunk in chunks if chunk["type"] == "tool-approval-request"]
+        part = {
+            "type": "tool-pay",
+            "toolCallId": asks["toolCallId"],
+            "state": "approval-responded",
+            "approval": {"id": asks["approvalId"], "approved": True},
+        }
+        answer = {"id": chunks[0]["messageId"], "role": "assistant", "parts": [part]}
+        refused = await desk.ask("page", **said("", messages=[answer]))
+        keyless = await desk.ask(None, **said("hi"))
+        taken = chunks_of(await desk.ask("developer", **said("", messages=[answer])))
+    assert (refused.status_code, refused.text) == (403, "an approval needs the role decide")
+    assert (keyless.status_code, keyless.text[:16]) == (401, "this needs a key")
+    assert taken[-1]["finishReason"] == "stop"

@@ -14,10 +14,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken.domain.principal import Principal
-from awaken.server.errors import answer_to
+from awaken.server.errors import answer_to, in_words
 from awaken.server.names import Names
 
 log = logging.getLogger("awaken.server")
+_IN_WORDS = "/v1/ai-sdk/"
+"""The AI SDK's client shows the text of an error's answer to people."""
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 16 * 1024 * 1024
@@ -95,7 +97,8 @@ class Edge:
                     return
                 known = arrival.principal
                 names = Names(known.scope) if known is not None else None
-                answer = answer_to(error, names)
+                told = answer_to(error, names)
+                answer = in_words(told) if _IN_WORDS in scope["path"] else told
                 if answer.headers.get("connection") == "close":
                     await _answer_last(answer, receive, send_on)
                 else:

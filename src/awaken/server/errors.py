@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+from starlette.responses import PlainTextResponse, Response
 
 from awaken import errors
-from awaken.codec import Json
+from awaken.codec import Json, loads
 from awaken.ids import UUID7
 from awaken.protocol.intake import BadRequest
 from awaken.server.call import JsonResponse
@@ -144,3 +145,13 @@ def answer_to(error: Exception, names: Names | None = None) -> JsonResponse:
     return JsonResponse(
         ErrorBody(error=body), status_code=refused.status, headers=dict(refused.headers or {})
     )
+
+
+def in_words(answer: JsonResponse) -> Response:
+    """The message and the hint of such an answer, for clients that show its text to people. The
+    code is in a header."""
+    error = loads(bytes(answer.body), ErrorBody).error
+    text = f"{error.message}; {error.hint}" if error.hint else error.message
+    headers = {name: value for name, value in answer.headers.items() if "content-" not in name}
+    headers["x-awaken-error"] = error.code
+    return PlainTextResponse(text, status_code=answer.status_code, headers=headers)

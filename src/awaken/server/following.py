@@ -1,84 +1,53 @@
-"""The events of one run, to its end: what a protocol's stream is made of."""
+"""The events of one run: what a protocol's stream is made of."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from awaken.contract.store import Store
-from awaken.contract.threads import ThreadQuery
 from awaken.control.tasks import start_task
 from awaken.domain.event import RunEvent, RunFinish
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.run import RunRecord
-from awaken.front.runtime import Runtime
-from awaken.live.bus import LocalBus
-from awaken.live.tree import follow_tree
+from awaken.live.follow import Following
+from awaken.server.call import Call
+
+Batches = AsyncGenerator[list[RunEvent], None]
 
 
-async def follow_run(
-    runtime: Runtime, run: RunRecord, *, after: int, is_last: Callable[[RunEvent], bool]
-) -> AsyncGenerator[RunEvent, None]:
-    """The events of a run's thread and of the delegates beneath it, behind event `after`.
-
-    Delegates are read side by side with the run; what is still missing of them is given before the
-    run's last event. A run that is withdrawn before it starts has no events: its end is made up.
-    """
-    given: dict[str, int] = {}
-    async with (
-        aclosing(runtime.follow(run.thread_id, after=after, tree=True)) as events,
-        aclosing(_until_withdrawn(runtime.store, run, after, events)) as told,
-    ):
-        async for event in told:
-            if event.thread_id != run.thread_id and event.seq is not None:
-                given[event.thread_id] = event.seq
-            if is_last(event):
-                async for late in _missing(runtime.store, run.thread_id, after, given):
-                    yield late
-            yield event
+def follow_run(call: Call, run: RunRecord, *, after: int) -> Following:
+    """The events of a run's thread and of the delegates beneath it, behind event `after`, with ids
+    as the client sees them. A run that is withdrawn before it starts has no events: its end is made
+    up."""
+    events = call.follow(run.thread_id, after=after, tree=True)
+    if run.status is not RunStatus.CREATED:
+        return events
+    return Following(_until_withdrawn(call, run, after, events.batches()))
 
 
-async def _missing(
-    store: Store, thread_id: str, after: int, given: dict[str, int]
-) -> AsyncIterator[RunEvent]:
-    """What the threads beneath have, and was not given."""
-    if not await store.list_threads(ThreadQuery(ancestor_thread_id=thread_id, limit=1)):
-        return
-    tree = follow_tree(store, LocalBus(), thread_id, after, live=False)
-    async with aclosing(tree) as events:
-        async for event in events:
-            is_known = event.seq is not None and event.seq <= given.get(event.thread_id, 0)
-            if event.thread_id != thread_id and not is_known:
-                yield event
-
-
-async def _until_withdrawn(
-    store: Store, run: RunRecord, after: int, events: AsyncGenerator[RunEvent, None]
-) -> AsyncGenerator[RunEvent, None]:
-    """The events, or the end of a submitted run that was cancelled before it started."""
-    if run.status is RunStatus.CREATED:
-        withdrawn = start_task(_withdrawn(store, run, after))
+async def _until_withdrawn(call: Call, run: RunRecord, after: int, batches: Batches) -> Batches:
+    withdrawn = start_task(_withdrawn(call.runtime.store, run, after))
+    async with aclosing(batches):
         try:
             while True:
-                event = await _next(events, withdrawn)
-                yield event
-                if event.run_id == run.run_id:
+                batch = await _next(batches, withdrawn)
+                yield [call.names.event(event) for event in batch]
+                if any(event.run_id == run.run_id for event in batch):
                     break
         finally:
             withdrawn.cancel()
             await asyncio.wait([withdrawn])
-    async for event in events:
-        yield event
+        async for batch in batches:
+            yield batch
 
 
-async def _next(
-    events: AsyncGenerator[RunEvent, None], withdrawn: asyncio.Task[RunEvent]
-) -> RunEvent:
-    coming = start_task(anext(events))
+async def _next(batches: Batches, withdrawn: asyncio.Task[RunEvent]) -> list[RunEvent]:
+    coming = start_task(anext(batches))
     try:
         await asyncio.wait([coming, withdrawn], return_when=asyncio.FIRST_COMPLETED)
-        return coming.result() if coming.done() else withdrawn.result()
+        return coming.result() if coming.done() else [withdrawn.result()]
     finally:
         if not coming.done():
             coming.cancel()

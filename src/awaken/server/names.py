@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.domain.event import (
+    ActivitySnapshot,
     AgentEvent,
     MessagesSnapshot,
     RunEvent,
@@ -18,11 +19,13 @@ from awaken.domain.event import (
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.names import scoped_id
+from awaken.domain.progress import PROGRESS_ACTIVITY
 from awaken.domain.suspension import Asker, SuspendTicket
 from awaken.domain.ticket import AskedCall
 from awaken.domain.tool import ToolResult
 
 _replace = msgspec.structs.replace
+_PROGRESS_IDS = ("thread_id", "run_id", "parent_run_id")
 _CHILD = "child_run_id"
 """Where a tool result, or a question, names the run of the delegate that it comes from."""
 
@@ -111,6 +114,10 @@ class Names:
                 return _replace(event, result=result)
             case MessagesSnapshot():
                 return _replace(event, messages=tuple(map(self.message, event.messages)))
+            case ActivitySnapshot(content=dict() as report) if _is_progress(event):
+                ids = {name: report.get(name) for name in _PROGRESS_IDS}
+                named = {name: self.outside(id) for name, id in ids.items() if isinstance(id, str)}
+                return _replace(event, content=report | named)
             case _:
                 return event
 
@@ -164,3 +171,7 @@ class Names:
             parent_thread_id=self.outside_if(identity.parent_thread_id),
             parent_run_id=self.outside_if(identity.parent_run_id),
         )
+
+
+def _is_progress(event: ActivitySnapshot) -> bool:
+    return event.activity_type == PROGRESS_ACTIVITY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from awaken.codec import Json
@@ -30,17 +30,21 @@ class Blocks:
         self._void = void
         self._count = 0
         self._open: Kind | None = None
+        # Of the open block; made once, since there is a chunk for every delta of a model.
+        self._id = self._delta = ""
         self._sent: dict[Kind, list[str]] = {kind: [] for kind in Kind}
         # What the client has from before the last reset, and what has come of it again.
         self._shown: dict[Kind, str] = {}
         self._again: dict[Kind, str] = {}
 
-    def add(self, kind: Kind, delta: str) -> Iterator[Json]:
+    def add(self, kind: Kind, delta: str) -> Iterable[Json]:
         """The chunks of a further piece of the answer."""
-        if kind in self._shown:
-            yield from self._compare(kind, delta)
-        elif delta:
-            yield from self._write(kind, delta)
+        if self._shown and kind in self._shown:
+            return self._compare(kind, delta)
+        if self._open is kind:
+            self._sent[kind].append(delta)
+            return ({"type": self._delta, "id": self._id, "delta": delta},)
+        return self._write(kind, delta) if delta else ()
 
     def _compare(self, kind: Kind, delta: str) -> Iterator[Json]:
         shown = self._shown[kind]
@@ -65,15 +69,16 @@ class Blocks:
             yield from self.close()
             self._open = kind
             self._count += 1
-            yield {"type": f"{kind}-start", "id": str(self._count)}
+            self._id, self._delta = str(self._count), f"{kind}-delta"
+            yield {"type": f"{kind}-start", "id": self._id}
         self._sent[kind].append(delta)
-        yield {"type": f"{kind}-delta", "id": str(self._count), "delta": delta}
+        yield {"type": self._delta, "id": self._id, "delta": delta}
 
     def close(self) -> Iterator[Json]:
         """Close the block that is open."""
         kind, self._open = self._open, None
         if kind is not None:
-            yield {"type": f"{kind}-end", "id": str(self._count)}
+            yield {"type": f"{kind}-end", "id": self._id}
 
     def start_over(self) -> None:
         """The answer starts over, and the client keeps what it has of it."""

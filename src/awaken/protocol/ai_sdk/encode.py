@@ -43,11 +43,9 @@ from awaken.protocol.ai_sdk.ending import ending_of, usage_of
 from awaken.protocol.ai_sdk.team import Team
 
 V6, V7 = 6, 7
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_TEXT, _REASONING = Kind.TEXT, Kind.REASONING
 _ANSWERED = (ResumedOutcome.SUCCEEDED, ResumedOutcome.FAILED, ResumedOutcome.DENIED)
-
-
-def _same(id: str) -> str:
-    return id
 
 
 def _is_new(event: AgentEvent) -> bool:
@@ -62,7 +60,6 @@ class AiSdkEncoder:
             left out.
         frontend: the names of the tools that the page carries out itself.
         version: the AI SDK's major version that the client says it has.
-        outside: an id as clients see it.
     """
 
     def __init__(
@@ -73,14 +70,13 @@ class AiSdkEncoder:
         agent_id: str,
         frontend: Collection[str] = (),
         version: int = V6,
-        outside: Callable[[str], str] = _same,
     ) -> None:
         self._thread, self._run = thread_id, run_id
-        self._metadata = {"threadId": outside(thread_id), "runId": run_id, "agentId": agent_id}
+        self._metadata = {"threadId": thread_id, "runId": run_id, "agentId": agent_id}
         self._can_reset = version >= V7
         void = {"type": "data-awaken-reset", "data": {"messageId": run_id}, "transient": True}
         self._blocks, self._calls = Blocks(void), Calls(frontend)
-        self._team, self._activities = Team(run_id, outside), Activities()
+        self._team, self._activities = Team(run_id), Activities()
         self._in_step = self._is_stored = self._is_void = self._is_dirty = False
         self._has_answers = self._is_paused = False
         self._message_id = ""
@@ -114,13 +110,13 @@ class AiSdkEncoder:
         return [{"type": "start", "messageId": self._run, "messageMetadata": self._metadata}]
 
     def encode(self, told: RunEvent) -> Iterable[Json]:
-        if told.run_id == self._run or (not told.run_id and told.thread_id == self._thread):
+        if told.run_id != self._run and (told.run_id or told.thread_id != self._thread):
+            return self._team.encode(told)
+        if not self._team.has_begun:
             self._team.begin(is_whole=_is_new(told.event))
-            encode = self._encoders.get(type(told.event))
-            chunks = list(encode(told.event, told)) if encode is not None else []
-            chunks += self._team.catch_up(told.at_ms)
-            return chunks
-        return self._team.encode(told)
+        encode = self._encoders.get(type(told.event))
+        chunks = encode(told.event, told) if encode is not None else ()
+        return [*chunks, *self._team.catch_up(told.at_ms)] if self._team else chunks
 
     def finish(self) -> Iterator[Json]:
         """Close what is open, and say how the run ended; nothing is said if it goes on."""
@@ -187,13 +183,13 @@ class AiSdkEncoder:
 
     # -- the answer ---------------------------------------------------------------------------
 
-    def _text(self, event: TextDelta, told: RunEvent) -> Iterator[Json]:
+    def _text(self, event: TextDelta, told: RunEvent) -> Iterable[Json]:
         self._is_dirty, self._is_void = True, False
-        yield from self._blocks.add(Kind.TEXT, event.delta)
+        return self._blocks.add(_TEXT, event.delta)
 
-    def _reasoning(self, event: ReasoningDelta, told: RunEvent) -> Iterator[Json]:
+    def _reasoning(self, event: ReasoningDelta, told: RunEvent) -> Iterable[Json]:
         self._is_dirty, self._is_void = True, False
-        yield from self._blocks.add(Kind.REASONING, event.delta)
+        return self._blocks.add(_REASONING, event.delta)
 
     def _call_start(self, event: ToolCallStart, told: RunEvent) -> Iterator[Json]:
         self._is_dirty, self._is_void = True, False
@@ -241,8 +237,8 @@ class AiSdkEncoder:
             self._message_id = event.message_id
         yield from self._start_over(None)
         self._is_dirty, self._is_void = True, False
-        yield from self._blocks.add(Kind.REASONING, event.reasoning)
-        yield from self._blocks.add(Kind.TEXT, event.text)
+        yield from self._blocks.add(_REASONING, event.reasoning)
+        yield from self._blocks.add(_TEXT, event.text)
         for id, name, written in event.calls:
             if not self._calls.is_ready(id):
                 yield from self._blocks.close()

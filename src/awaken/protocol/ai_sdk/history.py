@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from awaken.codec import Json
@@ -30,14 +30,14 @@ class History:
     """Reads the events of a thread and of its delegates, and shows its messages.
 
     Args:
-        runs: the runs to show, by their ids.
-        outside: an id as clients see it.
+        thread_id: the thread, as the client sees it.
+        runs: the runs to show.
     """
 
-    def __init__(self, runs: Mapping[str, RunRecord], outside: Callable[[str], str]) -> None:
-        self._made = {run.run_id: _encoder(run, outside) for run in runs.values()}
-        self._built = {run_id: MessageBuilder() for run_id in runs}
-        self._roots = {run_id: run_id for run_id in runs}
+    def __init__(self, thread_id: str, runs: Iterable[RunRecord]) -> None:
+        self._made = {run.run_id: _encoder(thread_id, run) for run in runs}
+        self._built = {run_id: MessageBuilder() for run_id in self._made}
+        self._roots = {run_id: run_id for run_id in self._made}
         for run_id, encoder in self._made.items():
             self._apply(run_id, encoder.start())
 
@@ -70,16 +70,19 @@ class History:
                 yield self._built[run_id].message()
 
 
-def _encoder(run: RunRecord, outside: Callable[[str], str]) -> AiSdkEncoder:
-    brought = run.request.frontend_tools if run.request is not None else ()
+def _encoder(thread_id: str, run: RunRecord) -> AiSdkEncoder:
     return AiSdkEncoder(
-        thread_id=run.thread_id,
+        thread_id=thread_id,
         run_id=run.run_id,
         agent_id=run.agent_id,
-        frontend=[tool.id for tool in brought],
+        frontend=frontend_of(run),
         version=V7,
-        outside=outside,
     )
+
+
+def frontend_of(run: RunRecord) -> list[str]:
+    """The names of the tools that the page carries out itself."""
+    return [tool.id for tool in run.request.frontend_tools] if run.request is not None else []
 
 
 def _user_message(message: Message) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -37,25 +37,22 @@ class _Member(msgspec.Struct):
 
 
 class Team:
-    """The runs that a run has started, and those that these have started.
+    """The runs that the run `run_id` has started, and those that these have started."""
 
-    Args:
-        run_id: the run at the top.
-        outside: the id of a run as clients see it.
-    """
-
-    def __init__(self, run_id: str, outside: Callable[[str], str]) -> None:
-        self._root, self._outside = run_id, outside
+    def __init__(self, run_id: str) -> None:
+        self._root = run_id
         self._members: dict[str, _Member] = {}
         self._calls: set[str] = set()
-        self._has_begun = self._is_whole = False
+        self.has_begun = self._is_whole = False
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
 
     def begin(self, *, is_whole: bool) -> None:
         """Note the first event of the run at the top. The threads are read side by side, so that a
         delegate's may be ahead: if the stream `is_whole`, it has the call that starts a delegate,
         and the delegate comes behind that."""
-        if not self._has_begun:
-            self._has_begun, self._is_whole = True, is_whole
+        self.has_begun, self._is_whole = True, is_whole
 
     def called(self, call_id: str) -> None:
         """The run has made a call, which may start a delegate."""
@@ -85,14 +82,14 @@ class Team:
     def _is_called(self, member: _Member) -> bool:
         """Whether the client has the call that started a delegate, or the one above it."""
         if not self._is_whole or member.call_id is None:
-            return self._has_begun
+            return self.has_begun
         above = self._members.get(member.above or "")
         return member.call_id in self._calls if above is None else self._is_called(above)
 
     def _part(self, run_id: str, at_ms: int, member: _Member) -> Json:
         member.told_at, member.changed = at_ms, False
         data = {"name": member.name, "status": member.status, "text": member.text}
-        return {"type": "data-agent", "id": self._outside(run_id), "data": data}
+        return {"type": "data-agent", "id": run_id, "data": data}
 
 
 def _take(told: RunEvent, member: _Member) -> None:

@@ -1,35 +1,34 @@
 """The routes of the AI SDK: what `useChat` of the versions 6 and 7 asks for.
 
-A chat is a thread, and one run of it is one message of the agent. Errors are answered with plain
-text, because the client shows the text of such an answer to people.
+A chat is a thread, and one run of it is one message of the agent. The edge answers errors of these
+routes with plain text, because the client shows the text of such an answer to people.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from awaken.codec import loads
 from awaken.contract.threads import RunQuery
 from awaken.domain.event import RunEvent, is_terminal
 from awaken.domain.run import RunRecord
 from awaken.live.bus import LocalBus
 from awaken.live.tree import follow_tree
 from awaken.protocol.ai_sdk.encode import AiSdkEncoder
-from awaken.protocol.ai_sdk.history import History
+from awaken.protocol.ai_sdk.history import History, frontend_of
 from awaken.protocol.ai_sdk.ingest import ingest
 from awaken.protocol.ai_sdk.request import major_version, read_request
-from awaken.protocol.intake import BadRequest
 from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import Refused, answer_to
+from awaken.server.errors import unknown
 from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, existing, known
 from awaken.server.open_runs import find_open_run
 from awaken.server.sse import EventStream
-from awaken.server.table import CHAT_LIMIT, Handler, Role, Route
+from awaken.server.table import CHAT_LIMIT, Role, Route
 
 DOCS = "https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol"
 VERSION_HEADER = "x-ai-sdk-version"
@@ -47,7 +46,7 @@ async def send(call: Call) -> ASGIApp:
     taken = await carry_out(call, asked)
     run = await call.runtime.find_run(taken.run_id)
     if run is None:
-        raise Refused(404, "not_found", f"There is no chat {request.id!r} any more.")
+        raise unknown("chat")
     version = call.request.headers.get(VERSION_HEADER) or request.ai_sdk_version
     return _stream(call, run, after=taken.cursor, ends_behind=taken.cursor, version=version)
 
@@ -69,22 +68,33 @@ def _stream(
     call: Call, run: RunRecord, *, after: int, ends_behind: int, version: int | str | None
 ) -> EventStream:
     """Follow a run from event `after`, until it ends or pauses behind event `ends_behind`."""
-    brought = run.request.frontend_tools if run.request is not None else ()
     encoder = AiSdkEncoder(
-        thread_id=run.thread_id,
+        thread_id=call.names.outside(run.thread_id),
         run_id=run.run_id,
         agent_id=run.agent_id,
-        frontend=[tool.id for tool in brought],
+        frontend=frontend_of(run),
         version=major_version(version),
-        outside=call.names.outside,
     )
 
     def is_last(told: RunEvent) -> bool:
         is_new = told.seq is None or told.seq > ends_behind
         return told.run_id == run.run_id and is_new and is_terminal(told.event)
 
-    events = follow_run(call.runtime, run, after=after, is_last=is_last)
-    return EventStream(events, encoder, is_last=is_last, headers=HEADERS, end=DONE)
+    return EventStream(
+        follow_run(call, run, after=after),
+        encoder,
+        is_last=is_last,
+        headers=HEADERS,
+        end=DONE,
+        on_leave=_on_leave(call, run.run_id),
+    )
+
+
+def _on_leave(call: Call, run_id: str) -> Callable[[], Awaitable[object]] | None:
+    """Cancels the run, if the page wants that when it stops reading."""
+    if call.request.headers.get("x-awaken-on-disconnect") != "cancel":
+        return None
+    return lambda: call.runtime.cancel(run_id, deadline=0, principal=call.principal)
 
 
 async def cancel(call: Call) -> ASGIApp:
@@ -99,13 +109,12 @@ async def messages(call: Call) -> ASGIApp:
     among them: resuming its stream brings it whole."""
     store, thread = call.runtime.store, await _existing(call)
     working = await find_open_run(store, thread)
-    runs = {run.run_id: run for run in await _runs(call, thread)}
-    if working is not None:
-        runs.pop(working.run.run_id, None)
-    history = History(runs, call.names.outside)
+    left_out = working.run.run_id if working is not None else None
+    runs = [run for run in await _runs(call, thread) if run.run_id != left_out]
+    history = History(call.names.outside(thread), runs)
     async with aclosing(follow_tree(store, LocalBus(), thread, live=False)) as events:
         async for told in events:
-            history.read(told)
+            history.read(call.names.event(told))
     return JsonResponse(history.messages(await call.runtime.messages(thread)))
 
 
@@ -124,33 +133,8 @@ async def _existing(call: Call) -> str:
     """The id inside of the chat that the path names, if there is one."""
     thread = call.names.inside(call.path("chat"))
     if await existing(call, thread) is None:
-        raise Refused(404, "not_found", f"There is no chat {call.path('chat')!r}.")
+        raise unknown("chat")
     return thread
-
-
-# -- errors for people ----------------------------------------------------------------------------
-
-
-def in_words(handle: Handler) -> Handler:
-    """The handler, with errors answered as text."""
-
-    async def handled(call: Call) -> ASGIApp:
-        try:
-            return await handle(call)
-        except BadRequest as error:
-            return PlainTextResponse(str(error), status_code=400)
-        except Exception as error:
-            return _as_text(answer_to(error))
-
-    return handled
-
-
-def _as_text(answer: Response) -> Response:
-    """The message and the hint of an error's answer; its status and other headers stay."""
-    error = loads(bytes(answer.body))["error"]
-    text = " ".join(error[name] for name in ("message", "hint") if error.get(name))
-    headers = {name: value for name, value in answer.headers.items() if "content-" not in name}
-    return PlainTextResponse(text, status_code=answer.status_code, headers=headers)
 
 
 # -- the table ------------------------------------------------------------------------------------
@@ -162,43 +146,47 @@ def _routes(api: str) -> tuple[Route, ...]:
         Route(
             method="POST",
             path=api,
-            handle=in_words(send),
+            handle=send,
             summary="Send a message or an answer to a chat (AI SDK)",
             protocol=DOCS,
             needs=asks,
             body=bytes,
             body_limit=CHAT_LIMIT,
-            answers={},
+            answers={200: None},
             streams=True,
             submits=True,
+            takes_tokens=True,
         ),
         Route(
             method="GET",
             path=f"{api}/{{chat}}/stream",
-            handle=in_words(resume),
+            handle=resume,
             summary="Resume the stream of a chat's open run (AI SDK)",
             protocol=DOCS,
             needs=asks,
-            answers={204: None},
+            answers={200: None, 204: None},
             streams=True,
+            takes_tokens=True,
         ),
         Route(
             method="GET",
             path=f"{api}/{{chat}}/messages",
-            handle=in_words(messages),
+            handle=messages,
             summary="The messages of a chat, for a page that is loaded (AI SDK)",
             protocol=DOCS,
             needs=asks,
-            answers={200: list[Any]},
+            answers={200: list[dict[str, Any]]},
+            takes_tokens=True,
         ),
         Route(
             method="POST",
             path=f"{api}/{{chat}}/cancel",
-            handle=in_words(cancel),
+            handle=cancel,
             summary="Cancel a chat's open run (AI SDK)",
             protocol=DOCS,
             needs=asks,
             answers={200: dict[str, bool]},
+            takes_tokens=True,
         ),
     )
 

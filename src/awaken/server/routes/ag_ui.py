@@ -267,7 +267,6 @@ def _routes(base: str) -> tuple[Route, ...]:
             body=bytes,
             body_limit=CHAT_LIMIT,
             answers={},
-            errors=(404, 409, 422),
             streams=True,
             submits=True,
             takes_tokens=True,
@@ -280,7 +279,6 @@ def _routes(base: str) -> tuple[Route, ...]:
             protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
             answers={200: dict[str, Json]},
-            errors=(400, 404),
         ),
         Route(
             method="GET",

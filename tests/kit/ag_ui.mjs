@@ -114,10 +114,17 @@ const scenarios = {
     await run;
     return { outcome: finished(agent).outcome ?? null, as: finished(agent).metadata.awaken.termination };
   },
-  async delegate(agent) {
+  async delegate(agent, lib) {
     await agent.say("delegate");
     const begun = agent.events.find((event) => event.type === "SUBAGENT_STARTED");
-    return { name: begun.name, call: begun.parentToolCallId !== undefined };
+    const other = client(lib, agent.threadId);
+    await other.connectAgent();
+    const lasting = told(agent).filter((message) => message.role !== "activity");
+    return {
+      name: begun.name,
+      call: begun.parentToolCallId !== undefined,
+      same: JSON.stringify(told(other)) === JSON.stringify(lasting),
+    };
   },
   async delegate_asks(agent) {
     await agent.say("delegate a shipment");

@@ -347,6 +347,16 @@ def test_a_client_that_connects_is_told_messages_and_state_first() -> None:
     assert client.types[-1] == "RUN_FINISHED"
 
 
+@pytest.mark.parametrize("calls", [None, 7, [7], [{}], [{"id": "c", "function": {"name": "x"}}]])
+def test_calls_that_a_client_makes_up_are_no_fault(calls: Any) -> None:
+    odd = {"id": "m1", "role": "assistant", "content": ["?"], "toolCalls": calls}
+    encode, client = encoder(messages=[ASKED, odd]), Client([ASKED])
+    client.take(encode.start())
+    for event in (STEP, TextDelta(delta="Hi"), READY, StreamReset(reason="again")):
+        client.take(encode.encode(told(event)))
+    assert client.messages == [ASKED]
+
+
 def test_what_is_in_the_log_is_not_taken_back() -> None:
     answer = {"id": "m1", "role": "assistant", "content": "Yes."}
     encode, client = encoder(is_told=True, messages=[ASKED, answer]), Client()

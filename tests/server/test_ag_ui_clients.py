@@ -173,7 +173,7 @@ EXTRA: dict[str, dict[str, Any]] = {
         "result": "You said: hello",
     },
     "pending": {"code": "interrupts_pending"},
-    "delegate": {"name": "clerk", "call": True},
+    "delegate": {"name": "clerk", "call": True, "same": True},
     "delegate_asks": {"tagged": True},
     "failure": {"message": "inference failed: the model is not in the mood", "code": "run_failed"},
     "reconnect_to_interrupt": {"asked": 1},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from awaken.codec import Json, dumps_text
@@ -149,6 +149,21 @@ def _assistant(message: Message, id: str) -> list[WireMessage]:
     for call in message.tool_calls or ():
         add_call(said, call.id, call.name, dumps_text(call.arguments))
     return [*found, said]
+
+
+def behind_call(
+    messages: Sequence[WireMessage], call_id: str, more: Sequence[WireMessage]
+) -> list[WireMessage]:
+    """The messages, with more of them behind the message that made a call and behind its results,
+    or at the end if there is no such call."""
+    place = next((i for i, m in enumerate(messages) if _makes(m, call_id)), len(messages) - 1) + 1
+    while place < len(messages) and messages[place]["role"] == "tool":
+        place += 1
+    return [*messages[:place], *more, *messages[place:]]
+
+
+def _makes(message: WireMessage, call_id: str) -> bool:
+    return any(call["id"] == call_id for call in message.get("toolCalls", ()))
 
 
 def assistant_message(id: str, text: str = "") -> WireMessage:

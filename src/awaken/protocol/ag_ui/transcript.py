@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,7 +24,7 @@ class Transcript:
         self._calls: dict[str, tuple[str, dict[str, Any]]] = {}
         self._arguments: dict[str, list[str]] = {}
         for message in messages:
-            self.add(copy.deepcopy(message))
+            self.add(message)
 
     def all(self) -> list[WireMessage]:
         """All messages, whole."""
@@ -43,15 +42,17 @@ class Transcript:
         id = str(message.get("id"))
         if id in self._messages:
             return
+        if "toolCalls" in message:
+            message = {**message, "toolCalls": _calls_of(message)}
         self._messages[id] = message
-        for call in message.get("toolCalls") or ():
-            self._calls[str(call["id"])] = (id, call["function"])
+        for call in message.get("toolCalls", ()):
+            self._calls[call["id"]] = (id, call["function"])
 
     def drop(self, id: str) -> None:
         """Remove a message, with its calls."""
         self._pieces.pop(id, None)
         message = self._messages.pop(id, {})
-        for call in message.get("toolCalls") or ():
+        for call in message.get("toolCalls", ()):
             self._calls.pop(call["id"], None)
             self._arguments.pop(call["id"], None)
 
@@ -63,10 +64,12 @@ class Transcript:
 
     def text(self, id: str) -> str:
         message = self._messages[id]
+        held = message.get("content")
+        text = held if isinstance(held, str) else ""
         pieces = self._pieces.pop(id, None)
         if pieces is not None:
-            message["content"] = "".join((message.get("content") or "", *pieces))
-        return message.get("content") or ""
+            text = message["content"] = "".join((text, *pieces))
+        return text
 
     def clear(self, id: str) -> None:
         """Remove a message's text."""
@@ -113,3 +116,19 @@ class Transcript:
             del said["toolCalls"]
             if not self.text(message_id):
                 self.drop(message_id)
+
+
+def _calls_of(message: WireMessage) -> list[dict[str, Any]]:
+    """The calls of a message, without what a client has sent in their place."""
+    calls = message["toolCalls"]
+    return [call for call in calls if _is_call(call)] if isinstance(calls, list) else []
+
+
+def _is_call(call: object) -> bool:
+    function = call.get("function") if isinstance(call, dict) else None
+    return (
+        isinstance(call, dict)
+        and isinstance(call.get("id"), str)
+        and isinstance(function, dict)
+        and isinstance(function.get("arguments"), str)
+    )

@@ -10,17 +10,18 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from awaken.codec import Json
-from awaken.contract.threads import ThreadContext, TicketQuery
+from awaken.contract.threads import ThreadContext, ThreadQuery, TicketQuery
 from awaken.domain.event import RunEvent, StateSnapshot
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
+from awaken.domain.message import Role as MessageRole
 from awaken.domain.run import RunRecord
 from awaken.live.follow import Following
 from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 from awaken.protocol.ag_ui.capabilities import capabilities
 from awaken.protocol.ag_ui.encode import AgUiEncoder, Watched
 from awaken.protocol.ag_ui.ingest import INTERRUPTS_PENDING, Taken, ingest
-from awaken.protocol.ag_ui.messages import wire_messages
+from awaken.protocol.ag_ui.messages import WireMessage, behind_call, wire_messages
 from awaken.protocol.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
 from awaken.protocol.intake import BadRequest, Known
 from awaken.server.call import Call, JsonResponse
@@ -107,7 +108,7 @@ async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None)
         client_run_id=_client_run_id(record, asked),
         run_id=call.names.outside(record.run_id) if record is not None else "",
         agent_id=agent_id,
-        messages=wire_messages(_in_view(context)),
+        messages=await _with_delegates(call, thread_id, wire_messages(_in_view(context))),
         state=_state_of(context, _public_keys(call, agent_id)),
         is_told=True,
         is_1_0=_is_1_0(call, asked),
@@ -147,6 +148,24 @@ def _in_view(context: ThreadContext) -> list[Message]:
                 del found[ids.index(asked.rewind_to) :]
         found += command.messages if asked is None else asked.messages
     return found
+
+
+async def _with_delegates(
+    call: Call, thread_id: str, messages: list[WireMessage]
+) -> list[WireMessage]:
+    """The messages, with those of delegates behind the calls that the delegates work for."""
+    query = ThreadQuery(ancestor_thread_id=thread_id, limit=_MANY)
+    beneath = (await call.runtime.list_threads(query)).items
+    for thread in sorted(beneath, key=lambda thread: thread.created_at):
+        run = await call.runtime.store.latest_run(thread.id)
+        asked = run.request if run is not None else None
+        if run is None or asked is None or asked.parent_tool_call_id is None:
+            continue
+        told = [m for m in await call.runtime.messages(thread.id) if m.role is not MessageRole.USER]
+        tag = call.names.outside(run.run_id)
+        theirs = [{**message, "subagentRunId": tag} for message in wire_messages(told)]
+        messages = behind_call(messages, asked.parent_tool_call_id, theirs)
+    return messages
 
 
 def _client_run_id(record: RunRecord | None, asked: RunAgentInput | None) -> str:
@@ -267,7 +286,6 @@ def _routes(base: str) -> tuple[Route, ...]:
             body=bytes,
             body_limit=CHAT_LIMIT,
             answers={},
-            errors=(404, 409, 422),
             streams=True,
             submits=True,
             takes_tokens=True,
@@ -280,7 +298,6 @@ def _routes(base: str) -> tuple[Route, ...]:
             protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
             answers={200: dict[str, Json]},
-            errors=(400, 404),
         ),
         Route(
             method="GET",

@@ -65,7 +65,7 @@ def test_a_person_is_asked_and_the_answer_becomes_the_result(tmp_path: Path) -> 
     found = crash_and_recover(tmp_path, "ask")
     assert found["ledger"] == ["succeeded", "succeeded"]
     assert found["asked"] == ["outcome_unknown"]
-    assert found["answer"] == 'charged / "Ann saw it leave"'
+    assert found["answer"] == "charged / Ann saw it leave"
 
 
 def test_a_third_start_finds_nothing_left_to_do(tmp_path: Path) -> None:

@@ -87,11 +87,12 @@ async def complete(
     result = logged = output.result
     shown: Text | None = None
     if result.status is not _PENDING:
-        text = result.model_text()
-        run.unsaved += len(text)
-        data, message = result.data, result.message
-        has_other_data = data is not message and data is not None and message is not None
-        if has_other_data or len(text) > run.inline_limit:
+        text, message = result.model_text(), result.message
+        size = len(text)
+        run.unsaved += size
+        data = None if message is None else result.data
+        has_other_data = data is not None and data is not message
+        if has_other_data or size > run.inline_limit:
             logged, shown = await shortened(run, call.name, result, text)
         else:
             shown = Text(text=text)

@@ -65,14 +65,13 @@ class MemoryWrites(MemoryRequests):
             if commit.calls:
                 thread.call_lines += commit.calls
                 thread.call_commits += [len(thread.event_ends)] * len(commit.calls)
-        if commit.sends:
+            if commit.sends:
+                self._send(commit.sends)
+            is_steady = record.status is _RUNNING is run.status
+            if not is_steady or thread.active_run_id != run_id:
+                self._turn_head(thread, run, commit.at_ms)
+        elif commit.sends:
             self._send(commit.sends)
-        if record is not None and (
-            record.status is not _RUNNING
-            or thread.active_run_id != record.run_id
-            or self._runs[record.run_id].status is not _RUNNING
-        ):
-            self._turn_head(thread, self._runs[record.run_id], commit.at_ms)
         if commit.requests or commit.texts or commit.blobs:
             self._keep_requests(thread, commit)
         if commit.release or commit.ends_stream:

@@ -28,7 +28,7 @@ def rewound(thread: ThreadRow, to: int) -> Rewound:
     """The thread as it is if the messages behind position `to` go out of view."""
     commits = bisect_left(thread.message_ends, before_hidden(thread.hidden, to) + 1)
     state = rewound_state(state_after(thread, commits), thread.state)
-    turn = _last_turn(thread, commits)
+    turn = last_turn(thread, commits)
     spans = [(rewind.after, rewind.until) for rewind in thread.rewinds]
     hidden = hidden_by([*spans, (to, len(thread.messages))])
     return Rewound(hidden, state, turn, calls_of(thread, turn))
@@ -62,7 +62,7 @@ def find_rewind(thread: ThreadRow | None, thread_id: str, message_id: str) -> in
     raise RewindRefused(thread_id, message_id, is_hidden=known)
 
 
-def _last_turn(thread: ThreadRow, commits: int) -> tuple[Message, int] | None:
+def last_turn(thread: ThreadRow, commits: int) -> tuple[Message, int] | None:
     """The last message with tool calls that was in view after so many commits, and its commit."""
     length = thread.message_ends[commits - 1] if commits else 0
     for seq in positions_back(hidden_after(thread, commits), length):

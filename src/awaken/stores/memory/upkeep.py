@@ -13,7 +13,7 @@ from awaken.domain.names import place_of
 from awaken.domain.run import PersistedState
 from awaken.domain.thread import Thread
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
-from awaken.stores.memory.rewinds import hidden_after, state_after
+from awaken.stores.memory.rewinds import hidden_after, last_turn, state_after
 from awaken.stores.memory.tables import ThreadRow, persisted
 from awaken.stores.memory.threads import MemoryReads
 from awaken.stores.metadata import changed_metadata
@@ -53,6 +53,7 @@ class MemoryUpkeep(MemoryReads):
         copy.requests = {id: origin.requests[id] for id in copied if id in origin.requests}
         copy.rewinds = [rewind for rewind in origin.rewinds if rewind.commit <= commits]
         copy.hidden = hidden_after(copy, commits)
+        copy.turn, copy.scanned = last_turn(copy, commits), len(copy.messages)
         copy.state = state_after(copy, commits)
         copy.metadata = forked(origin.metadata, by)
         copy.forked_from, copy.forked_at = thread_id, len(copy.events)

@@ -208,9 +208,11 @@ async def what_became_of_a_call_stays_known(store: Store) -> None:
     assert list(context.calls) == [line("m", 0, CallPhase.SUCCEEDED, {"n": 1})]
     assert [entry.key for entry in await store.load_calls("r")] == ["m:0", "later:0"]
     await write(store, run=record("r", status=DONE), rewinds_to=0)
-    context = await store.load_context("t")
-    assert context is not None
-    assert list(context.calls) == []
+    copy = await store.fork("t", "copy", at_ms=1)
+    for thread_id in ("t", copy.id):
+        context = await store.load_context(thread_id)
+        assert context is not None
+        assert list(context.calls) == []
 
 
 @check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -22,11 +23,18 @@ async def served(application: ASGIApp) -> AsyncIterator[str]:
     )
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]
+    with listening:
+        async with _serving(server, listening):
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def _serving(server: uvicorn.Server, listening: socket.socket) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(server.serve([listening]))
         while not server.started:  # noqa: ASYNC110 uvicorn has no event for it
             await asyncio.sleep(0.01)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield
         server.should_exit = server.force_exit = True
         await serving
 

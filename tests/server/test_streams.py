@@ -101,7 +101,11 @@ async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
         await runtime.run("a", "go", thread="t")
         for bad in ("x", "1.2", "-1", "1.2.3.4", "９"):
             answer = await client.get("/v1/threads/t/events", params={"after": bad})
-            assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_cursor")
+            assert answer.status_code == 400
+            if bad.isascii():
+                head = {"last-event-id": bad}
+                answer = await client.get("/v1/threads/t/events", headers=head)
+                assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_cursor")
         answer = await client.get("/v1/threads/t/events", params={"after": "99"})
         assert answer.status_code == 410
         head = {"last-event-id": "99"}
@@ -221,7 +225,9 @@ def _silent_client(address: str, path: str) -> socket.socket:
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.settimeout(30)
     client.connect((host, int(port)))
-    client.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\naccept: text/event-stream\r\n\r\n".encode())
+    client.sendall(
+        f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: text/event-stream\r\n\r\n".encode()
+    )
     return client
 
 

@@ -56,6 +56,8 @@ class MemoryWrites(MemoryRequests):
         if commit.tickets or commit.acks:
             self._write_tickets(thread, commit.tickets)
             self._drop_commands(thread, commit.acks)
+        if commit.sends:
+            self._send(commit.sends)
         if record is not None:
             run_id = thread.latest_run_id = record.run_id
             run = self._runs.get(run_id) or self._new_run(thread, record)
@@ -65,13 +67,9 @@ class MemoryWrites(MemoryRequests):
             if commit.calls:
                 thread.call_lines += commit.calls
                 thread.call_commits += [len(thread.event_ends)] * len(commit.calls)
-            if commit.sends:
-                self._send(commit.sends)
             is_steady = record.status is _RUNNING is run.status
             if not is_steady or thread.active_run_id != run_id:
                 self._turn_head(thread, run, commit.at_ms)
-        elif commit.sends:
-            self._send(commit.sends)
         if commit.requests or commit.texts or commit.blobs:
             self._keep_requests(thread, commit)
         if commit.release or commit.ends_stream:

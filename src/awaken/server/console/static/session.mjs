@@ -1,0 +1,100 @@
+/**
+ * Who looks at the page.
+ *
+ * A link's fragment holds a one-time word, which is exchanged for a token at once and taken out of
+ * the address. The token lives in `sessionStorage`, which belongs to one tab and one port; an open
+ * tab hands it to a new one.
+ */
+
+import { ApiError, get, isSignedOut, post, send, token } from './api.mjs';
+import { signal } from './view.mjs';
+
+const PLACE = 'awaken.session';
+const PATIENCE = 200;
+const tabs = new BroadcastChannel(PLACE);
+
+/** The answer of `/v1/me`, or null. */
+export const me = signal(/** @type {any} */ (null));
+
+tabs.addEventListener('message', ({ data }) => {
+  if (data === 'who?' && token.value) tabs.postMessage({ token: token.value });
+  if (data === 'signed out') forget();
+});
+
+/** Find out who looks; `me` is null afterwards if they have to sign in. */
+export async function openSession() {
+  const word = new URLSearchParams(location.hash.slice(1)).get('t');
+  if (word) {
+    history.replaceState(null, '', location.pathname + location.search);
+    await signInWith({ word }).catch(passRefusal);
+  }
+  token.value ??= sessionStorage.getItem(PLACE) ?? (await tokenOfAnotherTab());
+  await look();
+}
+
+async function look() {
+  isSignedOut.value = false;
+  try {
+    me.value = await get('/v1/me');
+    if (token.value) sessionStorage.setItem(PLACE, token.value);
+  } catch (error) {
+    const wasKnown = token.value !== null;
+    forget();
+    passRefusal(error);
+    if (wasKnown) await look(); // a server without keys answers those who have no token, too
+  }
+}
+
+/** @param {string} key */
+export async function signInWithKey(key) {
+  token.value = key;
+  try {
+    await signInWith({});
+  } catch (error) {
+    token.value = null;
+    throw error;
+  }
+  await look();
+}
+
+/** @param {{word?: string}} asked */
+async function signInWith(asked) {
+  token.value = (await post('/v1/session', asked)).token;
+}
+
+export async function signOut() {
+  await send('DELETE', '/v1/session').catch(passRefusal);
+  tabs.postMessage('signed out');
+  forget();
+}
+
+function forget() {
+  sessionStorage.removeItem(PLACE);
+  token.value = me.value = null;
+  isSignedOut.value = true;
+}
+
+/** @param {unknown} error */
+function passRefusal(error) {
+  if (!(error instanceof ApiError) || error.status !== 401) throw error;
+}
+
+/** @returns {Promise<string | null>} */
+function tokenOfAnotherTab() {
+  return new Promise((resolve) => {
+    const heard = (/** @type {MessageEvent} */ { data }) => data?.token && finish(data.token);
+    const finish = (/** @type {string | null} */ found) => {
+      tabs.removeEventListener('message', heard);
+      resolve(found);
+    };
+    tabs.addEventListener('message', heard);
+    tabs.postMessage('who?');
+    setTimeout(() => finish(null), PATIENCE);
+  });
+}
+
+/** @param {string[]} roles */
+export function may(...roles) {
+  const mine = me.value?.roles ?? [];
+  return mine.includes('admin') || roles.some((role) => mine.includes(role));
+}

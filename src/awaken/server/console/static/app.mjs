@@ -1,7 +1,7 @@
 /** The start: who looks, and what they look at. */
 
 import { ApiError, isSignedOut } from './api.mjs';
-import { place } from './router.mjs';
+import { goInstead, place } from './router.mjs';
 import { me, openSession } from './session.mjs';
 import { Shell } from './shell.mjs';
 import { effect, html, render } from './view.mjs';
@@ -27,10 +27,7 @@ function App() {
 
 function Page() {
   const [name, id] = place.value.parts;
-  if (!name) {
-    if (problem.value === undefined) return html`<${Loading} />`;
-    return openTickets.value.length ? html`<${InboxPage} />` : html`<${ThreadsPage} />`;
-  }
+  if (!name) return html`<${Loading} />`;
   const Found = id === undefined ? LISTS[name] : ITEMS[name];
   return Found ? html`<${Found} key=${id} id=${id} />` : html`<${Failed} error=${NOTHING} />`;
 }
@@ -47,6 +44,12 @@ async function start() {
   }
   render(html`<${App} />`, root);
 }
+
+// The first page: what waits for an answer, else the conversations.
+effect(() => {
+  const isHome = place.value.parts.length === 0 && me.value !== null;
+  if (isHome && problem.value !== undefined) goInstead(`/console/${openTickets.peek().length ? 'inbox' : 'threads'}`);
+});
 
 /** @type {AbortController | null} */
 let watching = null;

@@ -27,6 +27,12 @@ export function go(address) {
   place.value = read();
 }
 
+/** Go elsewhere without a new entry in the history. @param {string} address */
+export function goInstead(address) {
+  history.replaceState(null, '', address);
+  place.value = read();
+}
+
 /** Change a part of the query, without a new entry in the history.
  * @param {Record<string, string | null>} changes */
 export function keepInAddress(changes) {
@@ -36,8 +42,7 @@ export function keepInAddress(changes) {
     if (value === null || value === '') delete now[name];
     else now[name] = value;
   }
-  history.replaceState(null, '', addressOf(parts, now));
-  place.value = read();
+  goInstead(addressOf(parts, now));
 }
 
 addEventListener('popstate', () => (place.value = read()));

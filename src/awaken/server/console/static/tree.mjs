@@ -21,7 +21,7 @@ export class Node {
     /** @type {Node[]} */
     this.children = [];
     this.status = 'running';
-    this.isOpen = kind !== 'step';
+    this.isOpen = true;
     this.startedAt = 0;
     /** @type {number | null} */
     this.endedAt = null;
@@ -105,6 +105,7 @@ export class RunTree {
       step.endedAt = row.ended_at_ms ?? null;
       step.status = row.ended_at_ms == null ? 'running' : row.outcome;
       step.more.isUnread = true;
+      step.isOpen = false;
       step.more.seq = row.seq;
       this._add(step, row.input_tokens, row.output_tokens, row.cost ?? null, row.input_tokens + row.output_tokens > 0);
       run.isStepOpen = row.ended_at_ms == null;
@@ -249,7 +250,7 @@ const callIn = (step, callId) => step.children.findLast((one) => one.more.callId
 
 const GOES_ON = {
   recovered: 'taken up again after its process had gone',
-  answered: 'goes on with the answer',
+  answered: 'goes on: its question is settled',
   woken: 'goes on with news',
 };
 

@@ -49,6 +49,6 @@ function Ticket({ ticket, ticketKey }) {
     ${ticket && html`<h2><span class="shape waits" aria-hidden="true">?</span><${Text} of=${ticket.tool_name} /></h2>
     <dl><dt>thread</dt><dd><a href=${`/console/threads/${part(ticket.thread_id)}`}><${Text} of=${ticket.thread_id} /></a></dd>
       <dt>run</dt><dd><a href=${`/console/runs/${part(ticket.run_id)}`}>see its steps</a></dd>
-      <dt>asked</dt><dd><${When} at=${ticket.asked_at} /> ago${ticket.asked_by && html` by <${Text} of=${ticket.asked_by} />`}</dd></dl>`}
+      <dt>asked</dt><dd><${When} at=${ticket.asked_at} isInSentence />${ticket.asked_by && html` by <${Text} of=${ticket.asked_by} />`}</dd></dl>`}
     <${TicketCard} ticketKey=${ticketKey} />`;
 }

@@ -116,7 +116,7 @@ function Run({ known, again }) {
             onSelect=${select} onFold=${fold} />`
         : html`<${Empty} title="Nothing fits"><button onClick=${() => keepInAddress({ show: null, find: null })}>Show everything</button></${Empty}>`}
     </div>
-    <${Inspector} node=${selected} tab=${query.tab ?? ''} runId=${run.run_id} version=${version} />
+    <${Inspector} node=${selected} tab=${query.tab ?? ''} version=${version} />
     ${isCancelling && html`<${CancelDialog} run=${run} onClose=${() => setIsCancelling(false)} />`}
   </div>`;
 }

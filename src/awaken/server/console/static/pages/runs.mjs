@@ -41,7 +41,7 @@ export function RunList({ runs }) {
     <a class="item" href=${`/console/runs/${part(run.run_id)}`}>
       <${Shape} of=${runStatus(run)} />
       <span class="title"><b><${Text} of=${run.agent_id} /></b> <code>${short(run.run_id)}</code></span>
-      <span class="about">${run.kind !== 'foreground' && run.kind ? `${run.kind} · ` : ''}<${Text} of=${whyEnded(run.termination) || run.response || statusOf(runStatus(run)).word} /></span>
+      <span class="about">${run.kind !== 'agent' ? `${run.kind} · ` : ''}<${Text} of=${whyEnded(run.termination) || run.response || statusOf(runStatus(run)).word} /></span>
       <span class="when"><${When} at=${run.started_at ?? run.created_at} /></span>
       <span class="more">${sums(run)}${run.finished_at && run.started_at ? ` · ${took(run.finished_at - run.started_at)}` : ''}</span>
     </a></li>`)}</ul>`;

@@ -65,6 +65,7 @@ function Thread({ known, again }) {
   };
 
   const [latest] = runs;
+  const agents = new Map(runs.map((/** @type {any} */ run) => [run.run_id, run.agent_id]));
   const isLive = Boolean(latest) && latest.status === 'running';
   const isOpen = Boolean(latest) && latest.status !== 'done';
   const questions = openTickets.value.filter((ticket) => ticket.thread_id === thread.id);
@@ -76,7 +77,7 @@ function Thread({ known, again }) {
         <${Reconnecting} />
         ${!messages.length && !live && html`<${Empty} title="Nothing was said yet" />`}
         ${known.hasMore && html`<p class="sub">Earlier messages are not shown.</p>`}
-        ${turns(messages).map((turn) => html`<${Turn} key=${turn.seq} turn=${turn} />`)}
+        ${turns(messages).map((turn) => html`<${Turn} key=${turn.seq} turn=${turn} agents=${agents} />`)}
         ${live && html`<article class="message assistant"><div class="by"><b>${latest?.agent_id ?? 'agent'}</b><span class="pulse"></span></div>
           <div class="text"><${Text} of=${live} /></div></article>`}
         ${questions.map((ticket) => html`<${TicketCard} key=${ticket.key} ticketKey=${ticket.key} />`)}
@@ -115,7 +116,7 @@ function Head({ thread, runs, isOpen, onStop }) {
   const cost = costs.reduce((/** @type {number} */ sum, /** @type {number | null} */ one) => sum + (one ?? 0), 0);
   return html`<div class="head-bar">
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
-      <p class="sub">${thread.title && html`<code><${Text} of=${thread.id} /></code> · `}begun <${When} at=${thread.created_at} /> ago${thread.created_by && html` by <${Text} of=${thread.created_by} />`}
+      <p class="sub">${thread.title && html`<code><${Text} of=${thread.id} /></code> · `}begun <${When} at=${thread.created_at} isInSentence />${thread.created_by && html` by <${Text} of=${thread.created_by} />`}
         ${thread.parent_thread_id && html` · within <a href=${`/console/threads/${part(thread.parent_thread_id)}`}>${thread.parent_thread_id}</a>`}</p></div>
     <div class="stats"><span><b>${runs.length}</b>runs</span><span><b>${tokens(used) || 0}</b>tokens</span>
       <span><b>${used && !(isUnknown && !cost) ? money(cost, isUnknown) : '—'}</b>cost</span></div>
@@ -123,16 +124,23 @@ function Head({ thread, runs, isOpen, onStop }) {
   </div>`;
 }
 
-/** Messages with the results of their calls. @param {any[]} records */
+/** Messages with the results of their calls. Call ids repeat in later turns, so a result belongs to
+ * the last call with its id before it. @param {any[]} records */
 function turns(records) {
-  const results = new Map(records.filter(({ message }) => message.role === 'tool').map(({ message }) => [message.tool_call_id, message]));
-  return records
-    .filter(({ message }) => message.role !== 'tool')
-    .map(({ seq, message }) => ({
-      seq,
-      message,
-      calls: (message.tool_calls ?? []).map((/** @type {any} */ call) => ({ call, result: results.get(call.id) })),
-    }));
+  /** @type {any[]} */
+  const found = [];
+  const asked = new Map();
+  for (const { seq, message } of records) {
+    if (message.role === 'tool') {
+      const call = asked.get(message.tool_call_id);
+      if (call) call.result = message;
+      continue;
+    }
+    const calls = (message.tool_calls ?? []).map((/** @type {any} */ call) => ({ call, result: null }));
+    for (const one of calls) asked.set(one.call.id, one);
+    found.push({ seq, message, calls });
+  }
+  return found;
 }
 
 /** @param {any} message */
@@ -142,10 +150,11 @@ function textOf(message) {
   return (content ?? []).map((/** @type {any} */ block) => (block.type === 'text' ? block.text : block.type === 'thinking' ? '' : `[${block.type}]`)).join('');
 }
 
-/** @param {{turn: any}} props */
-function Turn({ turn: { message, calls } }) {
+/** @param {{turn: any, agents: Map<string, string>}} props */
+function Turn({ turn: { message, calls }, agents }) {
   const text = textOf(message);
-  const by = message.role === 'user' ? message.metadata?.by || 'user' : message.metadata?.sender_agent_id || message.role;
+  const made = message.metadata ?? {};
+  const by = message.role === 'user' ? made.by || 'user' : made.sender_agent_id || agents.get(made.run_id) || message.role;
   return html`<article class=${`message ${message.role}`}>
     <div class="by"><b><${Text} of=${by} /></b></div>
     ${text && html`<div class="text"><${Text} of=${text} /></div>`}

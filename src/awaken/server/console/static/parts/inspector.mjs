@@ -11,8 +11,8 @@ import { TicketCard } from './ticket.mjs';
 
 const TABS = { overview: 'Overview', result: 'Result', events: 'Events' };
 
-/** @param {{node: any, tab: string, runId: string}} props */
-export function Inspector({ node, tab, runId }) {
+/** @param {{node: any, tab: string, version: number}} props `version` changes when the node does */
+export function Inspector({ node, tab, version }) {
   const chosen = tab in TABS ? tab : 'overview';
   const Tab = { overview: Overview, result: Result, events: Events }[/** @type {'overview'} */ (chosen)];
   return html`<aside class="side" aria-label="Inspector">
@@ -23,7 +23,7 @@ export function Inspector({ node, tab, runId }) {
         onClick=${() => keepInAddress({ tab: name })}>${label}</button>`)}
     </div>
     <div role="tabpanel" id="tab-panel" aria-labelledby=${`tab-${chosen}`} tabindex="0">
-      <${Tab} key=${node.id} node=${node} runId=${runId} />
+      <${Tab} key=${node.id} node=${node} version=${version} />
     </div>
   </aside>`;
 }

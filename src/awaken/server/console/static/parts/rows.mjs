@@ -5,7 +5,7 @@ import { html, useEffect, useRef, useState } from '../view.mjs';
 import { Text } from './text.mjs';
 
 const BEYOND = 8;
-const ICONS = { run: '●', agent: '◆', step: '▸', model: '✦', call: '⚙', mark: '↻' };
+const ICONS = { run: '●', agent: '◆', step: '○', model: '✦', call: '⚙', mark: '↻' };
 
 /**
  * @param {{rows: any[], selected: any, version: number, isLive: boolean, scale: any, now: number,
@@ -59,7 +59,7 @@ export function Rows({ rows, selected, version, isLive, scale, now, onSelect, on
       <div class="tree-height" role="presentation" style=${{ height: `${rows.length * sight.row}px` }}>
         ${rows.slice(first, last).map((node, offset) => html`<${Row} key=${node.id} node=${node}
           index=${first + offset} top=${(first + offset) * sight.row} isSelected=${node === selected}
-          scale=${scale} now=${now} onSelect=${onSelect} onFold=${onFold} />`)}
+          scale=${scale} now=${now} version=${version} onSelect=${onSelect} onFold=${onFold} />`)}
       </div>
     </div>
     ${isLive && !follows && fresh > 0 && html`<button class="to-end main"
@@ -91,7 +91,7 @@ const hasMore = (node) => node.children.length > 0 || Boolean(node.more.isUnread
 const beneath = (node) => node.children.flatMap((/** @type {any} */ child) => [child, ...beneath(child)]);
 
 /** @param {any} props */
-function Row({ node, index, top, isSelected, scale, now, onSelect, onFold }) {
+function Row({ node, index, top, isSelected, scale, now, version, onSelect, onFold }) {
   const twist = hasMore(node);
   const { word } = statusOf(node.status);
   const isTold = ['failed', 'denied', 'expired', 'cancelled', 'waits', 'superseded', 'stopped'].includes(node.status);
@@ -109,14 +109,14 @@ function Row({ node, index, top, isSelected, scale, now, onSelect, onFold }) {
         ? html`<span class="twist" aria-hidden="true" onClick=${fold}>${node.isOpen ? '▾' : '▸'}</span>`
         : html`<span class="twist" aria-hidden="true"></span>`}
       <i class=${`icon ${node.kind}`} aria-hidden="true">${isDelegate(node) ? '⇄' : ICONS[/** @type {'run'} */ (node.kind)]}</i>
-      <${Label} node=${node} />
+      <${Label} node=${node} version=${version} />
       ${isTold && html`<span class=${`badge ${node.status}`}>${node.status === 'waits' ? 'asks' : word}</span>`}
       ${node.status === 'running' && html`<span class="pulse" title="running"></span>`}
     </span>
     <span class="number" title=${node.tokens ? `${node.input} in, ${node.output} out` : ''}>${tokens(node.tokens)}</span>
     <span class="number">${node.tokens ? money(node.cost, node.hasUnknownCost) : ''}</span>
     <span class="number">${node.kind === 'mark' ? '' : took(node.duration(now))}</span>
-    <${Bar} node=${node} scale=${scale} now=${now} />
+    <${Bar} node=${node} scale=${scale} now=${now} version=${version} />
   </div>`;
 }
 
@@ -136,7 +136,7 @@ function Bar({ node, scale, now }) {
   const left = scale.place(node.startedAt) * 100;
   const right = scale.place(node.endedAt ?? (node.status === 'running' ? now : node.startedAt)) * 100;
   return html`<span class="track">
-    <i class=${`${node.kind} ${node.status}`} style=${{ left: `${Math.min(left, 99.5)}%`, width: `${Math.max(right - left, 0.3)}%` }}></i>
+    <i class=${`${node.kind} ${['run', 'agent'].includes(node.kind) ? '' : node.status}`} style=${{ left: `${Math.min(left, 99.5)}%`, width: `${Math.max(right - left, 0.3)}%` }}></i>
     ${node.depth === 0 && scale.cuts.map((/** @type {any} */ cut) => html`<u style=${{ left: `${cut.at * 100}%` }}></u>`)}
   </span>`;
 }

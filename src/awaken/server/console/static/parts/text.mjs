@@ -19,9 +19,12 @@ export function Text({ of }) {
 export const now = signal(Date.now());
 setInterval(() => document.hidden || (now.value = Date.now()), 1000);
 
-/** @param {{at: number}} props */
-export function When({ at }) {
-  return html`<time title=${exactly(at)} dateTime=${new Date(at).toISOString()}>${ago(at, now.value)}</time>`;
+/** How long ago something was: "3 min", or in a sentence "3 min ago".
+ * @param {{at: number, isInSentence?: boolean}} props */
+export function When({ at, isInSentence = false }) {
+  const words = ago(at, now.value);
+  const shown = !isInSentence ? words : words === 'now' ? 'just now' : `${words} ago`;
+  return html`<time title=${exactly(at)} dateTime=${new Date(at).toISOString()}>${shown}</time>`;
 }
 
 /** @param {{of: string}} props */

@@ -32,7 +32,7 @@ export function Decided({ ticket }) {
   if (!decision) return html`<div class="card answered" role="status">This question was ${ticket.status}: no answer is needed any more.</div>`;
   const word = decision.action === 'cancel' ? 'denied' : 'answered with yes';
   return html`<div class="card answered" role="status">
-    <b><${Text} of=${ticket.tool_name} /></b> was ${word}${decision.by && html` by <b><${Text} of=${decision.by} /></b>`}, <${When} at=${decision.at} /> ago.
+    <b><${Text} of=${ticket.tool_name} /></b> was ${word}${decision.by && html` by <b><${Text} of=${decision.by} /></b>`}, <${When} at=${decision.at} isInSentence />.
     ${decision.reason && html`<p class="said-block"><${Text} of=${decision.reason} /></p>`}
   </div>`;
 }

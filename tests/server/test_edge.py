@@ -39,6 +39,7 @@ BODIES: dict[str, Any] = {
     "ThreadChanges": {"title": "stolen"},
     "ForkAsked": {},
     "TokenAsked": {"thread_id": "t"},
+    "SessionAsked": {},
 }
 
 
@@ -68,6 +69,7 @@ async def _ids(desk: Desk) -> dict[str, str]:
         "run": ticket["run_id"],
         "ticket": ticket["key"],
         "agent": "talker",
+        "step": "1",
     }
 
 

@@ -98,7 +98,7 @@ class Pages:
         return [
             Route("/", self._home),
             Route("/console", self._home),
-            Route("/console/static/{build}/{name:path}", self._file),
+            Route("/console/static/{name:path}", self._file),
             Route("/console/{place:path}", self._page),
         ]
 
@@ -111,8 +111,9 @@ class Pages:
         return Response(self._index, headers=HEADERS | _KEEP_NOT, media_type="text/html")
 
     async def _file(self, request: Request) -> Response:
-        file = self._files.get(request.path_params["name"])
-        if file is None or request.path_params["build"] != self.build:
+        build, _, name = request.path_params["name"].partition("/")
+        file = self._files.get(name)
+        if file is None or build != self.build:
             raise unknown("file")
         headers = HEADERS | _KEEP | {"vary": "accept-encoding"}
         if "gzip" not in request.headers.get("accept-encoding", ""):

@@ -152,6 +152,7 @@ async def test_a_thread_is_begun_and_cancelled_with_a_receipt(page: Page, shop: 
     await expect(page.get_by_role("button", name="Approve")).to_be_visible()
     await page.get_by_role("button", name="Cancel").click()
     await page.get_by_role("button", name="Keep it running").click()
+    await expect(page.locator("dialog")).to_have_count(0)
     await expect(page.get_by_role("button", name="Cancel")).to_be_focused()
     await page.keyboard.press("Enter")
     await page.get_by_role("button", name="Cancel the run").click()

@@ -29,7 +29,7 @@ function Page() {
   const [name, id] = place.value.parts;
   if (!name) return html`<${Loading} />`;
   const Found = id === undefined ? LISTS[name] : ITEMS[name];
-  return Found ? html`<${Found} key=${id} id=${id} />` : html`<${Failed} error=${NOTHING} />`;
+  return Found ? html`<${Found} key=${id} id=${id} />` : html`<${Failed} error=${NOTHING} isPage />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
@@ -39,7 +39,7 @@ async function start() {
   try {
     await openSession();
   } catch (error) {
-    render(html`<${Failed} error=${error} onRetry=${start} />`, root);
+    render(html`<${Failed} error=${error} onRetry=${start} isPage />`, root);
     return;
   }
   render(html`<${App} />`, root);

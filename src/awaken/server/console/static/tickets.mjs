@@ -17,7 +17,9 @@ export const problem = signal(/** @type {any} */ (undefined));
 
 /** @param {any[]} tickets */
 function learn(tickets) {
-  known.value = new Map([...known.value, ...tickets.map((one) => [one.key, one])]);
+  const now = new Map(known.value);
+  for (const ticket of tickets) now.set(ticket.key, ticket);
+  known.value = now;
 }
 
 /** Read the open tickets, then follow them until the signal. @param {AbortSignal} until */

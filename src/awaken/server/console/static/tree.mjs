@@ -11,13 +11,15 @@ export const WORDS = 80;
 
 /** One row of the tree. */
 export class Node {
+  depth = 0;
+
   /** @param {string} id @param {string} kind @param {Node | null} parent @param {string} label */
   constructor(id, kind, parent, label) {
     this.id = id;
     this.kind = kind;
     this.parent = parent;
     this.label = label;
-    this.depth = parent ? parent.depth + 1 : 0;
+    if (parent) this.depth = parent.depth + 1;
     /** @type {Node[]} */
     this.children = [];
     this.status = 'running';

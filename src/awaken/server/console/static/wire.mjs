@@ -45,7 +45,11 @@ export function followThread({ thread, root, after, onBatch, onError }) {
   let tries = 0;
   let isOver = false;
   /** @type {number | undefined} */
-  let applying, retrying, hiding;
+  let applying;
+  /** @type {number | undefined} */
+  let retrying;
+  /** @type {number | undefined} */
+  let hiding;
 
   const apply = () => {
     applying = undefined;
@@ -114,14 +118,14 @@ export function followThread({ thread, root, after, onBatch, onError }) {
 
 /** Follow the scope's tickets for as long as the page is open. They are few, so they are read by
  * `fetch`, which sends the session's token.
- * @param {(ticket: any, isFirst: boolean) => void} onTicket @param {AbortSignal} signal */
+ * @param {(ticket: any) => void} onTicket @param {AbortSignal} signal */
 export async function followTickets(onTicket, signal) {
   for (let tries = 0; !signal.aborted; tries += 1) {
     try {
       const answer = await send('GET', '/v1/tickets/events', { signal, headers: { accept: 'text/event-stream' } });
       tries = 0;
       note(true);
-      for await (const data of frames(answer)) onTicket(JSON.parse(data), false);
+      for await (const data of frames(answer)) onTicket(JSON.parse(data));
     } catch (error) {
       if (error instanceof ApiError && [401, 403].includes(error.status)) return;
     }

@@ -17,7 +17,7 @@ export function InboxPage() {
   const shown = place.value.query.ticket ?? kept ?? chosen;
   entitle('Inbox');
   if (shown && shown !== kept) setKept(shown);
-  if (problem.value) return html`<${Failed} error=${problem.value} onRetry=${readTickets} />`;
+  if (problem.value) return html`<${Failed} error=${problem.value} onRetry=${readTickets} isPage />`;
   if (problem.value === undefined) return html`<${Loading} />`;
   return html`<div class=${`screen ${shown ? 'sided' : ''}`}>
     <div class="head-bar"><div><h1>Inbox</h1>

@@ -22,7 +22,7 @@ const OUTLINE_PAGE = 1000;
 /** @param {{id: string}} props */
 export function RunPage({ id }) {
   const { value, error, again } = useLoaded(() => load(id), [id]);
-  if (error) return html`<${Failed} error=${error} onRetry=${again} />`;
+  if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
   if (!value) return html`<${Loading} />`;
   return html`<${Run} key=${id} known=${value} again=${again} />`;
 }

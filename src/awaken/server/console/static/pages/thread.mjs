@@ -21,7 +21,7 @@ const SETTLED = ['run_start', 'run_finish', 'step_end', 'tool_call_done', 'tool_
 /** @param {{id: string}} props */
 export function ThreadPage({ id }) {
   const { value, error, again } = useLoaded(() => load(id), [id]);
-  if (error) return html`<${Failed} error=${error} onRetry=${again} />`;
+  if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
   if (!value) return html`<${Loading} />`;
   return html`<${Thread} known=${value} again=${again} />`;
 }

@@ -12,12 +12,12 @@ export const Empty = ({ title, children }) => html`<div class="face">
   <h2>${title}</h2>${children}
 </div>`;
 
-/** @param {{error: any, onRetry?: () => void}} props */
-export function Failed({ error, onRetry }) {
+/** @param {{error: any, onRetry?: () => void, isPage?: boolean}} props */
+export function Failed({ error, onRetry, isPage = false }) {
   const isGone = error.status === 404;
   const title = isGone ? 'There is nothing here' : error.status === 403 ? 'This needs another role' : 'This could not be loaded';
   return html`<div class="face failed" role="alert">
-    <h2>${title}</h2>
+    ${isPage ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`}
     <p><${Text} of=${error.message} /></p>
     ${error.hint && html`<p><${Text} of=${error.hint} /></p>`}
     ${error.requestId && html`<p><small>request ${error.requestId}</small></p>`}

@@ -114,7 +114,9 @@ class Shop:
             return self.paid[-1]
 
         clerk = Agent("clerk", model="clerk-1", description="Knows orders.", tools=[find_order])
-        desk = Agent("desk", model="desk-1", tools=[policy, refund], delegates=[clerk])
+        desk = Agent(
+            "desk", model="desk-1", tools=[policy, refund], delegates=[clerk], max_rounds=1_000
+        )
         return [desk, clerk, Agent("porter", model="porter-1", tools=[weigh])]
 
     def _answer(self, name: str) -> Any:
@@ -139,7 +141,7 @@ class Shop:
     async def stop(self) -> None:
         """Stop serving at once, as a process does that is killed."""
         for connection in list(self._server.server_state.connections):
-            connection.transport.abort()  # type: ignore[union-attr]
+            connection.transport.abort()
         self._server.should_exit = self._server.force_exit = True
         await self._serving
 
@@ -176,6 +178,12 @@ class Shop:
         ]
         result = await self.runtime.run("desk", every, thread=thread)
         return result.run_id
+
+    async def long_run(self, thread: str, calls: int) -> str:
+        """The id of a finished run of so many steps with a call, and a last one."""
+        call = said("I look it up.", ("policy", {"topic": "refunds"}))
+        self.scripts["desk-1"] = [*[call] * calls, said("That is all.")]
+        return (await self.runtime.run("desk", "Look everything up.", thread=thread)).run_id
 
 
 @asynccontextmanager

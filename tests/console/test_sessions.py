@@ -83,21 +83,23 @@ async def test_a_session_is_refused_to_foreign_hosts_origins_and_without_a_key(
     """07/CO-4, 07/CO-46: no answer sets a cookie."""
     shop, _ = keyed
     word = shop.link().partition("#t=")[2]
-    asked = {"json": {"word": word}}
+    asked = {"word": word}
     foreign = {"origin": "http://127.0.0.1:1"}
     refused = [
         await shop.client.post("/v1/session", json={}),
         await shop.client.post("/v1/session", json={"word": "wrong"}),
-        await shop.client.post("/v1/session", headers=foreign, **asked),
+        await shop.client.post("/v1/session", headers=foreign, json=asked),
         await shop.client.get("/v1/me"),
         await shop.client.get("/console/", headers=foreign),
     ]
     assert [answer.status_code for answer in refused] == [401, 401, 403, 401, 403]
     (tmp_path / "open").mkdir()
     async with open_shop(tmp_path / "open") as other:
-        rebound = await other.client.post("/v1/session", headers={"host": "evil.example"}, **asked)
+        rebound = await other.client.post(
+            "/v1/session", headers={"host": "evil.example"}, json=asked
+        )
         assert rebound.status_code == 403
-    made = await shop.client.post("/v1/session", **asked)
+    made = await shop.client.post("/v1/session", json=asked)
     assert made.status_code == 201
     assert not any("set-cookie" in answer.headers for answer in (*refused, made))
 

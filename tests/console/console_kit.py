@@ -98,7 +98,7 @@ class Shop:
             models={name: FunctionModel(self._answer(name), name) for name in SCRIPTS},
             prices=PRICES,
         )
-        self.application: Starlette = app(self.runtime, **edge)
+        self._edge = edge
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port: int = free.getsockname()[1]
@@ -130,6 +130,8 @@ class Shop:
     # -- serving ------------------------------------------------------------------------------
 
     async def start(self) -> None:
+        """Serve as a new process does, which knows nothing of earlier sessions."""
+        self.application: Starlette = app(self.runtime, **self._edge)
         config = uvicorn.Config(
             self.application, port=self._port, log_level="error", lifespan="off", loop="none"
         )

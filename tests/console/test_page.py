@@ -11,6 +11,7 @@ import pytest
 from console_kit import Shop, open_shop
 from playwright.async_api import Browser, Page, expect
 
+from awaken.server.keys import add_key
 from browser_kit import open_browser
 
 pytestmark = pytest.mark.anyio
@@ -251,3 +252,26 @@ async def test_a_long_run_is_drawn_from_its_outline_and_a_step_is_read_when_it_i
     )
     shown = page.locator(".stats span", has_text="tokens").locator("b")
     await expect(shown).to_have_text(f"{used / 1000:.1f}k")
+
+
+async def test_a_viewer_signs_in_with_a_key_and_is_offered_nothing_else(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """07/CO-47, in the page."""
+    key = add_key(tmp_path / "keys.toml", name="eve", roles=("read",))
+    async with open_shop(tmp_path, keys=tmp_path / "keys.toml") as shop:
+        run = await shop.waiting_run("order-7")
+        page = await browser.new_page()
+        await page.goto(f"{shop.address}/console/runs/{run}")
+        await page.get_by_label("Key").fill("awk_wrong")
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("alert")).to_contain_text("key is not known")
+        await page.get_by_label("Key").fill(key)
+        await page.get_by_role("button", name="Sign in").click()
+        await row(page, "call", "refund").click()
+        await expect(page.locator(".side .card")).to_contain_text("by someone with the role")
+        await expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_label("Key")).to_be_visible()
+        assert await page.evaluate("sessionStorage.length") == 0
+        await page.close()

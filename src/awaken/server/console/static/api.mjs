@@ -7,6 +7,9 @@ export const token = signal(/** @type {string | null} */ (null));
 /** Whether the server has refused to know us, so that one has to sign in. */
 export const isSignedOut = signal(false);
 
+/** How to go on when the server does not know our token any more; returns whether there is a way. */
+export const renewal = { renew: async () => false };
+
 /** A request that was refused, or did not reach the server (status 0). */
 export class ApiError extends Error {
   /**
@@ -29,9 +32,10 @@ export class ApiError extends Error {
  * @param {string} path
  * @param {{query?: Record<string, any>, body?: any, headers?: Record<string, string>,
  *   signal?: AbortSignal}} [more]
+ * @param {boolean} [isLast] whether the request is not made again with another token
  * @returns {Promise<Response>}
  */
-export async function send(method, path, more = {}) {
+export async function send(method, path, more = {}, isLast = false) {
   const headers = { ...more.headers };
   if (token.value) headers.authorization = `Bearer ${token.value}`;
   if (more.body !== undefined) headers['content-type'] = 'application/json';
@@ -50,7 +54,10 @@ export async function send(method, path, more = {}) {
   }
   if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
-  if (answer.status === 401) isSignedOut.value = true;
+  if (answer.status === 401) {
+    if (!isLast && token.value && (await renewal.renew())) return send(method, path, more, true);
+    isSignedOut.value = true;
+  }
   throw new ApiError(answer.status, said.error ?? {}, answer.headers.get('x-request-id'));
 }
 

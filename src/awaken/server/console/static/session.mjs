@@ -6,7 +6,7 @@
  * tab hands it to a new one.
  */
 
-import { ApiError, get, isSignedOut, post, send, token } from './api.mjs';
+import { ApiError, isSignedOut, post, renewal, send, token } from './api.mjs';
 import { signal } from './view.mjs';
 
 const PLACE = 'awaken.session';
@@ -28,21 +28,26 @@ export async function openSession() {
     history.replaceState(null, '', location.pathname + location.search);
     await signInWith({ word }).catch(passRefusal);
   }
-  token.value ??= sessionStorage.getItem(PLACE) ?? (await tokenOfAnotherTab());
-  await look();
+  if (!token.value) keep(sessionStorage.getItem(PLACE) ?? (await tokenOfAnotherTab()));
+  await look().catch(passRefusal);
 }
 
-async function look() {
+async function look(isLast = false) {
   isSignedOut.value = false;
-  try {
-    me.value = await get('/v1/me');
-    if (token.value) sessionStorage.setItem(PLACE, token.value);
-  } catch (error) {
-    const wasKnown = token.value !== null;
-    forget();
-    passRefusal(error);
-    if (wasKnown) await look(); // a server without keys answers those who have no token, too
-  }
+  me.value = await (await send('GET', '/v1/me', {}, isLast)).json();
+}
+
+// A server without keys that was started again does not know our token, but lets everyone in.
+renewal.renew = async () => {
+  keep(null);
+  return look(true).then(() => true, () => false);
+};
+
+/** @param {string | null} given */
+function keep(given) {
+  token.value = given;
+  if (given) sessionStorage.setItem(PLACE, given);
+  else sessionStorage.removeItem(PLACE);
 }
 
 /** @param {string} key */
@@ -59,7 +64,7 @@ export async function signInWithKey(key) {
 
 /** @param {{word?: string}} asked */
 async function signInWith(asked) {
-  token.value = (await post('/v1/session', asked)).token;
+  keep((await post('/v1/session', asked)).token);
 }
 
 export async function signOut() {
@@ -69,8 +74,8 @@ export async function signOut() {
 }
 
 function forget() {
-  sessionStorage.removeItem(PLACE);
-  token.value = me.value = null;
+  keep(null);
+  me.value = null;
   isSignedOut.value = true;
 }
 

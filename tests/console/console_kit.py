@@ -69,7 +69,7 @@ SCRIPTS = {
             ("policy", {"topic": "broken goods"}),
         ),
         said("The mug came broken, so I pay it back.", ("refund", {"order": 7, "euros": 40})),
-        said("I have paid 40 euros back. Ann has been told."),
+        said("I have paid **40 euros** back.\n\n- Ann has been told\n- the order is `closed`"),
     ],
     "clerk-1": [
         said("Let me see.", ("find_order", {"number": 7}), tokens=120),

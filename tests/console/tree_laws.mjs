@@ -67,3 +67,21 @@ assert.equal(scale.place(2000 + days), 1);
 
 // Characters that would hide or turn a text are marks.
 assert.deepEqual(pieces('a\u202eb').map((piece) => piece.mark ?? piece.text), ['a', 'U+202E', 'b']);
+
+// A reader of Markdown never makes a node outside its list, and its links lead to pages.
+const { blocksOf } = await load('markdown.mjs');
+const letters = ['*', '**', '`', '```', '\n', '\n\n', '- ', '1. ', '# ', '> ', '[a](', 'https://b.example', 'javascript:x', ')', '![', '<b>', ' ', 'word', '_'];
+let seed = 7;
+const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
+for (let round = 0; round < 3000; round += 1) {
+  const text = Array.from({ length: 12 }, () => letters[Math.floor(random() * letters.length)]).join('');
+  for (const block of blocksOf(text)) {
+    assert.ok(['paragraph', 'heading', 'quote', 'item', 'code'].includes(block.kind));
+    for (const span of block.spans ?? []) {
+      assert.ok(['text', 'strong', 'emphasis', 'code', 'link'].includes(span.kind), text);
+      assert.ok(span.kind !== 'link' || /^(https?:|mailto:)/.test(span.href), text);
+    }
+  }
+}
+assert.deepEqual(blocksOf('a **b** c')[0].spans.map((span) => span.kind), ['text', 'strong', 'text']);
+assert.equal(blocksOf('[x](javascript:alert)')[0].spans[0].kind, 'text');

@@ -6,30 +6,40 @@ import { me, openSession } from './session.mjs';
 import { Shell } from './shell.mjs';
 import { effect, html, render } from './view.mjs';
 import { openTickets, problem, watchTickets } from './tickets.mjs';
-import { Failed, Loading } from './parts/faces.mjs';
-import { InboxPage } from './pages/inbox.mjs';
-import { RunPage } from './pages/run.mjs';
-import { RunsPage } from './pages/runs.mjs';
-import { SignInPage } from './pages/sign_in.mjs';
-import { ThreadPage } from './pages/thread.mjs';
-import { ThreadsPage } from './pages/threads.mjs';
+import { Failed, Loading, useLoaded } from './parts/faces.mjs';
 
-/** @type {Record<string, any>} */
-const LISTS = { inbox: InboxPage, threads: ThreadsPage, runs: RunsPage };
-/** @type {Record<string, any>} */
-const ITEMS = { threads: ThreadPage, runs: RunPage };
+// A page is loaded when it is first opened.
+/** @type {Record<string, () => Promise<any>>} */
+const LISTS = {
+  inbox: async () => (await import('./pages/inbox.mjs')).InboxPage,
+  threads: async () => (await import('./pages/threads.mjs')).ThreadsPage,
+  runs: async () => (await import('./pages/runs.mjs')).RunsPage,
+};
+/** @type {Record<string, () => Promise<any>>} */
+const ITEMS = {
+  threads: async () => (await import('./pages/thread.mjs')).ThreadPage,
+  runs: async () => (await import('./pages/run.mjs')).RunPage,
+};
+const signIn = async () => (await import('./pages/sign_in.mjs')).SignInPage;
 const NOTHING = new ApiError(404, { message: 'there is no such page' }, null);
 
 function App() {
-  if (!me.value || isSignedOut.value) return html`<${SignInPage} />`;
+  if (!me.value || isSignedOut.value) return html`<${Loaded} load=${signIn} />`;
   return html`<${Shell}><${Page} /></${Shell}>`;
 }
 
 function Page() {
   const [name, id] = place.value.parts;
   if (!name) return html`<${Loading} />`;
-  const Found = id === undefined ? LISTS[name] : ITEMS[name];
-  return Found ? html`<${Found} key=${id} id=${id} />` : html`<${Failed} error=${NOTHING} isPage />`;
+  const load = id === undefined ? LISTS[name] : ITEMS[name];
+  return load ? html`<${Loaded} key=${`${name}/${id}`} load=${load} id=${id} />` : html`<${Failed} error=${NOTHING} isPage />`;
+}
+
+/** @param {{load: () => Promise<any>, id?: string}} props */
+function Loaded({ load, id }) {
+  const { value: Found, error, again } = useLoaded(load, [load]);
+  if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
+  return Found ? html`<${Found} id=${id} />` : html`<${Loading} />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));

@@ -11,6 +11,7 @@ import { CancelDialog } from '../parts/cancel.mjs';
 import { Composer } from '../parts/composer.mjs';
 import { Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
 import { Json } from '../parts/json.mjs';
+import { Markdown } from '../parts/markdown.mjs';
 import { Text, When } from '../parts/text.mjs';
 import { TicketCard } from '../parts/ticket.mjs';
 import { RunList } from './runs.mjs';
@@ -79,7 +80,7 @@ function Thread({ known, again }) {
         ${known.hasMore && html`<p class="sub">Earlier messages are not shown.</p>`}
         ${turns(messages).map((turn) => html`<${Turn} key=${turn.seq} turn=${turn} agents=${agents} />`)}
         ${live && html`<article class="message assistant"><div class="by"><b>${latest?.agent_id ?? 'agent'}</b><span class="pulse"></span></div>
-          <div class="text"><${Text} of=${live} /></div></article>`}
+          <div class="text"><${Markdown} of=${live} /></div></article>`}
         ${questions.map((ticket) => html`<${TicketCard} key=${ticket.key} ticketKey=${ticket.key} />`)}
       </div>
       ${may('invoke') && html`<${Composer} thread=${thread.id} agent=${latest?.agent_id} isLive=${isLive}
@@ -157,7 +158,7 @@ function Turn({ turn: { message, calls }, agents }) {
   const by = message.role === 'user' ? made.by || 'user' : made.sender_agent_id || agents.get(made.run_id) || message.role;
   return html`<article class=${`message ${message.role}`}>
     <div class="by"><b><${Text} of=${by} /></b></div>
-    ${text && html`<div class="text"><${Text} of=${text} /></div>`}
+    ${text && html`<div class="text">${message.role === 'assistant' ? html`<${Markdown} of=${text} />` : html`<${Text} of=${text} />`}</div>`}
     ${calls.map((/** @type {any} */ { call, result }) => html`<details class="call-line" key=${call.id}>
       <summary>⚙ <b><${Text} of=${call.name} /></b> <code><${Text} of=${beginning(JSON.stringify(call.arguments), 100)} /></code>
         ${result ? html` → <${Text} of=${beginning(textOf(result), 100)} />` : ''}</summary>

@@ -5,7 +5,7 @@ import { runStatus, money, statusOf, tokens } from '../format.mjs';
 import { may } from '../session.mjs';
 import { entitle } from '../shell.mjs';
 import { changes } from '../tickets.mjs';
-import { html, useEffect, useState } from '../view.mjs';
+import { html, useEffect, useRef, useState } from '../view.mjs';
 import { Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
 import { NewThread } from '../parts/composer.mjs';
 import { Shape, Text, When } from '../parts/text.mjs';
@@ -21,7 +21,11 @@ export function ThreadsPage() {
     addEventListener('focus', again);
     return () => removeEventListener('focus', again);
   }, []);
-  useEffect(again, [changes.value]);
+  const known = useRef(changes.value);
+  useEffect(() => {
+    if (known.current !== changes.value) again();
+    known.current = changes.value;
+  }, [changes.value]);
   return html`<div class="screen">
     <div class="head-bar"><div><h1>Threads</h1><p class="sub">conversations, newest first</p></div>
       <div class="acts">

@@ -165,7 +165,7 @@ def test_the_pages_never_make_html_of_text() -> None:
     assert len(own) > 20
     found = {str(path): forbidden.findall(path.read_text()) for path in own}
     assert {path: words for path, words in found.items() if words} == {}
-    assert max(len(path.read_text().splitlines()) for path in own) <= 400
+    assert max(len(path.read_text().splitlines()) for path in own) <= 300
 
 
 def test_a_changed_byte_of_a_library_is_refused(tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof schemathesis lock clean graph lines test-pythons coverage hooks changelog
-.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server plots proof lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server plots proof schemathesis lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
 
-test: .venv/.dev tests/kit/node_modules/.installed ## the whole suite
+test: .venv/.dev tests/kit/node_modules/.installed console ## the whole suite
 	$(BIN)/pytest
 
 check: lint type imports deps docs test ## what CI runs
@@ -73,6 +72,18 @@ deps: .venv/.dev
 
 test-llm: .venv-llm/.installed ## against a real language model on this machine
 	.venv-llm/bin/python -m pytest tests/llm_real -o python_files='real_*.py' -n 0
+
+CONSOLE := src/awaken/server/console/static/vendor/versions.txt
+
+console: $(CONSOLE) ## fetch the libraries of the console's pages
+
+$(CONSOLE): tools/console_libraries.py
+	@echo "fetching the libraries of the console"
+	@$(PYTHON) tools/console_libraries.py
+	@touch $@
+
+shots: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## pictures of the console's screens, into build/shots
+	@PYTHONPATH=tests:tests/server:tests/console $(BIN)/python tests/console/shots.py
 
 tests/kit/node_modules/.installed: tests/kit/package-lock.json
 	@echo "installing the outside programs the tests talk to"

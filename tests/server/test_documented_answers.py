@@ -21,7 +21,7 @@ from awaken.server.table import Route
 pytestmark = pytest.mark.anyio
 
 Seen = set[tuple[str, str, int]]
-NOTHING = {"thread": "none", "run": "none", "ticket": "none", "agent": "none"}
+NOTHING = {"thread": "none", "run": "none", "ticket": "none", "agent": "none", "step": "none"}
 SAID = {"agent_id": "talker", "messages": ["Hi"]}
 STREAM = {"accept": "text/event-stream"}
 OWN = [route for route in ROUTES if route.path.startswith("/v1/") and route.body is not bytes]
@@ -115,6 +115,12 @@ async def _use(desk: Desk) -> None:
         await ask("POST", "/v1/threads", json={"id": "new"})
         await ask("POST", "/v1/threads/t/fork", json={"id": "copy"})
         await ask("PATCH", "/v1/threads/new", json={"title": "x"}, headers={"if-match": '"1"'})
+    for path in (run + "/outline", run + "/steps/1", "/v1/threads/t/state", "/v1/me"):
+        await ask("GET", path)
+    await ask("GET", "/v1/threads/t/state?at=99999")
+    await ask("POST", "/v1/session", json={})
+    await ask("POST", "/v1/session", json={"word": "none"})
+    await ask("DELETE", "/v1/session")
     await ask("POST", "/v1/tokens", json={"thread_id": "t"})
     await desk.ask("stranger", "POST", "/v1/threads", json={"id": "theirs"})
     await desk.ask("page", "POST", "/v1/tokens", json={"thread_id": "t"})

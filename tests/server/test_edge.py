@@ -34,6 +34,7 @@ BODIES: dict[str, Any] = {
     "ThreadChanges": {"title": "stolen"},
     "ForkAsked": {},
     "TokenAsked": {"thread_id": "t"},
+    "SessionAsked": {},
 }
 
 
@@ -63,6 +64,7 @@ async def _ids(desk: Desk) -> dict[str, str]:
         "run": ticket["run_id"],
         "ticket": ticket["key"],
         "agent": "talker",
+        "step": "1",
     }
 
 

@@ -24,6 +24,7 @@ from awaken.front.loading import load
 
 BUILT_IN = "the built-in agent"
 _STORES_IN_MEMORY = "memory:"
+CONSOLE = "/console/"
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,8 +170,9 @@ def _serve_alone(options: ServeOptions) -> Exit:
     found = _load(options)
     listening = _bind(options)
 
-    def started(agents: Sequence[str]) -> None:
-        _greet(options, listening, agents, own_store=found.makes_runtime)
+    def started(agents: Sequence[str], application: Any) -> None:
+        console = _console_place(options, application)
+        _greet(options, listening, agents, own_store=found.makes_runtime, console=console)
 
     return _run(options, found, listening, started)
 
@@ -179,7 +181,7 @@ def _work(options: ServeOptions) -> Exit:
     """Serve as a worker of a parent process, which has bound the socket."""
     sock, ready, _ = options.inherited
 
-    def started(agents: Sequence[str]) -> None:
+    def started(agents: Sequence[str], application: Any) -> None:
         os.write(ready, load("awaken.server.workers", "PID").pack(os.getpid()))
 
     return _run(options, _load(options), socket.socket(fileno=sock), started)
@@ -189,7 +191,7 @@ def _run(
     options: ServeOptions,
     found: Target,
     listening: socket.socket,
-    started: Callable[[Sequence[str]], None],
+    started: Callable[[Sequence[str], Any], None],
 ) -> Exit:
     runtime = found.open_to_serve(options.store)
     application = load("awaken.server", "app")(runtime, **_edge(options))
@@ -207,7 +209,7 @@ def _run(
         )
         if options.inherited:
             asyncio.get_running_loop().add_reader(options.inherited[2], serving.stop)
-        await serving.run(listening, lambda: started(runtime.agent_ids))
+        await serving.run(listening, lambda: started(runtime.agent_ids, application))
 
     with asyncio.Runner(loop_factory=load("uvloop", "new_event_loop")) as runner:
         runner.run(main())
@@ -270,8 +272,22 @@ def _serve_together(options: ServeOptions) -> Exit:
 # -- telling ------------------------------------------------------------------------------------
 
 
+def _console_place(options: ServeOptions, application: Any) -> str:
+    """Where the console is. A server without keys adds a one-time word, by which the page begins a
+    session; with keys, the page asks for one."""
+    if options.keys:
+        return CONSOLE
+    local = load("awaken.server.auth", "LOCAL")
+    return f"{CONSOLE}#t={application.state.sessions.make_word(local)}"
+
+
 def _greet(
-    options: ServeOptions, listening: socket.socket, agents: Sequence[str], *, own_store: bool
+    options: ServeOptions,
+    listening: socket.socket,
+    agents: Sequence[str],
+    *,
+    own_store: bool,
+    console: str = CONSOLE,
 ) -> None:
     address: str = load("awaken.server.listening", "address_of")(listening, options.host)
     names = ", ".join(agents) or "no agents"
@@ -280,6 +296,7 @@ def _greet(
     say(f"awaken serves {names} at {address}")
     if not own_store:
         say(f"  store   {shown_address(store_address(options.store))}")
+    say(f"  console {address}{console}")
     say(
         f"  try     curl -N {address}/v1/threads/first/runs{key} -H 'accept: text/event-stream' "
         f"-H 'content-type: application/json' -d '{{{which}\"messages\": [\"Hello\"]}}'"

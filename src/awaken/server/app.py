@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from awaken.errors import ConfigError
 from awaken.front.runtime import Runtime
 from awaken.server.auth import Authentication, Everyone
+from awaken.server.console import Pages, Sessions
 from awaken.server.edge import Edge, Step
 from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.errors import unknown
@@ -59,21 +60,27 @@ def app(
     if ANY in origins and is_open:
         raise ConfigError("pages of every origin (*) may use a server only if it has keys")
     tokens = Tokens(lambda: file.content.token_secret if file is not None else None)
+    sessions = Sessions(
+        lambda: file.content.token_secret if file is not None else None,
+        is_key=lambda digest: file is None or file.has(digest),
+    )
+    pages = Pages()
     steps: list[Step] = [Connections(limits.connections)]
     if hosts is not None or is_open:
         steps.append(Hosts(LOOPBACK if hosts is None else hosts))
     steps += [
         Origins(origins),
-        Authentication(file or auth or Everyone(), tokens),
+        Authentication(file or auth or Everyone(), tokens, sessions),
         Rates(limits),
     ]
     made = Starlette(
-        routes=_by_path(ROUTES, runtime, Streams(limits.streams)),
+        routes=[*_by_path(ROUTES, runtime, Streams(limits.streams)), *pages.routes()],
         middleware=[Middleware(Edge, steps)],
     )
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, ROUTES
+    made.state.sessions, made.state.pages = sessions, pages
     return observed(made, runtime)
 
 

@@ -1,5 +1,5 @@
-"""The step that finds out who makes a request: by key, by stream token, or as the caller's own
-code says."""
+"""The step that finds out who makes a request: by key, stream token or session, or as the caller's
+own code says."""
 
 from __future__ import annotations
 
@@ -7,26 +7,31 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs
 
 from awaken.domain.principal import Principal
+from awaken.server.console.sessions import Sessions
 from awaken.server.edge import Arrival
 from awaken.server.errors import unauthorized
 from awaken.server.keys import Authenticator, KeyFile, bearer
 from awaken.server.table import Role
 from awaken.server.tokens import Tokens
 
+LOCAL = Principal(id="local", roles=tuple(Role))
+"""Who makes requests to a server without keys."""
+
 
 class Everyone:
     """Lets everyone in, with all roles, as on one's own machine."""
 
     def authenticate(self, head: Mapping[str, str]) -> Principal | None:
-        return Principal(id="local", roles=tuple(Role))
+        return LOCAL
 
 
 class Authentication:
     """Finds out who makes a request. One without credentials goes on, to the routes that need no
     key; one with wrong ones is refused."""
 
-    def __init__(self, authenticator: Authenticator, tokens: Tokens) -> None:
+    def __init__(self, authenticator: Authenticator, tokens: Tokens, sessions: Sessions) -> None:
         self._authenticator, self._tokens = authenticator, tokens
+        self._sessions = sessions
 
     def check(self, arrival: Arrival) -> None:
         head, scope = arrival.request_headers, arrival.scope
@@ -37,6 +42,11 @@ class Authentication:
             found = self._tokens.read(token)
             scope["principal"], scope["terms"] = found.principal, found.terms
             scope["token_thread"] = found.thread
+            return
+        session = self._sessions.find(head)
+        if session is not None:
+            scope["principal"], scope["terms"] = session.principal, session.terms
+            scope["session"] = session
             return
         principal = self._authenticator.authenticate(head)
         if principal is None and "authorization" in head:

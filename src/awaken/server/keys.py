@@ -120,6 +120,10 @@ class KeyFile:
             id=entry.name or id, scope=entry.scope, roles=entry.roles, agents=entry.agents
         )
 
+    def has(self, sha256: str) -> bool:
+        """Whether the file has the key with this digest."""
+        return any(entry.sha256 == sha256 for entry in self.content.keys.values())
+
     def terms_of(self, head: Mapping[str, str]) -> Terms:
         """What the entry of the request's key says about its use."""
         _, entry = self._entry(bearer(head) or "")

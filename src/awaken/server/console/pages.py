@@ -1,0 +1,131 @@
+"""The console's files, as browsers get them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from awaken.server.errors import unknown
+
+FOLDER = Path(__file__).parent / "static"
+HOME = "/console/"
+_DIGEST = "{digest}"
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+"""What is shown was written by models, tools and strangers: the browser itself is to run nothing
+but our files, and to send nothing elsewhere."""
+
+MISSING = """\
+The console is not in this installation: its libraries were not there when it was built.
+In a checkout, `make console` fetches them; it needs npm.
+"""
+
+
+class _File(NamedTuple):
+    content: bytes
+    packed: bytes
+    media_type: str
+
+
+class Pages:
+    """The console's page and the files that it loads, read once.
+
+    The files lie under the digest of all of them, so browsers may keep them for ever, and a page
+    never mixes the files of two builds.
+    """
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._folder = folder
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this installation has the console, with its libraries."""
+        return (self._folder / "vendor" / "versions.txt").is_file()
+
+    @cached_property
+    def build(self) -> str:
+        """The digest of the console's files."""
+        told = hashlib.sha256()
+        for name, file in sorted(self._files.items()):
+            told.update(f"{name} {len(file.content)}\n".encode() + file.content)
+        return told.hexdigest()[:16]
+
+    @cached_property
+    def _files(self) -> dict[str, _File]:
+        return {
+            path.relative_to(self._folder).as_posix(): _read(path)
+            for path in self._folder.rglob("*")
+            if path.suffix in _TYPES
+        }
+
+    @cached_property
+    def _index(self) -> str:
+        return (self._folder / "index.html").read_text().replace(_DIGEST, self.build)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", self._home),
+            Route("/console", self._home),
+            Route("/console/static/{name:path}", self._file),
+            Route("/console/{place:path}", self._page),
+        ]
+
+    async def _home(self, request: Request) -> Response:
+        return RedirectResponse(HOME, status_code=307)
+
+    async def _page(self, request: Request) -> Response:
+        if not self.is_there:
+            return Response(MISSING, 404, HEADERS, "text/plain")
+        return Response(self._index, headers=HEADERS | _KEEP_NOT, media_type="text/html")
+
+    async def _file(self, request: Request) -> Response:
+        build, _, name = request.path_params["name"].partition("/")
+        file = self._files.get(name)
+        if file is None or build != self.build:
+            raise unknown("file")
+        headers = HEADERS | _KEEP | {"vary": "accept-encoding"}
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(file.content, headers=headers, media_type=file.media_type)
+        headers["content-encoding"] = "gzip"
+        return Response(file.packed, headers=headers, media_type=file.media_type)
+
+
+_KEEP = {"cache-control": "public, max-age=31536000, immutable"}
+_KEEP_NOT = {"cache-control": "no-store"}
+
+
+def _read(path: Path) -> _File:
+    content = path.read_bytes()
+    return _File(content, gzip.compress(content, mtime=0), _TYPES[path.suffix])

@@ -1,0 +1,133 @@
+"""Sessions: how the console's page proves who looks at it.
+
+A session begins with a key, or with a one-time word from the fragment of an address, which no
+server or proxy sees. From then on the page sends a token as `Authorization`. There are no cookies:
+browsers send those of one port to every other port of the same machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import dumps, loads
+from awaken.domain.principal import Principal
+from awaken.server.errors import unauthorized
+from awaken.server.keys import NO_TERMS, Terms, bearer
+
+WORD_SECONDS = 10 * 60
+SESSION_SECONDS = 12 * 60 * 60
+_PREFIX = "awc_"
+_MOST_WORDS = 1_000
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who looks, until when (in milliseconds), and on what terms. `key` is the digest of the key
+    that the session began with: it ends when the key is revoked."""
+
+    session: str
+    principal: Principal
+    expires_at_ms: int
+    key: str | None = None
+    terms: Terms = NO_TERMS
+
+
+class Sessions:
+    """Makes words and sessions, and reads the tokens of sessions.
+
+    Args:
+        secret: returns what signs tokens; nodes with the same secret accept each other's. If it
+            returns `None`, tokens are good on this node only, while it lives.
+        is_key: whether a key with this digest is still good.
+    """
+
+    def __init__(
+        self,
+        secret: Callable[[], str | None] = lambda: None,
+        is_key: Callable[[str], bool] = lambda digest: True,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._secret, self._is_key, self._clock = secret, is_key, clock
+        self._own = secrets.token_hex(32)
+        self._words: dict[str, tuple[Principal, int]] = {}
+        self._ended: dict[str, int] = {}
+
+    # -- words ----------------------------------------------------------------------------------
+
+    def make_word(self, principal: Principal) -> str:
+        """A word that begins one session of this principal, once, within ten minutes."""
+        word = secrets.token_urlsafe(32)
+        if len(self._words) >= _MOST_WORDS:
+            del self._words[next(iter(self._words))]
+        self._words[_digest(word)] = (principal, self._clock.now_ms() + WORD_SECONDS * 1000)
+        return word
+
+    def redeem(self, word: str) -> Principal:
+        """Whose word it is; from now on it is no one's.
+
+        Raises:
+            Refused: the word was used before, is too old, or was not made here.
+        """
+        principal, expires = self._words.pop(_digest(word), (None, 0))
+        if principal is None or expires <= self._clock.now_ms():
+            raise unauthorized("the link was used before, or is older than ten minutes")
+        return principal
+
+    # -- tokens ---------------------------------------------------------------------------------
+
+    def begin(
+        self, principal: Principal, *, key: str | None = None, terms: Terms = NO_TERMS
+    ) -> tuple[str, int]:
+        """A new session's token, and when it expires, in milliseconds."""
+        session = Session(
+            session=secrets.token_hex(8),
+            principal=principal,
+            expires_at_ms=self._clock.now_ms() + SESSION_SECONDS * 1000,
+            key=_digest(key) if key is not None else None,
+            terms=terms,
+        )
+        said = _encode(dumps(session))
+        return f"{_PREFIX}{said}.{self._sign(said)}", session.expires_at_ms
+
+    def find(self, head: Mapping[str, str]) -> Session | None:
+        """The session of a request, by its headers; `None` if it came without one.
+
+        Raises:
+            Refused: the token was not made here, was changed, or its session is over.
+        """
+        given = bearer(head)
+        if given is None or not given.startswith(_PREFIX):
+            return None
+        said, _, signature = given.removeprefix(_PREFIX).partition(".")
+        if not hmac.compare_digest(self._sign(said).encode(), signature.encode()):
+            raise unauthorized("the session is not known: sign in again")
+        session = loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4)), Session)
+        is_over = session.session in self._ended or session.expires_at_ms <= self._clock.now_ms()
+        if is_over or (session.key is not None and not self._is_key(session.key)):
+            raise unauthorized("the session is over: sign in again")
+        return session
+
+    def end(self, session: Session) -> None:
+        """Refuse a session's token from now on, on this node."""
+        now = self._clock.now_ms()
+        self._ended = {id: until for id, until in self._ended.items() if until > now}
+        self._ended[session.session] = session.expires_at_ms
+
+    def _sign(self, said: str) -> str:
+        # Stream tokens are signed with the same secret: the name keeps the two apart.
+        secret = self._secret() or self._own
+        return _encode(hmac.digest(secret.encode(), b"session:" + said.encode(), hashlib.sha256))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,120 @@
+/** Numbers, times and statuses, as people read them. No DOM. */
+
+/** @param {number | null | undefined} n */
+export function tokens(n) {
+  if (!n) return '';
+  if (n < 10_000) return n.toLocaleString('en');
+  return n < 1_000_000 ? `${(n / 1000).toFixed(1)}k` : `${(n / 1_000_000).toFixed(2)}M`;
+}
+
+/** A cost that may be unknown, in whole or in part.
+ * @param {number | null} cost @param {boolean} [isPartlyUnknown] */
+export function money(cost, isPartlyUnknown = false) {
+  if (cost === null || cost === undefined) return '—';
+  const digits = cost >= 1 ? 2 : cost >= 0.01 ? 3 : 4;
+  return `$${cost.toFixed(cost === 0 ? 2 : digits)}${isPartlyUnknown ? ' + ?' : ''}`;
+}
+
+/** @param {number | null | undefined} ms */
+export function took(ms) {
+  if (ms === null || ms === undefined) return '';
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60_000) / 1000)} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** @param {number} ms @param {number} now */
+export function ago(ms, now) {
+  const seconds = Math.max(0, Math.round((now - ms) / 1000));
+  if (seconds < 10) return 'now';
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86_400)} d`;
+}
+
+/** @param {number} ms */
+export function exactly(ms) {
+  const at = new Date(ms);
+  const pad = (/** @type {number} */ n, size = 2) => String(n).padStart(size, '0');
+  const day = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+  const time = `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+  return `${day} ${time}.${pad(at.getMilliseconds(), 3)}`;
+}
+
+/** The end of an id, which tells two ids of the same moment apart. @param {string} id */
+export const short = (id) => (id.length > 12 ? `…${id.slice(-8)}` : id);
+
+/** The beginning of a text, on one line. @param {string} text @param {number} most */
+export function beginning(text, most = 80) {
+  const line = text.replace(/\s+/g, ' ').trim();
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+const SHAPES = {
+  running: ['▸', 'running'],
+  created: ['·', 'waits to start'],
+  waits: ['?', 'waits for an answer'],
+  waiting: ['?', 'waits for an answer'],
+  done: ['✓', 'finished'],
+  succeeded: ['✓', 'succeeded'],
+  failed: ['✗', 'failed'],
+  denied: ['✗', 'denied'],
+  expired: ['✗', 'expired'],
+  cancelled: ['■', 'cancelled'],
+  superseded: ['■', 'superseded'],
+  stopped: ['■', 'stopped'],
+  unknown: ['!', 'unknown'],
+};
+
+/** The shape and the word of a status: never a colour alone.
+ * @param {string} status @returns {{shape: string, word: string}} */
+export function statusOf(status) {
+  const [shape, word] = SHAPES[/** @type {keyof typeof SHAPES} */ (status)] ?? ['·', status];
+  return { shape, word };
+}
+
+/** The status of a run as `/v1/runs` tells it. @param {any} run */
+export function runStatus(run) {
+  if (run.status !== 'done') return run.status === 'waiting' ? 'waits' : run.status;
+  return endStatus(run.termination);
+}
+
+/** @param {{type?: string} | null} termination */
+export function endStatus(termination) {
+  switch (termination?.type) {
+    case 'error':
+    case 'blocked':
+      return 'failed';
+    case 'cancelled':
+      return 'cancelled';
+    case 'stopped':
+      return 'stopped';
+    case 'suspended':
+      return 'waits';
+    default:
+      return 'done';
+  }
+}
+
+/** @param {any} termination */
+export function whyEnded(termination) {
+  const value = termination?.value;
+  return typeof value === 'string' ? value : value ? [value.code, value.detail].filter(Boolean).join(': ') : '';
+}
+
+// Control characters but for tab and line feed, and characters that change the direction of text.
+const STRANGE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/u;
+const EACH = new RegExp(`(${STRANGE.source})`, 'u');
+
+/** A text in pieces: what can be shown, and the characters that would hide or turn it.
+ * @param {string} text @returns {{text?: string, mark?: string}[]} */
+export function pieces(text) {
+  if (!STRANGE.test(text)) return [{ text }];
+  return text.split(EACH).filter(Boolean).map((piece) =>
+    STRANGE.test(piece) ? { mark: `U+${piece.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}` } : { text: piece },
+  );
+}

@@ -1,0 +1,214 @@
+/** One run: its tree, live, its timeline, and each of its steps. */
+
+import { get, part } from '../api.mjs';
+import { money, runStatus, short, statusOf, took, tokens } from '../format.mjs';
+import { keepInAddress, place } from '../router.mjs';
+import { may } from '../session.mjs';
+import { Reconnecting, announce, entitle } from '../shell.mjs';
+import { RunTree } from '../tree.mjs';
+import { makeScale } from '../scale.mjs';
+import { html, useEffect, useMemo, useRef, useState } from '../view.mjs';
+import { followThread } from '../wire.mjs';
+import { CancelDialog } from '../parts/cancel.mjs';
+import { Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
+import { Inspector } from '../parts/inspector.mjs';
+import { Rows } from '../parts/rows.mjs';
+import { Strip } from '../parts/strip.mjs';
+import { Text, now } from '../parts/text.mjs';
+
+const LONG = 300;
+const OUTLINE_PAGE = 1000;
+
+/** @param {{id: string}} props */
+export function RunPage({ id }) {
+  const { value, error, again } = useLoaded(() => load(id), [id]);
+  if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
+  if (!value) return html`<${Loading} />`;
+  return html`<${Run} key=${id} known=${value} again=${again} />`;
+}
+
+/** The record of a run, the rows of its steps, and where its events begin. @param {string} id */
+async function load(id) {
+  const [run, first] = await Promise.all([
+    get(`/v1/runs/${part(id)}`),
+    get(`/v1/runs/${part(id)}/outline`, { limit: OUTLINE_PAGE }),
+  ]);
+  const [thread, outline] = [await get(`/v1/threads/${part(run.thread_id)}`), first];
+  while (outline.has_more) {
+    const after = outline.items[outline.items.length - 1].step;
+    const page = await get(`/v1/runs/${part(id)}/outline`, { after, limit: OUTLINE_PAGE });
+    outline.items.push(...page.items);
+    outline.has_more = page.has_more;
+  }
+  return { run, thread, outline };
+}
+
+/** @param {any} known */
+function growTree({ run, thread, outline }) {
+  const tree = new RunTree(run.run_id);
+  tree.root.label = run.agent_id;
+  tree.root.threadId = run.thread_id;
+  const isLong = outline.items.length > LONG;
+  if (isLong) {
+    tree.root.startedAt = run.started_at ?? run.created_at;
+    tree.root.endedAt = run.finished_at;
+    tree.root.status = runStatus(run);
+    tree.outline(outline.items);
+  }
+  const first = outline.items[0]?.seq ?? 1;
+  return { tree, after: isLong ? thread.event_count : Math.max(0, first - 2) };
+}
+
+/** @param {{known: any, again: () => void}} props */
+function Run({ known, again }) {
+  const { run, thread, outline } = known;
+  const grown = useMemo(() => growTree(known), [known]);
+  const { tree } = grown;
+  const [version, setVersion] = useState(0);
+  const [isCancelling, setIsCancelling] = useState(false);
+  const changed = () => setVersion((n) => n + 1);
+  const words = useRef(new Map(outline.items.map((/** @type {any} */ row) => [row.message_id, row])));
+
+  useEffect(() => followThread({
+    thread: run.thread_id,
+    root: outline.root_thread_id,
+    after: String(grown.after),
+    onError: again,
+    onBatch(events) {
+      const before = tree.root.status;
+      for (const told of events) tree.take(told);
+      if (tree.isVoid) return again();
+      fillWords(tree, words.current);
+      if (tree.root.status !== before) announce(`run ${statusOf(tree.root.status).word}`);
+      changed();
+    },
+  }), [known]);
+
+  const { query } = place.value;
+  const fits = useMemo(() => filterOf(query, tree), [query.show, query.find, version]);
+  const rows = useMemo(() => tree.rows(fits), [version, fits]);
+  const selected = tree.nodes.get(query.node ?? '') ?? tree.root;
+  const isLive = tree.root.status === 'running';
+  const time = isLive ? now.value : 0;
+  const scale = useMemo(() => makeScale(busyTimes(tree, time || tree.root.startedAt)), [version, isLive && Math.floor(time / 1000)]);
+  const select = (/** @type {any} */ node) => keepInAddress({ node: node === tree.root ? null : node.id });
+  const fold = async (/** @type {any} */ node, /** @type {boolean} */ isOpen) => {
+    node.isOpen = isOpen;
+    changed();
+    if (isOpen && node.more.isUnread) {
+      const step = await get(`/v1/runs/${part(node.runId)}/steps/${node.more.number}`);
+      tree.fill(node, step.events);
+      changed();
+    }
+  };
+  entitle(thread.title || thread.id);
+
+  return html`<div class="screen sided">
+    <${Head} run=${run} thread=${thread} tree=${tree} time=${time} onCancel=${() => setIsCancelling(true)} />
+    <div class="run">
+      <${Reconnecting} />
+      <${Strip} steps=${tree.root.children.filter((one) => one.kind === 'step')} scale=${scale} now=${time} onSelect=${select} />
+      <${Filters} query=${query} />
+      <div class="row column-names" aria-hidden="true"><span>step</span><span class="number">tokens</span>
+        <span class="number">cost</span><span class="number">took</span><span>timeline</span></div>
+      ${rows.length
+        ? html`<${Rows} rows=${rows} selected=${selected} version=${version} isLive=${isLive} scale=${scale} now=${time}
+            onSelect=${select} onFold=${fold} />`
+        : html`<${Empty} title="Nothing fits"><button onClick=${() => keepInAddress({ show: null, find: null })}>Show everything</button></${Empty}>`}
+    </div>
+    <${Inspector} node=${selected} tab=${query.tab ?? ''} version=${version} />
+    ${isCancelling && html`<${CancelDialog} run=${run} onClose=${() => setIsCancelling(false)} />`}
+  </div>`;
+}
+
+/** The log has no pieces of text: what a step said comes from its row. @param {RunTree} tree
+ * @param {Map<string, any>} rows */
+function fillWords(tree, rows) {
+  for (const step of tree.root.children) {
+    const row = rows.get(step.more.messageId);
+    if (!row || step.said) continue;
+    step.said = step.label = row.words;
+    rows.delete(step.more.messageId);
+  }
+}
+
+/** When the run was at work: waiting for people is not work. @param {RunTree} tree @param {number} time
+ * @returns {[number, number][]} */
+function busyTimes(tree, time) {
+  /** @type {[number, number][]} */
+  const spans = [];
+  for (const step of tree.root.children) {
+    if (step.kind !== 'step') continue;
+    const models = step.children.filter((one) => one.kind === 'model');
+    const from = Math.min(step.startedAt, ...models.map((one) => one.startedAt));
+    spans.push([from, step.endedAt ?? Math.max(time, from)]);
+    for (const call of step.children) if (call.more.answer && call.endedAt) spans.push([call.endedAt, call.endedAt]);
+  }
+  for (const { node } of tree.runs.values()) {
+    if (node !== tree.root) spans.push([node.startedAt, node.endedAt ?? Math.max(time, node.startedAt)]);
+  }
+  return spans;
+}
+
+/** @param {Record<string, string>} query @param {RunTree} tree */
+function filterOf({ show, find }, tree) {
+  const wanted = find?.toLowerCase();
+  if (!show && !wanted) return null;
+  const slow = show === 'slow' ? slowest(tree) : null;
+  return (/** @type {any} */ node) => {
+    if (show === 'failed' && !['failed', 'denied', 'expired'].includes(node.status)) return false;
+    if (show === 'asks' && !(node.status === 'waits' && node.kind === 'call') && !node.more.answer) return false;
+    if (slow && !slow.has(node)) return false;
+    return !wanted || `${node.label} ${node.said}`.toLowerCase().includes(wanted);
+  };
+}
+
+/** The calls above the 95th percentile of their tool or model. @param {RunTree} tree */
+function slowest(tree) {
+  /** @type {Map<string, any[]>} */
+  const byName = new Map();
+  for (const node of tree.nodes.values()) {
+    if (node.endedAt === null || !['call', 'model'].includes(node.kind)) continue;
+    byName.set(node.label, [...(byName.get(node.label) ?? []), node]);
+  }
+  const found = new Set();
+  for (const nodes of byName.values()) {
+    nodes.sort((a, b) => b.duration(0) - a.duration(0));
+    nodes.slice(0, Math.ceil(nodes.length * 0.05)).forEach((node) => found.add(node));
+  }
+  return found;
+}
+
+const SHOW = { '': 'all', failed: 'failed', asks: 'asks', slow: 'slow' };
+
+/** @param {{query: Record<string, string>}} props */
+function Filters({ query }) {
+  const show = query.show ?? '';
+  return html`<div class="filters" role="group" aria-label="Filter">
+    ${Object.entries(SHOW).map(([name, label]) => html`<button key=${name} aria-pressed=${name === show}
+      onClick=${() => keepInAddress({ show: name })}>${label}</button>`)}
+    <input type="search" placeholder="tool, model or words" aria-label="Find in this run" value=${query.find ?? ''}
+      onInput=${(/** @type {any} */ event) => keepInAddress({ find: event.target.value })} />
+  </div>`;
+}
+
+/** @param {any} props */
+function Head({ run, thread, tree, time, onCancel }) {
+  const { root } = tree;
+  const { word } = statusOf(root.status);
+  const isOpen = ['running', 'waits', 'created'].includes(root.status);
+  return html`<div class="head-bar">
+    <div><h1><${Text} of=${thread.title || thread.id} /></h1>
+      <p class="sub"><a href=${`/console/threads/${part(run.thread_id)}`}>thread</a> · run <code title=${run.run_id}>${short(run.run_id)}</code> · agent <b><${Text} of=${run.agent_id} /></b></p></div>
+    <div class="stats">
+      <span><b>${Math.max(tree.runs.get(run.run_id)?.steps ?? 0, 0)}</b>steps</span>
+      <span><b>${tokens(root.tokens) || 0}</b>tokens</span>
+      <span><b>${root.tokens ? money(root.cost, root.hasUnknownCost) : '—'}</b>cost</span>
+      <span><b>${took(root.duration(time)) || '—'}</b>took</span>
+    </div>
+    <div class="acts">
+      <span class=${`badge ${root.status}`} role="status">${root.status === 'running' ? 'live' : word}</span>
+      ${isOpen && may('decide', 'invoke') && html`<button class="no" onClick=${onCancel}>Cancel</button>`}
+    </div>
+  </div>`;
+}

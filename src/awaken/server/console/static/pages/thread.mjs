@@ -1,0 +1,169 @@
+/** One conversation, live; here one chats. */
+
+import { get, part } from '../api.mjs';
+import { beginning, money, tokens } from '../format.mjs';
+import { may } from '../session.mjs';
+import { Reconnecting, entitle } from '../shell.mjs';
+import { openTickets } from '../tickets.mjs';
+import { html, useEffect, useRef, useState } from '../view.mjs';
+import { followThread } from '../wire.mjs';
+import { CancelDialog } from '../parts/cancel.mjs';
+import { Composer } from '../parts/composer.mjs';
+import { Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
+import { Json } from '../parts/json.mjs';
+import { Markdown } from '../parts/markdown.mjs';
+import { Text, When } from '../parts/text.mjs';
+import { TicketCard } from '../parts/ticket.mjs';
+import { RunList } from './runs.mjs';
+
+const PAGE = 200;
+const SETTLED = ['run_start', 'run_finish', 'step_end', 'tool_call_done', 'tool_call_resumed', 'messages_rewound', 'error'];
+
+/** @param {{id: string}} props */
+export function ThreadPage({ id }) {
+  const { value, error, again } = useLoaded(() => load(id), [id]);
+  if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
+  if (!value) return html`<${Loading} />`;
+  return html`<${Thread} known=${value} again=${again} />`;
+}
+
+/** @param {string} id */
+async function load(id) {
+  const at = `/v1/threads/${part(id)}`;
+  const [thread, runs, messages] = await Promise.all([
+    get(at),
+    get(`${at}/runs`, { limit: 20 }),
+    get(`${at}/messages`, { order: 'desc', limit: PAGE }),
+  ]);
+  return { thread, runs: runs.items, messages: messages.items.reverse(), hasMore: messages.cursor !== null };
+}
+
+/** @param {{known: any, again: () => void}} props */
+function Thread({ known, again }) {
+  const { thread, runs, messages } = known;
+  const [live, setLive] = useState('');
+  const [isCancelling, setIsCancelling] = useState(false);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const atEnd = useRef(true);
+  const root = thread.id.split('~')[0];
+
+  useEffect(() => followThread({
+    thread: thread.id,
+    root,
+    after: String(thread.event_count),
+    onError: again,
+    onBatch(events) {
+      setLive((text) => events.filter((told) => told.thread_id === thread.id).reduce(growText, text));
+      if (events.some((told) => SETTLED.includes(told.event.event_type))) again();
+    },
+  }), [thread.id]);
+  useEffect(() => {
+    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+  });
+  const look = () => {
+    const { scrollTop, clientHeight, scrollHeight } = /** @type {HTMLElement} */ (box.current);
+    atEnd.current = scrollHeight - scrollTop - clientHeight < 40;
+  };
+
+  const [latest] = runs;
+  const agents = new Map(runs.map((/** @type {any} */ run) => [run.run_id, run.agent_id]));
+  const isLive = Boolean(latest) && latest.status === 'running';
+  const isOpen = Boolean(latest) && latest.status !== 'done';
+  const questions = openTickets.value.filter((ticket) => ticket.thread_id === thread.id);
+  entitle(thread.title || thread.id);
+  return html`<div class="screen sided">
+    <${Head} thread=${thread} runs=${runs} isOpen=${isOpen} onStop=${() => setIsCancelling(true)} />
+    <div class="talk">
+      <div class="messages" ref=${box} onScroll=${look} tabindex="0" role="log" aria-label="Conversation">
+        <${Reconnecting} />
+        ${!messages.length && !live && html`<${Empty} title="Nothing was said yet" />`}
+        ${known.hasMore && html`<p class="sub">Earlier messages are not shown.</p>`}
+        ${turns(messages).map((turn) => html`<${Turn} key=${turn.seq} turn=${turn} agents=${agents} />`)}
+        ${live && html`<article class="message assistant"><div class="by"><b>${latest?.agent_id ?? 'agent'}</b><span class="pulse"></span></div>
+          <div class="text"><${Markdown} of=${live} /></div></article>`}
+        ${questions.map((ticket) => html`<${TicketCard} key=${ticket.key} ticketKey=${ticket.key} />`)}
+      </div>
+      ${may('invoke') && html`<${Composer} thread=${thread.id} agent=${latest?.agent_id} isLive=${isLive}
+        onStop=${() => setIsCancelling(true)} />`}
+    </div>
+    <aside class="side" aria-label="Runs of this thread"><h2>Runs</h2><${RunList} runs=${runs} /></aside>
+    ${isCancelling && latest && html`<${CancelDialog} run=${latest} onClose=${() => (setIsCancelling(false), again())} />`}
+  </div>`;
+}
+
+/** The text of the step that is being written. @param {string} text @param {any} told */
+function growText(text, { event }) {
+  switch (event.event_type) {
+    case 'text_delta':
+      return text + event.delta;
+    case 'step_snapshot':
+      return event.text;
+    case 'step_start':
+    case 'step_end':
+    case 'stream_reset':
+    case 'run_finish':
+    case 'error':
+      return '';
+    default:
+      return text;
+  }
+}
+
+/** @param {any} props */
+function Head({ thread, runs, isOpen, onStop }) {
+  const used = runs.reduce((/** @type {number} */ sum, /** @type {any} */ run) => sum + run.usage.total_tokens, 0);
+  const costs = runs.map((/** @type {any} */ run) => run.cost);
+  const isUnknown = costs.includes(null);
+  const cost = costs.reduce((/** @type {number} */ sum, /** @type {number | null} */ one) => sum + (one ?? 0), 0);
+  return html`<div class="head-bar">
+    <div><h1><${Text} of=${thread.title || thread.id} /></h1>
+      <p class="sub">${thread.title && html`<code><${Text} of=${thread.id} /></code> · `}begun <${When} at=${thread.created_at} isInSentence />${thread.created_by && html` by <${Text} of=${thread.created_by} />`}
+        ${thread.parent_thread_id && html` · within <a href=${`/console/threads/${part(thread.parent_thread_id)}`}>${thread.parent_thread_id}</a>`}</p></div>
+    <div class="stats"><span><b>${runs.length}</b>runs</span><span><b>${tokens(used) || 0}</b>tokens</span>
+      <span><b>${used && !(isUnknown && !cost) ? money(cost, isUnknown) : '—'}</b>cost</span></div>
+    <div class="acts">${isOpen && may('decide', 'invoke') && html`<button class="no" onClick=${onStop}>Cancel</button>`}</div>
+  </div>`;
+}
+
+/** Messages with the results of their calls. Call ids repeat in later turns, so a result belongs to
+ * the last call with its id before it. @param {any[]} records */
+function turns(records) {
+  /** @type {any[]} */
+  const found = [];
+  const asked = new Map();
+  for (const { seq, message } of records) {
+    if (message.role === 'tool') {
+      const call = asked.get(message.tool_call_id);
+      if (call) call.result = message;
+      continue;
+    }
+    const calls = (message.tool_calls ?? []).map((/** @type {any} */ call) => ({ call, result: null }));
+    for (const one of calls) asked.set(one.call.id, one);
+    found.push({ seq, message, calls });
+  }
+  return found;
+}
+
+/** @param {any} message */
+function textOf(message) {
+  const { content } = message;
+  if (typeof content === 'string') return content;
+  return (content ?? []).map((/** @type {any} */ block) => (block.type === 'text' ? block.text : block.type === 'thinking' ? '' : `[${block.type}]`)).join('');
+}
+
+/** @param {{turn: any, agents: Map<string, string>}} props */
+function Turn({ turn: { message, calls }, agents }) {
+  const text = textOf(message);
+  const made = message.metadata ?? {};
+  const by = message.role === 'user' ? made.by || 'user' : made.sender_agent_id || agents.get(made.run_id) || message.role;
+  return html`<article class=${`message ${message.role}`}>
+    <div class="by"><b><${Text} of=${by} /></b></div>
+    ${text && html`<div class="text">${message.role === 'assistant' ? html`<${Markdown} of=${text} />` : html`<${Text} of=${text} />`}</div>`}
+    ${calls.map((/** @type {any} */ { call, result }) => html`<details class="call-line" key=${call.id}>
+      <summary>⚙ <b><${Text} of=${call.name} /></b> <code><${Text} of=${beginning(JSON.stringify(call.arguments), 100)} /></code>
+        ${result ? html` → <${Text} of=${beginning(textOf(result), 100)} />` : ''}</summary>
+      <h3>Arguments</h3><${Json} of=${call.arguments} />
+      ${result && html`<h3>Result</h3><pre><${Text} of=${textOf(result)} /></pre>`}
+    </details>`)}
+  </article>`;
+}

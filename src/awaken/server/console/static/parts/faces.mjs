@@ -1,0 +1,52 @@
+/** What a part of the page shows when it has nothing to show, not yet or not at all. */
+
+import { html, useEffect, useRef, useState } from '../view.mjs';
+import { Text } from './text.mjs';
+
+export const Loading = () => html`<div class="lines" aria-busy="true" aria-label="Loading">
+  ${[1, 2, 3, 4, 5, 6].map((line) => html`<span key=${line} />`)}
+</div>`;
+
+/** @param {{title: string, children?: any}} props */
+export const Empty = ({ title, children }) => html`<div class="face">
+  <h2>${title}</h2>${children}
+</div>`;
+
+/** @param {{error: any, onRetry?: () => void, isPage?: boolean}} props */
+export function Failed({ error, onRetry, isPage = false }) {
+  const isGone = error.status === 404;
+  const title = isGone ? 'There is nothing here' : error.status === 403 ? 'This needs another role' : 'This could not be loaded';
+  return html`<div class="face failed" role="alert">
+    ${isPage ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`}
+    <p><${Text} of=${error.message} /></p>
+    ${error.hint && html`<p><${Text} of=${error.hint} /></p>`}
+    ${error.requestId && html`<p><small>request ${error.requestId}</small></p>`}
+    <div class="acts">
+      ${onRetry && !isGone && html`<button onClick=${onRetry}>Try again</button>`}
+      ${isGone && html`<a class="button" href="/console/threads">All threads</a>`}
+    </div>
+  </div>`;
+}
+
+/**
+ * What `load` brings, again whenever one of `needs` changes.
+ * @template T
+ * @param {() => Promise<T>} load @param {any[]} needs
+ * @returns {{value: T | undefined, error: any, again: () => void}}
+ */
+export function useLoaded(load, needs) {
+  const [state, setState] = useState(/** @type {{value?: any, error?: any}} */ ({}));
+  const [count, setCount] = useState(0);
+  const known = useRef(needs);
+  useEffect(() => {
+    let isWanted = true;
+    if (known.current.some((need, index) => need !== needs[index])) setState({});
+    known.current = needs;
+    load().then(
+      (value) => isWanted && setState({ value }),
+      (error) => isWanted && setState({ error }),
+    );
+    return () => void (isWanted = false);
+  }, [...needs, count]);
+  return { value: state.value, error: state.error, again: () => setCount((n) => n + 1) };
+}

@@ -1,0 +1,34 @@
+/** Text that others wrote, shown as text. */
+
+import { exactly, ago, pieces, statusOf } from '../format.mjs';
+import { html, signal } from '../view.mjs';
+
+const LONGEST = 256 * 1024;
+
+/** A text; characters that would hide or turn it are shown as marks. @param {{of: any}} props */
+export function Text({ of }) {
+  const text = String(of ?? '');
+  const shown = pieces(text.slice(0, LONGEST)).map((piece) =>
+    piece.mark ? html`<span class="mark-character">${piece.mark}</span>` : piece.text,
+  );
+  if (text.length <= LONGEST) return shown;
+  return [...shown, html`<p class="sub">… and ${(text.length - LONGEST).toLocaleString('en')} characters more</p>`];
+}
+
+/** The time, once a second, for everything that says how long ago something was. */
+export const now = signal(Date.now());
+setInterval(() => document.hidden || (now.value = Date.now()), 1000);
+
+/** How long ago something was: "3 min", or in a sentence "3 min ago".
+ * @param {{at: number, isInSentence?: boolean}} props */
+export function When({ at, isInSentence = false }) {
+  const words = ago(at, now.value);
+  const shown = !isInSentence ? words : words === 'now' ? 'just now' : `${words} ago`;
+  return html`<time title=${exactly(at)} dateTime=${new Date(at).toISOString()}>${shown}</time>`;
+}
+
+/** @param {{of: string}} props */
+export function Shape({ of }) {
+  const { shape, word } = statusOf(of);
+  return html`<span class=${`shape ${of}`} role="img" aria-label=${word} title=${word}>${shape}</span>`;
+}

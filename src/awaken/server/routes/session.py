@@ -1,0 +1,122 @@
+"""`/v1/session` and `/v1/me`: who looks at the console."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from awaken._version import __version__
+from awaken.server.call import Call, JsonResponse
+from awaken.server.console.pages import Pages
+from awaken.server.console.sessions import Session, Sessions
+from awaken.server.errors import Refused, unauthorized
+from awaken.server.given import Given
+from awaken.server.keys import NO_TERMS, Terms, bearer
+from awaken.server.table import Role, Route
+from awaken.server.views import View
+
+
+class SessionAsked(Given, frozen=True, kw_only=True):
+    """A session, with the one-time word of a link, or without one for the key of the request."""
+
+    word: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+
+
+class SessionMade(View, frozen=True, kw_only=True):
+    """The token to send as `Authorization: Bearer`, and when it expires, in milliseconds since
+    1970."""
+
+    token: str
+    expires_at: int
+
+
+class Me(View, frozen=True, kw_only=True):
+    """Who the caller is, what they may do, and what serves them. `agents` are the only agents they
+    may use; null: all. `build` changes with the console's files."""
+
+    name: str
+    scope: str
+    roles: tuple[str, ...]
+    agents: tuple[str, ...] | None
+    has_session: bool
+    version: str
+    build: str
+
+
+async def begin(call: Call) -> ASGIApp:
+    asked: SessionAsked = call.body
+    sessions: Sessions = call.request.app.state.sessions
+    if asked.word is not None:
+        return _made(sessions.begin(sessions.redeem(asked.word)))
+    if not call.principal.id:
+        raise unauthorized("this needs a key, or the word of a link")
+    if call.only_thread is not None or _session(call) is not None:
+        raise Refused(403, "not_with_a_token", "a token cannot be made into a session: use a key")
+    terms: Terms = call.request.scope.get("terms", NO_TERMS)
+    return _made(sessions.begin(call.principal, key=bearer(call.request.headers), terms=terms))
+
+
+def _made(session: tuple[str, int]) -> JsonResponse:
+    token, expires_at = session
+    return JsonResponse(SessionMade(token=token, expires_at=expires_at), status_code=201)
+
+
+async def end(call: Call) -> ASGIApp:
+    session = _session(call)
+    if session is not None:
+        call.request.app.state.sessions.end(session)
+    return Response(status_code=204)
+
+
+async def get_me(call: Call) -> ASGIApp:
+    who, pages = call.principal, call.request.app.state.pages
+    assert isinstance(pages, Pages)
+    return JsonResponse(
+        Me(
+            name=who.id,
+            scope=who.scope,
+            roles=tuple(who.roles),
+            agents=who.agents,
+            has_session=_session(call) is not None,
+            version=__version__,
+            build=pages.build,
+        )
+    )
+
+
+def _session(call: Call) -> Session | None:
+    session: Session | None = call.request.scope.get("session")
+    return session
+
+
+_ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/session",
+        handle=begin,
+        summary="Begin a session, with a key or with the one-time word of a link",
+        body=SessionAsked,
+        answers={201: SessionMade},
+        errors=(401,),
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/session",
+        handle=end,
+        summary="End the session of this request",
+        needs=_ANYONE,
+        answers={204: None},
+    ),
+    Route(
+        method="GET",
+        path="/v1/me",
+        handle=get_me,
+        summary="Who makes this request, and what they may do",
+        needs=_ANYONE,
+        answers={200: Me},
+    ),
+)

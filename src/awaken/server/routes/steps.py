@@ -1,0 +1,187 @@
+"""`/v1/runs/{run}/outline` and `/steps`, `/v1/threads/{thread}/state`: a run, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from awaken.contract.threads import CommitView
+from awaken.domain.event import RunEvent
+from awaken.domain.message import Message
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+from awaken.errors import InvalidCursor
+from awaken.live.outline import StepOutline, outline
+from awaken.server.call import Call, JsonResponse
+from awaken.server.errors import unknown
+from awaken.server.finding import find_run, find_thread
+from awaken.server.given import Count, Given, PageSize
+from awaken.server.table import Role, Route
+from awaken.server.views import View
+
+_PAGE = 100
+_MOST_COMMITS = 2_000
+"""How many commits of a step are read: one that waited for long may have as many."""
+
+
+class OutlineAsked(Given, frozen=True, kw_only=True):
+    """Which steps: those behind the step `after`, at most `limit`."""
+
+    after: Count = 0
+    limit: PageSize = 200
+
+
+class Outline(View, frozen=True, kw_only=True):
+    """The steps of a run, in order. `root_thread_id` is the thread at the top of its tree, by which
+    the whole tree is followed."""
+
+    run_id: str
+    thread_id: str
+    root_thread_id: str
+    steps: int
+    items: tuple[StepOutline, ...]
+    has_more: bool
+
+
+class StepView(View, frozen=True, kw_only=True):
+    """One step of a run: its row of the outline, its events, and the messages that it wrote."""
+
+    step: StepOutline
+    events: tuple[RunEvent, ...]
+    messages: tuple[Message, ...]
+
+
+class StateAsked(Given, frozen=True, kw_only=True):
+    """When: after the event `at`, or now."""
+
+    at: Count | None = None
+
+
+class StateView(View, frozen=True, kw_only=True):
+    """The state of a thread after the event `at`, by the names of its keys."""
+
+    thread_id: str
+    at: int
+    state: dict[str, Any]
+
+
+async def get_outline(call: Call) -> ASGIApp:
+    asked: OutlineAsked = call.query
+    run, thread = await find_run(call, call.path("run"))
+    items = await _steps(call, run, asked.after, asked.limit)
+    names = call.names
+    return JsonResponse(
+        Outline(
+            run_id=names.outside(run.run_id),
+            thread_id=names.outside(run.thread_id),
+            root_thread_id=thread.family if thread.parent_thread_id else names.outside(thread.id),
+            steps=run.steps,
+            items=items,
+            has_more=bool(items) and items[-1].step < run.steps,
+        )
+    )
+
+
+async def get_step(call: Call) -> ASGIApp:
+    run, _ = await find_run(call, call.path("run"))
+    number = call.path("step")
+    if not number.isdecimal() or not 1 <= int(number) <= 2**31:
+        raise unknown("step")
+    rows = await _steps(call, run, int(number) - 1, 2)
+    if not rows or rows[0].step != int(number):
+        raise unknown("step")
+    stop = rows[1].seq if len(rows) > 1 else None
+    commits = await _commits(call, run, rows[0].seq, stop)
+    events = [told for commit in commits for told in commit.events if told.run_id == run.run_id]
+    return JsonResponse(
+        StepView(
+            step=rows[0],
+            events=tuple(map(call.names.event, _between(events, rows[0].seq, stop))),
+            messages=tuple(
+                call.names.message(one) for commit in commits for one in commit.messages
+            ),
+        )
+    )
+
+
+async def _steps(call: Call, run: RunRecord, after: int, limit: int) -> tuple[StepOutline, ...]:
+    return tuple(await outline(call.runtime.store, run.run_id, after_step=after, limit=limit))
+
+
+async def _commits(call: Call, run: RunRecord, seq: int, stop: int | None) -> list[CommitView]:
+    """The run's commits from the one with event `seq` on, and before the one with event `stop`."""
+    found: list[CommitView] = []
+    after, last = seq - 1, 0
+    while len(found) < _MOST_COMMITS:
+        page = await call.runtime.store.load_commits(run.thread_id, after=after, limit=_PAGE)
+        fresh = [commit for commit in page if commit.position > last]
+        for commit in fresh:
+            if stop is not None and commit.first_event >= stop:
+                return found
+            last, after = commit.position, commit.first_event + len(commit.events) - 1
+            if commit.run_id == run.run_id:
+                found.append(commit)
+        if not fresh or len(page) < _PAGE:
+            break
+    return found
+
+
+def _between(events: list[RunEvent], start: int, stop: int | None) -> list[RunEvent]:
+    return [
+        told
+        for told in events
+        if (told.seq or 0) >= start and (stop is None or (told.seq or 0) < stop)
+    ]
+
+
+async def get_state(call: Call) -> ASGIApp:
+    asked: StateAsked = call.query
+    thread = await find_thread(call, call.path("thread"), (Role.INSPECT,))
+    at, extensions = await _state(call, thread, asked.at)
+    return JsonResponse(
+        StateView(thread_id=call.names.outside(thread.id), at=at, state=dict(extensions))
+    )
+
+
+async def _state(call: Call, thread: Thread, at: int | None) -> tuple[int, dict[str, Any]]:
+    store = call.runtime.store
+    if at is None:
+        return thread.event_count, (await store.load_thread_state(thread.id)).extensions
+    if not 1 <= at <= thread.event_count:
+        raise InvalidCursor(thread.id, at, thread.event_count)
+    return at, (await store.state_at(thread.id, at)).extensions
+
+
+_READ = (Role.INVOKE, Role.READ)
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/runs/{run}/outline",
+        handle=get_outline,
+        summary="A row for each step of a run, in pages",
+        needs=_READ,
+        query=OutlineAsked,
+        answers={200: Outline},
+        takes_tokens=True,
+    ),
+    Route(
+        method="GET",
+        path="/v1/runs/{run}/steps/{step}",
+        handle=get_step,
+        summary="One step of a run: its events and the messages that it wrote",
+        needs=_READ,
+        answers={200: StepView},
+        takes_tokens=True,
+    ),
+    Route(
+        method="GET",
+        path="/v1/threads/{thread}/state",
+        handle=get_state,
+        summary="The state of a thread, as it is or as it was",
+        needs=(Role.INSPECT,),
+        query=StateAsked,
+        answers={200: StateView},
+        errors=(410,),
+    ),
+)

@@ -1,0 +1,189 @@
+"""Who may look at the console: words, sessions, keys, and the files it is made of."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from console_kit import Shop, open_shop
+
+import console_libraries
+from awaken.server.auth import LOCAL
+from awaken.server.console import Pages, Sessions
+from awaken.server.console.pages import FOLDER
+from awaken.server.console.sessions import SESSION_SECONDS, WORD_SECONDS
+from awaken.server.errors import Refused
+from awaken.server.keys import add_key, revoke_key
+from awaken.server.routes import ROUTES
+from awaken.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def keyed(tmp_path: Path) -> AsyncIterator[tuple[Shop, Path]]:
+    keys = tmp_path / "keys.toml"
+    add_key(keys, name="boss", roles=("admin",))
+    async with open_shop(tmp_path, keys=keys) as shop:
+        yield shop, keys
+
+
+def as_bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+async def begin(shop: Shop, key: str) -> str:
+    made = await shop.client.post("/v1/session", json={}, headers=as_bearer(key))
+    assert made.status_code == 201
+    return str(made.json()["token"])
+
+
+def test_a_word_works_once_and_for_ten_minutes() -> None:
+    """07/CO-4."""
+    clock = FakeClock()
+    sessions = Sessions(clock=clock)
+    used, late = sessions.make_word(LOCAL), sessions.make_word(LOCAL)
+    assert sessions.redeem(used) == LOCAL
+    for word in (used, "never made"):
+        with pytest.raises(Refused):
+            sessions.redeem(word)
+    clock.advance(WORD_SECONDS)
+    with pytest.raises(Refused):
+        sessions.redeem(late)
+
+
+def test_a_session_ends_by_itself_when_it_is_signed_out_and_if_it_was_changed() -> None:
+    clock = FakeClock()
+    sessions = Sessions(clock=clock)
+    tokens = [sessions.begin(LOCAL)[0] for _ in range(2)]
+    first = sessions.find(as_bearer(tokens[0]))
+    assert first is not None
+    assert first.principal == LOCAL
+    sessions.end(first)
+    other_node = Sessions(clock=clock).begin(LOCAL)[0]
+    for token in (tokens[0], tokens[1][:-1], other_node, "awc_"):
+        with pytest.raises(Refused):
+            sessions.find(as_bearer(token))
+    assert sessions.find(as_bearer(tokens[1])) is not None
+    clock.advance(SESSION_SECONDS)
+    with pytest.raises(Refused):
+        sessions.find(as_bearer(tokens[1]))
+
+
+async def test_a_session_is_refused_to_foreign_hosts_origins_and_without_a_key(
+    keyed: tuple[Shop, Path], tmp_path: Path
+) -> None:
+    """07/CO-4, 07/CO-46: no answer sets a cookie."""
+    shop, _ = keyed
+    word = shop.link().partition("#t=")[2]
+    asked = {"word": word}
+    foreign = {"origin": "http://127.0.0.1:1"}
+    refused = [
+        await shop.client.post("/v1/session", json={}),
+        await shop.client.post("/v1/session", json={"word": "wrong"}),
+        await shop.client.post("/v1/session", headers=foreign, json=asked),
+        await shop.client.get("/v1/me"),
+        await shop.client.get("/console/", headers=foreign),
+    ]
+    assert [answer.status_code for answer in refused] == [401, 401, 403, 401, 403]
+    (tmp_path / "open").mkdir()
+    async with open_shop(tmp_path / "open") as other:
+        rebound = await other.client.post(
+            "/v1/session", headers={"host": "evil.example"}, json=asked
+        )
+        assert rebound.status_code == 403
+    made = await shop.client.post("/v1/session", json=asked)
+    assert made.status_code == 201
+    assert not any("set-cookie" in answer.headers for answer in (*refused, made))
+
+
+async def test_a_session_of_a_key_ends_with_the_key(keyed: tuple[Shop, Path]) -> None:
+    shop, keys = keyed
+    key = add_key(keys, name="ann", roles=("read",))
+    token = await begin(shop, key)
+    me = await shop.client.get("/v1/me", headers=as_bearer(token))
+    assert (me.json()["name"], me.json()["roles"]) == ("ann", ["read"])
+    again = await shop.client.post("/v1/session", json={}, headers=as_bearer(token))
+    assert again.status_code == 403, "a session must not prolong itself"
+    revoke_key(keys, key.split("_")[1])
+    gone = await shop.client.get("/v1/me", headers=as_bearer(token))
+    assert gone.status_code == 401
+
+
+async def test_a_viewer_may_not_write_or_see_state(keyed: tuple[Shop, Path]) -> None:
+    """07/CO-47."""
+    shop, keys = keyed
+    token = await begin(shop, add_key(keys, name="eve", roles=("read",)))
+    allowed = []
+    for route in ROUTES:
+        is_closed = route.method != "GET" or route.path.endswith("/state")
+        if not is_closed or not route.needs or route.path == "/v1/session":
+            continue
+        path = re.sub(r"\{\w+\}", "none", route.path)
+        answer = await shop.client.request(route.method, path, headers=as_bearer(token), json={})
+        allowed += [(route.method, route.path)] if answer.status_code != 403 else []
+    assert allowed in ([], [("POST", "/v1/tokens")]), "a viewer may make tokens that read"
+
+
+async def test_every_file_of_the_page_is_sent_with_a_strict_policy(
+    keyed: tuple[Shop, Path],
+) -> None:
+    """07/CO-46; files may be kept for ever, the page never."""
+    shop, _ = keyed
+    home = await shop.client.get("/", follow_redirects=True)
+    assert home.url.path == "/console/"
+    assert home.headers["cache-control"] == "no-store"
+    build = Pages().build
+    script = await shop.client.get(f"/console/static/{build}/app.mjs")
+    assert "immutable" in script.headers["cache-control"]
+    for answer in (home, script):
+        assert "script-src 'self';" in answer.headers["content-security-policy"]
+        assert "require-trusted-types-for 'script'" in answer.headers["content-security-policy"]
+    wrong: list[httpx2.Response] = [
+        await shop.client.get(f"/console/static/{build}/../pages.py"),
+        await shop.client.get(f"/console/static/{build}/index.html"),
+        await shop.client.get("/console/static/0000/app.mjs"),
+    ]
+    assert {answer.status_code for answer in wrong} == {404}
+
+
+def test_the_pages_never_make_html_of_text() -> None:
+    """07/CO-44: what could is not in the source."""
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|"
+        r"dangerouslySet|style=\"|createContextualFragment|srcdoc"
+    )
+    sources = [path for path in FOLDER.rglob("*") if path.suffix in (".mjs", ".html")]
+    own = [path for path in sources if "vendor" not in path.parts]
+    assert len(own) > 20
+    found = {str(path): forbidden.findall(path.read_text()) for path in own}
+    assert {path: words for path, words in found.items() if words} == {}
+    assert max(len(path.read_text().splitlines()) for path in own) <= 300
+
+
+def test_a_changed_byte_of_a_library_is_refused(tmp_path: Path) -> None:
+    """07/CO-3."""
+    archive = tmp_path / "library.tgz"
+    with tarfile.open(archive, "w:gz") as members:
+        for name, content in {
+            "code.mjs": b'import"x";export{h}from "preact";',
+            "LICENSE": b"MIT",
+        }.items():
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size = len(content)
+            members.addfile(entry, io.BytesIO(content))
+    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    files = {"code.mjs": "made.mjs", "LICENSE": "made.LICENSE"}
+    package = console_libraries.Package("made", "1.0.0", digest, files)
+    console_libraries.take(package, archive, tmp_path / "vendor")
+    assert (tmp_path / "vendor" / "made.mjs").read_bytes().endswith(b'from"./preact.mjs";')
+    archive.write_bytes(archive.read_bytes() + b"\0")
+    with pytest.raises(console_libraries.WrongDigest):
+        console_libraries.take(package, archive, tmp_path / "vendor")

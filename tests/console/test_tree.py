@@ -1,0 +1,37 @@
+"""The tree of the run page, fed with the events of a real run; without a browser."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from console_kit import Shop
+
+from awaken.codec import dumps
+from awaken.live.bus import LocalBus
+from awaken.live.tree import follow_tree
+from awaken.server.console.pages import FOLDER
+from browser_kit import NODE
+
+pytestmark = pytest.mark.anyio
+LAWS = Path(__file__).parent / "tree_laws.mjs"
+
+
+def check_laws(story: Path) -> None:
+    done = subprocess.run([NODE, LAWS, FOLDER, story], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+async def test_a_tree_is_the_same_however_its_stream_is_cut(tmp_path: Path) -> None:
+    """07/CO-8, 07/CO-9, 07/CO-10, 07/CO-11, 07/CO-16, 07/CO-32."""
+    shop = Shop(tmp_path)
+    async with shop.runtime, shop.client:
+        run_id = await shop.waiting_run("order-7")
+        await shop.answer_elsewhere("order-7")
+        await shop.runtime.wait(run_id)
+        told = follow_tree(shop.runtime.store, LocalBus(), "order-7", live=False)
+        events = [event async for event in told]
+    story = tmp_path / "story.json"
+    story.write_bytes(dumps({"run_id": run_id, "events": events}))
+    check_laws(story)

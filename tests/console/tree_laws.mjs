@@ -1,0 +1,87 @@
+// The laws of `tree.mjs`, over the events of a real story; its file is the argument.
+
+import { readFileSync } from 'node:fs';
+import assert from 'node:assert/strict';
+import { pathToFileURL } from 'node:url';
+
+const [folder, story] = process.argv.slice(2);
+const load = (name) => import(pathToFileURL(`${folder}/${name}`));
+const { RunTree } = await load('tree.mjs');
+const { makeScale } = await load('scale.mjs');
+const { money, pieces } = await load('format.mjs');
+const { run_id: runId, events } = JSON.parse(readFileSync(story, 'utf8'));
+
+const shown = (tree) =>
+  tree.rows().map((node) => [node.depth, node.kind, node.label, node.status, node.tokens, node.cost, node.startedAt, node.endedAt]);
+
+const grow = (told) => {
+  const tree = new RunTree(runId);
+  told.forEach((event) => tree.take(event));
+  return tree;
+};
+
+const whole = grow(events);
+assert.ok(whole.rows().length > 10);
+
+// A stream that is cut at any event and goes on with some events again gives the same tree.
+for (let at = 0; at <= events.length; at += 1) {
+  const again = Math.max(0, at - 3);
+  assert.deepEqual(shown(grow([...events.slice(0, at), ...events.slice(again)])), shown(whole), `cut at ${at}`);
+}
+
+// Two calls with one provider's id, in two steps, are two rows.
+const calls = whole.rows().filter((node) => node.kind === 'call' && node.more.callId === 'c0' && node.runId === runId);
+assert.equal(calls.length, 2);
+assert.equal(new Set(calls.map((node) => node.id)).size, 2);
+
+// A delegate's run hangs beneath the call that asked for it.
+const clerk = whole.rows().find((node) => node.kind === 'agent');
+assert.equal(clerk.parent.label, 'agent_run_clerk');
+
+// Sums count each model call once.
+const models = [...whole.nodes.values()].filter((node) => node.kind === 'model');
+assert.equal(whole.root.tokens, models.reduce((sum, node) => sum + node.tokens, 0));
+assert.ok(Math.abs(whole.root.cost - models.reduce((sum, node) => sum + node.cost, 0)) < 1e-9);
+
+// A price that is not known is unknown in its row and in every sum above it.
+const unpriced = grow(events.map((told) => (told.event.cost === undefined ? told : { ...told, event: { ...told.event, cost: null } })));
+assert.equal(money(unpriced.root.cost, unpriced.root.hasUnknownCost), '—');
+
+// A reset takes back the text that was shown, and the calls that were not written to their end.
+const start = events.find((told) => told.event.event_type === 'step_start');
+const live = (event) => ({ thread_id: start.thread_id, run_id: runId, at_ms: start.at_ms, event });
+const upTo = events.slice(0, events.indexOf(start) + 1);
+const tree = grow([...upTo, live({ event_type: 'text_delta', delta: 'I thi' }), live({ event_type: 'tool_call_start', id: 'x', name: 'pay' })]);
+assert.equal(tree.root.children[0].said, 'I thi');
+assert.equal(tree.root.children[0].children.length, 1);
+tree.take(live({ event_type: 'stream_reset', reason: 'again' }));
+assert.equal(tree.root.children[0].said, '');
+assert.deepEqual(shown(tree), shown(grow(upTo)));
+
+// A run that waited for two days is readable: the wait is one cut.
+const days = 2 * 86_400_000;
+const scale = makeScale([[0, 1000], [1000 + days, 2000 + days]]);
+assert.equal(scale.cuts.length, 1);
+assert.ok(scale.place(1000) > 0.45 && scale.place(1000 + days) < 0.55);
+assert.equal(scale.place(2000 + days), 1);
+
+// Characters that would hide or turn a text are marks.
+assert.deepEqual(pieces('a\u202eb').map((piece) => piece.mark ?? piece.text), ['a', 'U+202E', 'b']);
+
+// A reader of Markdown never makes a node outside its list, and its links lead to pages.
+const { blocksOf } = await load('markdown.mjs');
+const letters = ['*', '**', '`', '```', '\n', '\n\n', '- ', '1. ', '# ', '> ', '[a](', 'https://b.example', 'javascript:x', ')', '![', '<b>', ' ', 'word', '_'];
+let seed = 7;
+const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
+for (let round = 0; round < 3000; round += 1) {
+  const text = Array.from({ length: 12 }, () => letters[Math.floor(random() * letters.length)]).join('');
+  for (const block of blocksOf(text)) {
+    assert.ok(['paragraph', 'heading', 'quote', 'item', 'code'].includes(block.kind));
+    for (const span of block.spans ?? []) {
+      assert.ok(['text', 'strong', 'emphasis', 'code', 'link'].includes(span.kind), text);
+      assert.ok(span.kind !== 'link' || /^(https?:|mailto:)/.test(span.href), text);
+    }
+  }
+}
+assert.deepEqual(blocksOf('a **b** c')[0].spans.map((span) => span.kind), ['text', 'strong', 'text']);
+assert.equal(blocksOf('[x](javascript:alert)')[0].spans[0].kind, 'text');

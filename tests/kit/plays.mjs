@@ -2,6 +2,12 @@
 
 const settled = chat => chat.status === 'ready' || chat.status === 'error';
 
+const isOpen = part => part.state === 'approval-requested' || part.state === 'approval-responded';
+
+/** Whether what was answered has come to its end. The status alone does not tell: it may have come
+ *  and gone between two looks. */
+const isOver = chat => chat.status === 'error' || (settled(chat) && !chat.lastMessage.parts.some(isOpen));
+
 /** Answer the approvals that a chat has been asked for. */
 async function respond(chat, answer) {
   const parts = chat.lastMessage.parts.filter(part => part.state === 'approval-requested');
@@ -25,8 +31,7 @@ export const plays = {
     const key = asked.parts.find(part => part.approval)?.approval.id;
     const options = edits && { body: { answers: { [key]: edits } } };
     await respond(chat, { ...answer, options });
-    await until(() => chat.status !== 'ready');
-    await until(() => settled(chat));
+    await until(() => isOver(chat));
     return { ...shown(chat), asked };
   },
 
@@ -108,8 +113,7 @@ export const plays = {
       } else if (chat.lastMessage.parts.some(part => part.state === 'approval-requested')) {
         const sent = respond(chat, { approved: true });
         await sent;
-        await until(() => chat.status !== 'ready');
-        await until(() => settled(chat));
+        await until(() => isOver(chat));
       } else break;
     }
     return { ...shown(chat), breaks };

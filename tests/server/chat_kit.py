@@ -67,7 +67,12 @@ async def chat_client() -> AsyncIterator[ChatClient]:
     finally:
         assert process.stdin is not None
         process.stdin.close()
-        await process.wait()
+        try:
+            async with asyncio.timeout(10):
+                await process.wait()
+        except TimeoutError:
+            process.kill()  # it still waits for something that a failed test has not seen
+            await process.wait()
 
 
 class Desk:

@@ -71,3 +71,30 @@ def unknown_argument(name: str, known: Iterable[str]) -> TypeError:
         return TypeError(f"{told}: write runtime.run(…, overrides=InferenceOverride({name}=…))")
     meant = _ARGUMENTS.get(name) or near(name, known)
     return TypeError(f"{told}: write {meant}=…" if meant is not None else told)
+
+
+_ATTRIBUTES = {
+    "data": "output",
+    "value": "output",
+    "final_output": "output",
+    "structured_response": "output",
+    "text": "response",
+    "content": "response",
+    "answer": "response",
+    "messages": "await runtime.messages(result.thread_id)",
+    "all_messages": "await runtime.messages(result.thread_id)",
+    "new_messages": "await runtime.messages(result.thread_id)",
+    "error": "reason",
+    "status": "ok, or termination",
+}
+"""Attributes of a result as other libraries call them, and what to read here."""
+
+
+def unknown_attribute(result: object, name: str) -> AttributeError:
+    """The error for an unknown attribute of a result: Python's text, and what to read instead."""
+    told = f"{type(result).__name__!r} object has no attribute {name!r}"
+    if name.startswith("__"):
+        return AttributeError(told)
+    known = [one for one in dir(type(result)) if not one.startswith("_")]
+    meant = _ATTRIBUTES.get(name) or near(name, known)
+    return AttributeError(f"{told}: read {meant}" if meant is not None else told)

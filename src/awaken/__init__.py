@@ -7,8 +7,9 @@ with `Runtime`.
 import typing
 
 from awaken import lazy
+from awaken.contract.deps import RunInfo
 from awaken.contract.profile import ProfileKey
-from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.contract.tool import RunContext, ToolCallContext, ToolOutput
 from awaken.control.cancel import CancellationToken
 from awaken.domain.budget import Budget, Price
 from awaken.domain.context_message import ContextMessage
@@ -59,7 +60,9 @@ __all__ = [
     "RedactedString",
     "Registrar",
     "RemoteAgent",
+    "RunContext",
     "RunEvent",
+    "RunInfo",
     "RunRequest",
     "RunResult",
     "Runtime",

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from front_kit import Piece, pay
 
 from awaken import Agent, Block, Budget, PhaseContext, Registrar, RunResult, Runtime, tool
 from awaken.errors import RunNotOk
 from awaken.testing import ScriptedModel, tool_call_response
-from front_kit import Piece, pay
 
 pytestmark = pytest.mark.anyio
 

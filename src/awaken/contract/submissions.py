@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from awaken.codec import digest
+from awaken.codec import Json, digest
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin
 from awaken.domain.inference import InferenceOverride
@@ -47,6 +47,7 @@ class Submission(Value, frozen=True, kw_only=True):
     - `rewind_to` is the id of a message in view. The run begins by rewinding the thread to before
       that message: its first commit takes that message and all behind it out of view, and adds the
       submission's own messages.
+    - `deps_key` is given to the code that makes the dependencies of the run.
     - `key` makes it idempotent: a thread takes a submission with the same key once.
     - `not_before_ms` is the time before which the run does not start.
     - `principal` is the person or program on whose behalf it was submitted; its decisions are
@@ -75,11 +76,13 @@ class Submission(Value, frozen=True, kw_only=True):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     rewind_to: str | None = None
     at_ms: int = 0
+    deps_key: Json = None
 
     @property
     def asked(self) -> str:
         """A digest of what was asked, without the ids and times that differ at each attempt."""
         rewound = () if self.rewind_to is None else (self.rewind_to,)
+        key = () if self.deps_key is None else ("deps_key", self.deps_key)
         return digest(
             (
                 self.agent_id,
@@ -96,6 +99,7 @@ class Submission(Value, frozen=True, kw_only=True):
                 self.user,
                 self.labels,
                 *rewound,
+                *key,
             )
         )
 

@@ -11,8 +11,10 @@ from typing import Any, Literal, Self
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import Json
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import INLINE_LIMIT, BlobStore
+from awaken.contract.deps import DepsMaker
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
@@ -29,12 +31,14 @@ from awaken.domain.receipt import CancelReceipt
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AwakenError, ConfigError, InvalidId
-from awaken.front.agent import Agent, listed
+from awaken.front.agent import Agent
+from awaken.front.agent_checks import listed
 from awaken.front.answers import AnswersByTicket, OnApproval, ask, decisions_of
 from awaken.front.archive import Archive
 from awaken.front.asked import checked_agent, checked_when_busy
 from awaken.front.budgets import checked_budget, checked_overrides
-from awaken.front.build import AnyAgent, Assembly, shapes_of
+from awaken.front.build import AnyAgent, Assembly, shapes_of, with_teams
+from awaken.front.deps import check_team, checked_makers, deps_types, with_deps
 from awaken.front.loading import blobs_beside, checked_store, open_store
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
@@ -87,6 +91,9 @@ class Runtime(Archive):
             agent found at the source `partner` is called `partner/<its id>`, or by its id alone if
             no agent here has that id.
         backends: factories of your own backends, for agents whose endpoint names them.
+        deps: how to make the dependencies of agents, by their type, for runs that were submitted
+            or are resumed after a restart. Each function, async or not, takes a `RunInfo`: agent,
+            thread, user, labels, and the `deps_key` given with the run.
         profiles: where state that is kept across threads is stored; by default in `store`.
         blobs: where large media and tool results are kept. If not given: beside the file of a
             SQLite store, in memory for a memory store, and nowhere for others, so that everything
@@ -113,6 +120,7 @@ class Runtime(Archive):
         prices: Mapping[str, Price] | None = None,
         backends: Iterable[ExecutionBackendFactory] = (),
         sources: Mapping[str, str | RemoteEndpoint] | None = None,
+        deps: Mapping[type, DepsMaker] | None = None,
         profiles: ProfileStore | None = None,
         blobs: BlobStore | None = None,
         max_inline_result: int = INLINE_LIMIT,
@@ -146,7 +154,8 @@ class Runtime(Archive):
             clock=clock,
             ids=ids,
         )
-        self._agents: Sequence[AnyAgent] = listed(agents, "the runtime's agents")
+        self._makers = checked_makers(deps)
+        self._agents: Sequence[AnyAgent] = self._with_teams(agents)
         self._sources = dict(sources or {})
         self._found: Mapping[str, AgentSpec] = {}
         builder = self._assembly.builder(self._agents)
@@ -154,8 +163,10 @@ class Runtime(Archive):
         builder.with_thread_run_store(self._store).with_live_bus(self._bus)
         builder.with_tool_threads(tool_threads)
         builder.with_max_runs(max_runs)
+        builder.with_deps(self._makers)
         builder.with_blobs(self.blobs, max_inline_result=max_inline_result)
         self._engine = builder.build(self._sources)
+        self._engine.deps.types = deps_types(self._agents)
         self._shapes = shapes_of(self._agents)
         self._recovery = Recovery(self._engine)
         self._sync = SyncDoor(self._at_rest, self._leave_tasks)
@@ -226,6 +237,12 @@ class Runtime(Archive):
         return len(self._engine.active.all())
 
     @property
+    def not_resumed(self) -> Mapping[str, str]:
+        """The open runs without an owner that this runtime has found and does not resume, by id,
+        each with the reason: it does not have the agent, or cannot make its dependencies."""
+        return dict(self._engine.left_alone)
+
+    @property
     def agent_ids(self) -> Sequence[str]:
         """The agents that can be run."""
         return self._engine.registry.snapshot().agent_ids()
@@ -247,12 +264,19 @@ class Runtime(Archive):
         Raises:
             BuildError: an agent cannot run; no agent was replaced.
         """
-        return self._use(listed(agents, "the runtime's agents"), self._found)
+        return self._use(self._with_teams(agents), self._found)
+
+    def _with_teams(self, agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
+        """The agents, with those that they were given as objects."""
+        everyone = with_teams(listed(agents, "the runtime's agents"))
+        check_team(everyone, self._makers)
+        return everyone
 
     def _use(self, agents: Sequence[AnyAgent], found: Mapping[str, AgentSpec]) -> int:
         builder = self._assembly.builder((*agents, *found.values()))
         version = self._engine.registry.replace(builder.validated_resolver(self._sources))
         self._agents, self._found = agents, found
+        self._engine.deps.types.update(deps_types(agents))
         self._shapes.update(shapes_of(agents))
         self._closers.extend(builder.closers())
         return version
@@ -279,7 +303,7 @@ class Runtime(Archive):
 
     async def run(
         self,
-        agent: str | Agent | RemoteAgent | None = None,
+        agent: str | Agent[Any, Any] | RemoteAgent | None = None,
         input: Input = None,
         *,
         thread: str | None = None,
@@ -293,8 +317,10 @@ class Runtime(Archive):
         labels: Mapping[str, str] | None = None,
         principal: Principal | None = None,
         rewind_to: str | None = None,
+        deps: Any = None,
+        deps_key: Json = None,
         sink: EventSink | None = None,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Run an agent and return how it ended.
 
         A run that needs an approval returns suspended, with its tickets, unless `on_approval`
@@ -308,6 +334,10 @@ class Runtime(Archive):
         With `rewind_to`, the id of a message, the run begins before that message: it and all
         behind it are out of view for the model and for readers, and the thread's state is what it
         was then; the log keeps them. Without `input`, the agent answers once more to what is left.
+
+        `deps` are the dependencies of an agent that has some (`Agent(deps=…)`); they live in this
+        process and are not stored. `deps_key`, a small JSON value, is stored with the run: after a
+        restart, the function in `Runtime(deps=…)` makes them again from it.
 
         Raises:
             ConfigError, TypeError: an argument is wrong, or this is not the event loop that the
@@ -324,6 +354,7 @@ class Runtime(Archive):
         request = msgspec.structs.replace(
             request, principal=principal, user=user, labels=dict(labels or {})
         )
+        request = with_deps(request, self._agents, deps, deps_key)
         if on_approval is not None:
             return await self._drive(request, on_approval, sink or NullEventSink())
         await self._check_thread(request.thread_id)
@@ -332,7 +363,7 @@ class Runtime(Archive):
 
     def stream(
         self,
-        agent: str | Agent | RemoteAgent | None = None,
+        agent: str | Agent[Any, Any] | RemoteAgent | None = None,
         input: Input = None,
         *,
         thread: str | None = None,
@@ -346,6 +377,8 @@ class Runtime(Archive):
         labels: Mapping[str, str] | None = None,
         principal: Principal | None = None,
         rewind_to: str | None = None,
+        deps: Any = None,
+        deps_key: Json = None,
         wait: bool = False,
         detached: bool = False,
     ) -> RunStream:
@@ -360,6 +393,7 @@ class Runtime(Archive):
         request = msgspec.structs.replace(
             request, principal=principal, user=user, labels=dict(labels or {})
         )
+        request = with_deps(request, self._agents, deps, deps_key)
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
@@ -373,7 +407,7 @@ class Runtime(Archive):
 
     async def submit(
         self,
-        agent: str | Agent | RemoteAgent | None = None,
+        agent: str | Agent[Any, Any] | RemoteAgent | None = None,
         input: Input = None,
         *,
         thread: str | None = None,
@@ -388,6 +422,7 @@ class Runtime(Archive):
         labels: Mapping[str, str] | None = None,
         principal: Principal | None = None,
         rewind_to: str | None = None,
+        deps_key: Json = None,
     ) -> Submitted:
         """Ask for a run durably: once this returns, the run is carried out even if this process
         dies. It returns without waiting for the run; `wait(submitted.run_id)` waits for its end.
@@ -400,7 +435,8 @@ class Runtime(Archive):
         with the thread if it is new. A `principal` of a scope names threads with that scope, as in
         `acme/greeting`; a thread that is made for it lies there. `rewind_to` is the id of a
         message: the run begins by rewinding the thread to before it, as with `run`; an open run is
-        in its way, unless the mode is `interrupt`.
+        in its way, unless the mode is `interrupt`. The dependencies of the agent are made by
+        `Runtime(deps=…)` from the `deps_key`.
 
         Raises:
             ConfigError: it was asked for wrongly.
@@ -421,12 +457,13 @@ class Runtime(Archive):
             rewind_to,
         )
         request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
+        request = with_deps(request, self._agents, None, deps_key)
         await self._check_thread(request.thread_id, principal)
         self._engine.one_loop.bind()
         asked = Asked(mode=mode, key=key, not_before_ms=not_before_ms, principal=principal)
         return await submit(self._engine, request, asked)
 
-    def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
+    def run_sync(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
         """`run`, for programs without an event loop, from any thread, also from several at once.
 
         It uses the event loop that the runtime was opened in, or else one in a separate thread that
@@ -452,7 +489,7 @@ class Runtime(Archive):
             raise ConfigError("the runtime belongs to an event loop that is open and does not run")
         return call_in(loop, self._run_to_rest(*args, **kwargs))
 
-    async def _run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult:
+    async def _run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
         """Run, and wait until nothing of the run is live, so that its event loop may be closed."""
         result = await self.run(*args, **kwargs)
         await tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
@@ -468,7 +505,7 @@ class Runtime(Archive):
 
     async def _drive(
         self, request: RunRequest, on_approval: OnApproval | None, sink: EventSink
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         await self._check_thread(request.thread_id)
         while True:
             ended = await self._engine.run(request, sink)
@@ -482,13 +519,14 @@ class Runtime(Archive):
                 agent_id=None,
                 messages=(),
                 rewind_to=None,
+                deps=None,
                 decisions=tuple(decisions),
                 continue_run_id=result.run_id,
             )
 
     def _request(
         self,
-        agent: str | Agent | RemoteAgent | None,
+        agent: str | Agent[Any, Any] | RemoteAgent | None,
         input: Input,
         thread: str | None,
         answers: AnswersByTicket | None,
@@ -610,7 +648,7 @@ class Runtime(Archive):
         messages = [message.sent_by(id_of(principal)) for message in as_messages(input)]
         return await operations.send(self._engine, id, messages)
 
-    async def wait(self, id: str, *, timeout: float | None = None) -> RunResult:
+    async def wait(self, id: str, *, timeout: float | None = None) -> RunResult[Any]:
         """Wait for a run to end, in whichever process it is. A thread id means the thread's open
         run, or else its latest.
 

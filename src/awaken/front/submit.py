@@ -59,6 +59,7 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
             user=request.user,
             labels=request.labels,
             rewind_to=request.rewind_to,
+            deps_key=request.deps_key,
             at_ms=engine.clock.now_ms(),
         )
     )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from awaken.contract.llm import InferenceRequest
+from awaken.contract.prompt import PromptSource
 from awaken.control.cancel import is_ours
 from awaken.domain.context_message import ContextMessage, place
 from awaken.domain.event import InferenceComplete, StepStart, ToolCallCancel
@@ -31,6 +32,7 @@ from awaken.state.step_keys import (
 from awaken.stream.accumulate import total_usage
 from awaken.stream.listener import drive_of
 
+_BEFORE_INFERENCE = Phase.BEFORE_INFERENCE
 _STEP_KEYS = frozenset(key.name for key in (CONTEXT_MESSAGES, INFERENCE_OVERRIDE, TOOL_FILTER))
 _NO_CONTEXT: Sequence[ContextMessage] = ()
 
@@ -76,7 +78,8 @@ async def ask_model(run: LiveRun) -> Answer:
         HookFailed: a transform raised.
         StorageError: the store could not be asked what other processes left of the budget.
     """
-    request = build_request(run)
+    services = run.agent.env.services
+    request = build_request(run, await _written_prompt(run) if PromptSource in services else None)
     started = run.clock.monotonic()
     answer = await _stream(run, request)
     if run.agent.spec.context_policy is not None and (window := context_of(run)) is not None:
@@ -142,8 +145,36 @@ async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
 # -- the request ------------------------------------------------------------------------------
 
 
-def build_request(run: LiveRun) -> InferenceRequest:
-    """The request with prompt, conversation and tools, as changed by this step's hooks.
+async def _written_prompt(run: LiveRun) -> str | None:
+    """The text that the agent's prompt function writes for this step. Returns `None` if an overlay
+    has set another prompt.
+
+    Raises:
+        HookFailed: the function raised, or returned no text.
+    """
+    agent = run.agent
+    source = agent.env.services[PromptSource]
+    overlay = agent.overlay
+    if not isinstance(source, PromptSource) or (overlay and overlay.system_prompt is not None):
+        return None
+    try:
+        with run.until_cancelled:
+            written = source.write(run.context(_BEFORE_INFERENCE, cancellation_token=run.token))
+            text = written if isinstance(written, str) else await written
+        if not isinstance(text, str):
+            raise TypeError(f"it returned a {type(text).__name__}, not a text")
+    except Cancelled:
+        raise
+    except BaseException as error:
+        if is_ours(error):
+            raise
+        raise HookFailed("system_prompt", _BEFORE_INFERENCE, error) from error
+    return text
+
+
+def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
+    """The request with prompt, conversation and tools, as changed by this step's hooks. `written`
+    is the text of a prompt function.
 
     Raises:
         InferenceFailed: the model name of an override is blank.
@@ -167,7 +198,7 @@ def build_request(run: LiveRun) -> InferenceRequest:
             messages = transform.call(messages, tools)
         except BaseException as error:
             raise HookFailed(transform.plugin_id, Phase.BEFORE_INFERENCE, error) from error
-    prompt = agent.spec.system_prompt
+    prompt = agent.spec.system_prompt if written is None else written
     request = InferenceRequest(
         upstream_model=model,
         messages=messages,

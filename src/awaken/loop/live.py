@@ -269,6 +269,7 @@ class LiveRun:
             delegates=self.services.delegates,
             budget=self.budget,
             depth=self.controls.depth,
+            run_deps=self.services.deps,
         )
         return self._around
 
@@ -326,6 +327,7 @@ class LiveRun:
             run_identity=self.identity,
             messages=self.transcript.view(),
             profile_access=self.profile,
+            run_deps=self.services.deps,
             **extra,
         )
 

@@ -12,6 +12,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import INLINE_LIMIT, BlobStore, RunBlobs
 from awaken.contract.bus import LiveBus
+from awaken.contract.deps import DepsMakers
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
@@ -54,6 +55,7 @@ class AgentRuntimeBuilder:
         self._wrap_executor: WrapExecutor | None = None
         self._tool_threads = DEFAULT_LIMIT
         self._max_runs = MAX_RUNS
+        self._deps: DepsMakers = {}
         self._blobs: BlobStore | None = None
         self._max_inline_result = INLINE_LIMIT
         self._clock, self._ids = clock, ids
@@ -136,6 +138,11 @@ class AgentRuntimeBuilder:
     def with_max_runs(self, limit: int) -> AgentRuntimeBuilder:
         """Claim no further runs while `limit` runs are live."""
         self._max_runs = limit
+        return self
+
+    def with_deps(self, makers: DepsMakers) -> AgentRuntimeBuilder:
+        """Make the dependencies of runs that are resumed here with these functions."""
+        self._deps = makers
         return self
 
     def with_blobs(
@@ -257,4 +264,5 @@ class AgentRuntimeBuilder:
             bus=self._bus,
             max_runs=self._max_runs,
             blobs=blobs,
+            deps=self._deps,
         )

@@ -215,7 +215,7 @@ class Delegates:
         asked = msgspec.structs.replace(
             asked, left_on_close=parent is not None and parent.left_on_close
         )
-        inherited = Inherited(budget=request.budget, depth=request.depth)
+        inherited = Inherited(budget=request.budget, depth=request.depth, deps=request.deps)
         try:
             await self._run(asked, request.sink, inherited)
         except RunLeft:

@@ -159,7 +159,11 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
     asked_with = (*sent, *request.messages)
     extras = {
         name: to_json(asked)
-        for name, asked in (("overrides", request.overrides), ("budget", request.budget))
+        for name, asked in (
+            ("overrides", request.overrides),
+            ("budget", request.budget),
+            ("deps_key", request.deps_key),
+        )
         if asked is not None
     }
     return RunRequestSnapshot(
@@ -179,7 +183,8 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
 
 def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunRequest:
     """The request, with what it leaves out taken from the run it continues: parent ids, front-end
-    tools, overrides and budget. Principal, user and labels stay those that the run began with."""
+    tools, overrides and budget. Principal, user, labels and `deps_key` stay those that the run
+    began with."""
     asked = previous.request if previous is not None else None
     if previous is None or asked is None:
         return request
@@ -197,6 +202,8 @@ def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunReque
         known["overrides"] = from_json(extras["overrides"], InferenceOverride)
     if request.budget is None and "budget" in extras:
         known["budget"] = from_json(extras["budget"], Budget)
+    if "deps_key" in extras:
+        known["deps_key"] = extras["deps_key"]
     return msgspec.structs.replace(request, **known)
 
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 import msgspec
 
 from awaken.budget.account import Account
+from awaken.codec import Json
+from awaken.contract.deps import RunDeps
 from awaken.control.inbox import InboxReceiver
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin, RunMode
@@ -36,10 +38,12 @@ class WhenBusy(StrEnum):
 
 
 class Inherited(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a delegate's run gets from its parent: its budget account and its depth."""
+    """What a delegate's run gets from its parent: its budget account, its depth, and
+    dependencies."""
 
     budget: Account | None = None
     depth: int = 0
+    deps: RunDeps | None = None
 
 
 class RunRequest(Value, frozen=True, kw_only=True):
@@ -55,6 +59,8 @@ class RunRequest(Value, frozen=True, kw_only=True):
     - `left_on_close`: if the runtime closes first, the run stays open for another process.
     - `rewind_to`: the id of a message in view; the run's first commit rewinds the thread to before
       it. `rewinds_to` is that position in the log, if the caller knows it already.
+    - `deps`: the dependencies of the run, which are not stored. `deps_key` is stored with a new
+      run, and given to the code that makes its dependencies again.
     - `principal`, `user`, `labels`: who asks, the end user it is for, and labels for filters. A new
       run keeps them, and a thread that it creates has them too.
 
@@ -90,6 +96,8 @@ class RunRequest(Value, frozen=True, kw_only=True):
     session_id: str | None = None
     transport_request_id: str | None = None
     run_inbox: InboxReceiver | None = None
+    deps: RunDeps | None = None
+    deps_key: Json = None
 
     def __post_init__(self) -> None:
         for name in ("thread_id", "agent_id", "continue_run_id"):

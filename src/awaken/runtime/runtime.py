@@ -19,6 +19,7 @@ from awaken.contract.blobs import RunBlobs, blobs_of
 from awaken.contract.bus import LiveBus
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.deps import DepsMakers, RunDeps
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore, profiles_of
 from awaken.contract.registry import ExecutionResolver
@@ -49,13 +50,14 @@ from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.delegates import Delegates
+from awaken.runtime.deps import Dependencies
 from awaken.runtime.failures import Interrupted, error_for_caller
 from awaken.runtime.listen import CommandListener
 from awaken.runtime.messages import Messages
 from awaken.runtime.one_loop import OneLoop
 from awaken.runtime.opening import Opening, local_run, open_account, remote_run
 from awaken.runtime.outboxes import Outboxes
-from awaken.runtime.prepare import as_asked_before, choose_run, take_commands
+from awaken.runtime.prepare import RunChoice, Sent, as_asked_before, choose_run, take_commands
 from awaken.runtime.reading import agent_before, can_hand_over, resolve_and_read, with_rewind
 from awaken.runtime.request import (
     AskAgain,
@@ -94,6 +96,7 @@ class AgentRuntime(Stopping):
         bus: LiveBus | None = None,
         max_runs: int = MAX_RUNS,
         blobs: RunBlobs | None = None,
+        deps: DepsMakers | None = None,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
         self.max_runs = max_runs
@@ -107,7 +110,9 @@ class AgentRuntime(Stopping):
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
         self.one_loop = OneLoop()
-        self.left_alone: set[str] = set()
+        self.left_alone: dict[str, str] = {}
+        """The open runs that were found and are not resumed here, and why."""
+        self.deps = Dependencies(store, deps or {})
         self.delegates = Delegates(
             self.run,
             store,
@@ -129,6 +134,7 @@ class AgentRuntime(Stopping):
             lambda: self.commands.subscribe(self.hear),
             self.tool_threads,
             self.unkept,
+            self.deps,
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
@@ -266,6 +272,8 @@ class AgentRuntime(Stopping):
         start the next run at once.
         """
         slot.release()
+        if not waits:
+            self.deps.forget(slot.run_id)
         if waits or slot.missed or slot.told_early or slot.has_next:
             self.unattended.tell(slot.thread_id)
 
@@ -447,6 +455,9 @@ class AgentRuntime(Stopping):
         self.active.name(slot, choice.run_id)
         slot.topic = self.bus.topic(fence)
         request = as_asked_before(request, choice.previous)
+        deps = None
+        if self.deps.types or request.deps is not None:
+            deps = await self._deps_of(agent, request, choice, sent, inherited)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
@@ -474,6 +485,7 @@ class AgentRuntime(Stopping):
                 blobs=blobs_of(self.blobs, context.thread.scope),
                 clock=self.clock,
                 ids=self.ids,
+                deps=deps,
             ),
             controls=controls,
         )
@@ -481,6 +493,20 @@ class AgentRuntime(Stopping):
         if opening.own_budget or above is not None or self.accounts.holds(choice.run_id):
             await open_account(opening, self.accounts, above)
         return opening
+
+    async def _deps_of(
+        self,
+        agent: ResolvedExecution,
+        request: RunRequest,
+        choice: RunChoice,
+        sent: Sent,
+        inherited: Inherited,
+    ) -> RunDeps | None:
+        """The dependencies of a run. A run that only has to end needs none."""
+        previous = choice.previous
+        if sent.cancelled or (previous is not None and previous.is_abandoned):
+            return None
+        return await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
 
     def _effect_of(self, agent_id: str, tool_name: str) -> ToolEffect | None:
         """The effect of an agent's tool; `None` if this process has no such agent or tool."""

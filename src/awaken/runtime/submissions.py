@@ -56,6 +56,7 @@ def request_of(submission: Submission) -> RunRequest:
         user=submission.user,
         labels=submission.labels,
         rewind_to=submission.rewind_to,
+        deps_key=submission.deps_key,
     )
 
 

@@ -142,6 +142,12 @@ class FunctionTool(Generic[P, R]):
         self._is_async = inspect.iscoroutinefunction(fn)
         signature = read_signature(fn, self.name)
         self._context = signature.context
+        self.deps = signature.deps
+        if isolated and self.deps is not None:
+            raise ConfigError(
+                f"tool {self.name!r} is isolated, and dependencies do not leave their process: "
+                "make what it needs inside it and take `ToolCallContext`, or drop isolated=True"
+            )
         if pass_env and not isolated:
             raise ConfigError(f"tool {self.name!r}: pass_env is for isolated=True")
         self._isolated = _isolated(self.name, fn, signature, pass_env) if isolated else None

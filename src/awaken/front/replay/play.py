@@ -20,7 +20,8 @@ from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec
 from awaken.errors import AgentLoopError, ConfigError
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
-from awaken.front.agent import Agent, listed
+from awaken.front.agent import Agent
+from awaken.front.agent_checks import listed
 from awaken.front.remote import RemoteAgent
 from awaken.front.replay.parts import RecordedCall, Scene
 from awaken.front.replay.reading import read_run

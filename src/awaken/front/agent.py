@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Never, TypedDict, Unpack, overload
+
+import msgspec
 
 from awaken import backend
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget
-from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
+from awaken.domain.inference import ContextWindowPolicy, InferenceOverride, ReasoningEffort
+from awaken.domain.message import Message
+from awaken.domain.phase import Phase
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, StopConditionSpec, ToolExecutorKind
 from awaken.errors import ConfigError
@@ -32,14 +38,23 @@ from awaken.front.agent_checks import (
 from awaken.front.budgets import checked_budget
 from awaken.front.hints import unknown_argument
 from awaken.front.output import OutputType
+from awaken.front.override import Changed, Override
 from awaken.front.own_plugin import OwnPlugin, OwnRunPlugin
 from awaken.front.remote import RemoteAgent
 from awaken.plugin.context import PhaseContext
-from awaken.plugin.hook import Plugin
+from awaken.plugin.hook import PhaseHook, Plugin
 from awaken.state.key import StateKey
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from typing_extensions import TypeVar
+
+    from awaken.codec import Json
+    from awaken.contract.store import Store
+    from awaken.front.answers import AnswersByTicket, OnApproval
+    from awaken.front.result import RunResult
+    from awaken.front.stream import RunStream
 
     Deps_contra = TypeVar("Deps_contra", contravariant=True, default=Any)
     Out_co = TypeVar("Out_co", covariant=True, default=str)
@@ -49,6 +64,7 @@ else:
     Deps_contra = TypeVar("Deps_contra", contravariant=True)
     Out_co = TypeVar("Out_co", covariant=True)
 
+Hook = TypeVar("Hook", bound=PhaseHook)
 Model = str | LlmExecutor | ModelPoolSpec | Sequence[str]
 Prompt = Callable[[PhaseContext[Deps_contra]], str | Awaitable[str]]
 
@@ -75,6 +91,19 @@ class AgentOptions(TypedDict, total=False):
     reasoning_effort: ReasoningEffort | None
     context_policy: ContextWindowPolicy | None
     sections: Mapping[str, Any] | None
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of a run that any agent takes; see `Runtime.run`."""
+
+    thread: str | None
+    answers: AnswersByTicket | None
+    on_approval: OnApproval | None
+    overrides: InferenceOverride | None
+    budget: Budget | None
+    user: str | None
+    labels: Mapping[str, str] | None
+    deps_key: Json
 
 
 class Delegate:
@@ -230,6 +259,7 @@ class Agent(Generic[Deps_contra, Out_co]):
             check_plugin(plugin, mine)
         self.ways = tuple(Handoff.of(item) for item in ways)
         self.handoffs = tuple(way.agent for way in self.ways)
+        self.hooks: list[tuple[Phase, PhaseHook]] = []
         self.max_handoffs = max_handoffs
         if max_handoffs < 1:
             raise ConfigError(f"{mine}max_handoffs is 1 or more, not {max_handoffs}")
@@ -271,6 +301,105 @@ class Agent(Generic[Deps_contra, Out_co]):
         check_function(make, f"with_deps of agent {self.id!r}", takes="the dependencies above")
         return Delegate(self, make)
 
+    def on(self, phase: Phase) -> Callable[[Hook], Hook]:
+        """A decorator that makes an async function of the context a hook of this agent:
+        `@agent.on(Phase.STEP_END)`. Runtimes that are made afterwards have it.
+
+        Raises:
+            ConfigError: it is not a phase, or the function is not async.
+        """
+        given: Any = phase
+        if not isinstance(given, Phase) or given is Phase.TOOL_GATE:
+            known = ", ".join(f"Phase.{one.name}" for one in Phase if one is not Phase.TOOL_GATE)
+            raise ConfigError(f"agent {self.id!r}: on takes one of {known}, not {phase!r}")
+
+        def add(hook: Hook) -> Hook:
+            what = f"agent {self.id!r}: the hook on {phase.value}"
+            given: Any = hook
+            if not inspect.iscoroutinefunction(given):
+                raise ConfigError(f"{what} is not async: write `async def`")
+            check_function(hook, what, takes="the run's context")
+            self.hooks.append((phase, hook))
+            return hook
+
+        return add
+
+    # -- running ------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        input: str | Message | Iterable[Message | str] | None,
+        *,
+        deps: Deps_contra | None = None,
+        store: str | Store = "memory:",
+        **options: Unpack[RunOptions],
+    ) -> RunResult[Out_co]:
+        """Run the agent in a `Runtime` of its own, which is opened for the run and closed after it
+        and its background tasks. With the default `store` nothing is kept; for conversations,
+        approvals and recovery, open a `Runtime`. It raises as `Runtime.run` does.
+        """
+        result: RunResult[Out_co] = await _once().run(self, input, store, {"deps": deps, **options})
+        return result
+
+    def run_sync(
+        self,
+        input: str | Message | Iterable[Message | str] | None,
+        *,
+        deps: Deps_contra | None = None,
+        store: str | Store = "memory:",
+        **options: Unpack[RunOptions],
+    ) -> RunResult[Out_co]:
+        """`run`, for programs without an event loop.
+
+        Raises:
+            ConfigError: it was called inside an event loop; await `run` instead.
+        """
+        result: RunResult[Out_co] = _once().run_sync(self, input, store, {"deps": deps, **options})
+        return result
+
+    def stream(
+        self,
+        input: str | Message | Iterable[Message | str] | None,
+        *,
+        deps: Deps_contra | None = None,
+        store: str | Store = "memory:",
+        **options: Unpack[RunOptions],
+    ) -> AbstractAsyncContextManager[RunStream]:
+        """`run`, with its events as they come: `async with agent.stream("…") as events:`."""
+        events: AbstractAsyncContextManager[RunStream] = _once().stream(
+            self, input, store, {"deps": deps, **options}
+        )
+        return events
+
+    def override(
+        self,
+        *,
+        model: Model | None = None,
+        system_prompt: str | Prompt[Deps_contra] | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] | None = None,
+        deps: Any = None,
+    ) -> Override:
+        """A context manager: within its block, and in the tasks started there, runs of this agent
+        use another model, prompt, tools or dependencies. For tests of code that runs the agent:
+        `with agent.override(model=ScriptedModel(["Hello"])): …`."""
+        changed = copy.copy(self)
+        spec = self._spec
+        if model is not None:
+            changed.model = checked_model(self.id, model)
+            spec = msgspec.structs.replace(spec, model_id=f"{self.id}.override")
+            if isinstance(changed.model, str | ModelPoolSpec):
+                spec = msgspec.structs.replace(spec, model_id=model_id(self.id, changed.model))
+        if system_prompt is not None:
+            is_text = isinstance(system_prompt, str)
+            changed.prompt = None if isinstance(system_prompt, str) else system_prompt
+            text = system_prompt if is_text else ""
+            spec = msgspec.structs.replace(spec, system_prompt=text)
+        if tools is not None:
+            changed.tools = tools_of(f"agent {self.id!r}", tools)
+            check_deps_of(changed.tools, self.deps, f"agent {self.id!r}: ")
+        changed._spec = spec
+        return Override(Changed(changed, deps))
+
     def own_plugin(
         self,
         descriptions: Mapping[str, str] | None = None,
@@ -288,6 +417,11 @@ class Agent(Generic[Deps_contra, Out_co]):
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r})"
+
+
+def _once() -> Any:
+    """The module that runs agents without a runtime; it loads the engine, so not before."""
+    return importlib.import_module("awaken.front.once")
 
 
 def _id(agent: Agent[Any, Any] | RemoteAgent | Delegate | str) -> str:

@@ -12,6 +12,7 @@ from awaken.contract.deps import DepsMaker, RunDeps
 from awaken.errors import ConfigError, describe
 from awaken.front.agent import Agent
 from awaken.front.agent_checks import check_function, checked_deps
+from awaken.front.override import OVERRIDES
 from awaken.runtime.request import RunRequest
 
 MOST_KEY = 4 * 1024
@@ -38,6 +39,9 @@ def with_deps(request: RunRequest, agents: Iterable[object], deps: Any, key: Jso
     Raises:
         ConfigError: they are not of the agent's type, or the key is not small JSON.
     """
+    changed = OVERRIDES.get().get(request.agent_id or "")
+    if changed is not None and changed.deps is not None:
+        deps = changed.deps
     if deps is None and key is None:
         return request
     asked = [one for one in agents if isinstance(one, Agent) and one.id == request.agent_id]

@@ -44,6 +44,8 @@ class OwnPlugin:
             registrar.tool(tool)
         if self._agent.output is not None:
             registrar.service(AnswerCheck, AnswerCheck(self._agent.output.problem))
+        for phase, hook in self._agent.hooks:
+            registrar.hook(phase, hook)
         if self._agent.delegate_deps:
             registrar.service(DelegateDeps, DelegateDeps(self._agent.delegate_deps))
         if self._agent.prompt is not None:

@@ -28,6 +28,7 @@ from awaken.domain.names import scoped_id
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.principal import Principal, id_of
 from awaken.domain.receipt import CancelReceipt
+from awaken.domain.result import AgentRunResult
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AwakenError, ConfigError, InvalidId
@@ -40,6 +41,7 @@ from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly, shapes_of, with_teams
 from awaken.front.deps import check_team, checked_makers, deps_types, with_deps
 from awaken.front.loading import blobs_beside, checked_store, open_store
+from awaken.front.override import OVERRIDES
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
@@ -58,7 +60,7 @@ from awaken.runtime import (
 from awaken.runtime.closing import close_plugins
 from awaken.runtime.receipts import cancel_with_receipt
 from awaken.runtime.recovery import Recovery, ResumedRun
-from awaken.runtime.runtime import MAX_RUNS
+from awaken.runtime.runtime import MAX_RUNS, RESOLVER
 from awaken.tool.threads import DEFAULT_LIMIT
 
 log = logging.getLogger("awaken.runtime")
@@ -357,9 +359,7 @@ class Runtime(Archive):
         request = with_deps(request, self._agents, deps, deps_key)
         if on_approval is not None:
             return await self._drive(request, on_approval, sink or NullEventSink())
-        await self._check_thread(request.thread_id)
-        ended = await self._engine.run(request, sink)
-        return RunResult.of(request.thread_id, ended, self._shapes)
+        return await self._drive(request, None, sink or NullEventSink())
 
     def stream(
         self,
@@ -484,13 +484,14 @@ class Runtime(Archive):
             )
         loop = self._engine.one_loop.find()
         if loop is None or loop.is_closed() or self._sync.is_behind(loop):
-            return self._sync.call(lambda: self._run_to_rest(*args, **kwargs))
+            return self._sync.call(lambda: self.run_to_rest(*args, **kwargs))
         if not loop.is_running():
             raise ConfigError("the runtime belongs to an event loop that is open and does not run")
-        return call_in(loop, self._run_to_rest(*args, **kwargs))
+        return call_in(loop, self.run_to_rest(*args, **kwargs))
 
-    async def _run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
-        """Run, and wait until nothing of the run is live, so that its event loop may be closed."""
+    async def run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
+        """`run`, and wait until the run's background tasks have ended, and the run has answered to
+        them. If an agent in a task needs an answer, it returns while both wait."""
         result = await self.run(*args, **kwargs)
         await tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
         now = await self.find_run(result.run_id) if result.waiting else None
@@ -508,7 +509,7 @@ class Runtime(Archive):
     ) -> RunResult[Any]:
         await self._check_thread(request.thread_id)
         while True:
-            ended = await self._engine.run(request, sink)
+            ended = await self._run(request, sink)
             result = RunResult.of(request.thread_id, ended, self._shapes)
             if not result.suspended or on_approval is None or not result.tickets:
                 return result
@@ -523,6 +524,23 @@ class Runtime(Archive):
                 decisions=tuple(decisions),
                 continue_run_id=result.run_id,
             )
+
+    async def _run(self, request: RunRequest, sink: EventSink) -> AgentRunResult:
+        """Run in the engine. The run, and the runs it starts, use the agents that `Agent.override`
+        has changed for the caller."""
+        changed = OVERRIDES.get()
+        if not changed:
+            return await self._engine.run(request, sink)
+        agents = [
+            changed[one.id].agent if isinstance(one, Agent) and one.id in changed else one
+            for one in self._agents
+        ]
+        builder = self._assembly.builder((*agents, *self._found.values()))
+        mark = RESOLVER.set(builder.validated_resolver(self._sources))
+        try:
+            return await self._engine.run(request, sink)
+        finally:
+            RESOLVER.reset(mark)
 
     def _request(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextvars import ContextVar
 from functools import partial
 
 import msgspec
@@ -75,6 +76,9 @@ from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 
 MAX_RUNS = 1_000
 """How many runs a runtime has live at most before it stops claiming further ones."""
+
+RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
+"""The agents that runs of the running code use, if they are not those of the registry."""
 
 log = logging.getLogger("awaken.runtime")
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
@@ -520,7 +524,7 @@ class AgentRuntime(Stopping):
     def _resolver(self) -> ExecutionResolver:
         """The resolver for the run's agents. In a background task, the agents it resolves can
         cancel that task."""
-        known, task = self.registry.snapshot(), current_background_task_context()
+        known, task = RESOLVER.get() or self.registry.snapshot(), current_background_task_context()
         if task is None:
             return known
         return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)

@@ -21,7 +21,7 @@ from awaken.domain.phase import Phase
 from awaken.domain.secret import RedactedString
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import SuspendTicket, ToolCallResume
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.domain.tool import Retry, ToolDescriptor, ToolError, ToolResult
 from awaken.errors import AwakenError
 from awaken.front import Agent, RemoteAgent, RunResult
 from awaken.plugin.context import PhaseContext
@@ -60,6 +60,7 @@ __all__ = [
     "RedactedString",
     "Registrar",
     "RemoteAgent",
+    "Retry",
     "RunContext",
     "RunEvent",
     "RunInfo",

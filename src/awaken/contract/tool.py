@@ -225,6 +225,8 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
     method `verify(ctx)` that returns `True` (it happened), `False` (it did not: run it), `None`
     (unknown: report it), or the result of the call.
     A tool is `stoppable` if cancelling a call ends its work, and not only the wait for it.
+    `retries` is how often in a run the model may try again after a `Retry` or invalid arguments.
+    After that it is told to go on without the tool, or the run stops if `stops_exhausted`.
     """
 
     sequential: bool = False
@@ -232,6 +234,8 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
     effect: ToolEffect = ToolEffect.ONCE
     recover: Recover | None = None
     stoppable: bool = True
+    retries: int = 2
+    stops_exhausted: bool = False
 
     @property
     def recovery(self) -> Recover:

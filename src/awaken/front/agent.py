@@ -12,6 +12,7 @@ import msgspec
 
 from awaken import backend
 from awaken.contract.llm import LlmExecutor
+from awaken.contract.output import AnswerCheck
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget
@@ -38,6 +39,7 @@ from awaken.front.agent_checks import (
 from awaken.front.budgets import checked_budget
 from awaken.front.hints import unknown_argument
 from awaken.front.output import OutputType
+from awaken.front.output_functions import FunctionsOutput, is_functions
 from awaken.front.override import Changed, Override
 from awaken.front.own_plugin import OwnPlugin, OwnRunPlugin
 from awaken.front.remote import RemoteAgent
@@ -66,6 +68,7 @@ else:
 
 Hook = TypeVar("Hook", bound=PhaseHook)
 Model = str | LlmExecutor | ModelPoolSpec | Sequence[str]
+OutputCheck = Callable[[PhaseContext[Deps_contra], Out_co], Out_co | Awaitable[Out_co]]
 Prompt = Callable[[PhaseContext[Deps_contra]], str | Awaitable[str]]
 
 
@@ -151,6 +154,10 @@ class Agent(Generic[Deps_contra, Out_co]):
         output: the type of its structured output, found in a result's `output`: a dataclass,
             TypedDict, Struct, pydantic model, list or union. An answer that does not fit the type
             is sent back to the model with the reason, at most `max_output_retries` times.
+            A list of functions instead: the model ends its work with a call of one of them, and
+            what that returns is the output.
+        output_check: an async function of the run's context and the output. It returns the output,
+            changed or not, or raises `Retry("…")` to have the model answer again.
         context_policy: how much of a long conversation the model is shown, and when a summary
             replaces its beginning. Without a policy the model is shown everything.
         reasoning_effort, max_continuation_retries: how much the model reasons before it answers,
@@ -170,6 +177,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         deps: type[Deps_contra] | None = None,
         system_prompt: str | Prompt[Deps_contra] = "",
         output: None = None,
+        output_check: OutputCheck[Deps_contra, str] | None = None,
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
@@ -179,6 +187,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         *,
         model: Model,
         output: type[Out_co],
+        output_check: OutputCheck[Deps_contra, Out_co] | None = None,
         deps: type[Deps_contra] | None = None,
         system_prompt: str | Prompt[Deps_contra] = "",
         **options: Unpack[AgentOptions],
@@ -190,6 +199,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         *,
         model: Model,
         output: Any,
+        output_check: OutputCheck[Deps_contra, Any] | None = None,
         deps: type[Deps_contra] | None = None,
         system_prompt: str | Prompt[Deps_contra] = "",
         **options: Unpack[AgentOptions],
@@ -213,6 +223,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         max_rounds: int = 16,
         max_continuation_retries: int = 2,
         output: Any = None,
+        output_check: OutputCheck[Deps_contra, Any] | None = None,
         max_output_retries: int = 2,
         stop: Sequence[StopConditionSpec] = (),
         budget: Budget | None = None,
@@ -228,7 +239,20 @@ class Agent(Generic[Deps_contra, Out_co]):
         self.model = checked_model(id, model)
         self.id = id
         mine = f"agent {id!r}: "
-        self.output = OutputType(f"agent {id!r}", output) if output is not None else None
+        self.output: OutputType | FunctionsOutput | None = None
+        if is_functions(output):
+            self.output = FunctionsOutput(f"agent {id!r}", output)
+        elif output is not None:
+            self.output = OutputType(f"agent {id!r}", output)
+        self.output_check = output_check
+        if output_check is not None:
+            check_function(
+                output_check, f"{mine}output_check", takes="the run's context, the value"
+            )
+            if isinstance(self.output, FunctionsOutput):
+                raise ConfigError(
+                    f"{mine}output functions check their own output: raise Retry there"
+                )
         self.deps = checked_deps(deps, mine)
         self.prompt = None if isinstance(system_prompt, str) else system_prompt
         if not isinstance(system_prompt, str):
@@ -241,8 +265,11 @@ class Agent(Generic[Deps_contra, Out_co]):
         ]
         aside_agents = [one for one in beside if isinstance(one, Agent | RemoteAgent)]
         self.tools = [*tools_of(f"agent {id!r}", tools), *aside_tools]
-        check_names(self.tools, f"agent {id!r}")
         check_deps_of(self.tools, self.deps, mine)
+        if isinstance(self.output, FunctionsOutput):
+            check_deps_of([one.inner for one in self.output.tools], self.deps, mine)
+            self.tools += self.output.tools
+        check_names(self.tools, f"agent {id!r}")
         told = listed(delegates, mine + "delegates")
         self.delegate_deps = {one.id: one.make for one in told if isinstance(one, Delegate)}
         ways = listed(handoffs, mine + "handoffs")
@@ -400,6 +427,22 @@ class Agent(Generic[Deps_contra, Out_co]):
         changed._spec = spec
         return Override(Changed(changed, deps))
 
+    def answer_check(self) -> AnswerCheck | None:
+        """How the loop checks this agent's answers; `None` if any text will do."""
+        check, shape = self.output_check, self.output
+        if check is None:
+            return None if shape is None else AnswerCheck(shape.problem)
+
+        async def review(ctx: Any, text: str) -> str | None:
+            value = text if shape is None else shape.read(text)
+            made = check(ctx, value)
+            checked = await made if inspect.isawaitable(made) else made
+            if checked is None or checked == value:
+                return None
+            return checked if not isinstance(shape, OutputType) else shape.write(checked)
+
+        return AnswerCheck(_no_problem if shape is None else shape.problem, review)
+
     def own_plugin(
         self,
         descriptions: Mapping[str, str] | None = None,
@@ -422,6 +465,10 @@ class Agent(Generic[Deps_contra, Out_co]):
 def _once() -> Any:
     """The module that runs agents without a runtime; it loads the engine, so not before."""
     return importlib.import_module("awaken.front.once")
+
+
+def _no_problem(text: str) -> None:
+    """Any text is an answer."""
 
 
 def _id(agent: Agent[Any, Any] | RemoteAgent | Delegate | str) -> str:

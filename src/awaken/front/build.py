@@ -23,7 +23,7 @@ from awaken.front.agent_checks import check_effort, listed, tools_of
 from awaken.front.budgets import checked_prices
 from awaken.front.loading import open_backend
 from awaken.front.models import Models, ModelStack
-from awaken.front.output import OutputType
+from awaken.front.output import OutputShape
 from awaken.front.remote import RemoteAgent
 from awaken.ids import Ids
 from awaken.plugin.hook import Plugin
@@ -125,7 +125,7 @@ def with_teams(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
     return tuple(everyone)
 
 
-def shapes_of(agents: Iterable[AnyAgent]) -> dict[str, OutputType]:
+def shapes_of(agents: Iterable[AnyAgent]) -> dict[str, OutputShape]:
     """The output types, by agent id."""
     typed = [agent for agent in agents if isinstance(agent, Agent)]
     return {agent.id: agent.output for agent in typed if agent.output is not None}

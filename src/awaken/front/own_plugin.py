@@ -42,8 +42,8 @@ class OwnPlugin:
             registrar.profile_key(profile_key)
         for tool in self._agent.tools:
             registrar.tool(tool)
-        if self._agent.output is not None:
-            registrar.service(AnswerCheck, AnswerCheck(self._agent.output.problem))
+        if (check := self._agent.answer_check()) is not None:
+            registrar.service(AnswerCheck, check)
         for phase, hook in self._agent.hooks:
             registrar.hook(phase, hook)
         if self._agent.delegate_deps:

@@ -13,7 +13,7 @@ from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.value import Value
 from awaken.errors import NoOutput, RunNotOk
 from awaken.front.hints import unknown_attribute
-from awaken.front.output import OutputType
+from awaken.front.output import OutputShape
 from awaken.state.runtime_keys import SPENDING
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ else:
 
 T = TypeVar("T")
 
-Shapes = Mapping[str, OutputType]
+Shapes = Mapping[str, OutputShape]
 """The output types, by agent id."""
 NO_SHAPES: Shapes = MappingProxyType({})
 
@@ -81,7 +81,7 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
     tickets: tuple[RunWaitingTicket, ...] = ()
     waiting: bool = False
     spent: Amount | None = None
-    shape: OutputType | None = None
+    shape: OutputShape | None = None
 
     @property
     def ok(self) -> bool:

@@ -339,7 +339,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "what belongs to a run": (
         lambda: agent_of(temperature=0.5),
         TypeError,
-        r"argument 'temperature': write runtime.run\(…, overrides=InferenceOverride\(temperature=…",
+        r"argument 'temperature': write settings=ModelSettings\(temperature=…\)",
     ),
     "an argument with a typing error": (
         lambda: agent_of(sytem_promt="Be brief."),
@@ -465,8 +465,8 @@ REQUESTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "overrides that are none": (
         {"agent": "a", "input": "hi", "overrides": {"temperature": 1}},
         ConfigError,
-        r"a run of agent 'a': overrides are an InferenceOverride, such as "
-        r"InferenceOverride\(temperature=0.2\), not \{",
+        r"a run of agent 'a': overrides are ModelSettings, such as "
+        r"ModelSettings\(temperature=0.2\), not \{",
     ),
     "a temperature in words": (
         {"agent": "a", "input": "hi", "overrides": InferenceOverride(temperature="hot")},  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from awaken.contract.output import AnswerCheck
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget
-from awaken.domain.inference import ContextWindowPolicy, InferenceOverride, ReasoningEffort
+from awaken.domain.inference import ContextWindowPolicy, ModelSettings, ReasoningEffort
 from awaken.domain.message import Message
 from awaken.domain.phase import Phase
 from awaken.domain.pool import ModelPoolSpec
@@ -36,8 +36,8 @@ from awaken.front.agent_checks import (
     model_id,
     tools_of,
 )
-from awaken.front.budgets import checked_budget
-from awaken.front.hints import unknown_argument
+from awaken.front.budgets import checked_budget, checked_settings
+from awaken.front.hints import missing_argument, unknown_argument
 from awaken.front.output import OutputType
 from awaken.front.output_functions import FunctionsOutput, is_functions
 from awaken.front.override import Changed, Override
@@ -91,6 +91,7 @@ class AgentOptions(TypedDict, total=False):
     budget: Budget | None
     sequential: bool
     tool_executor: ToolExecutorKind | None
+    settings: ModelSettings | None
     reasoning_effort: ReasoningEffort | None
     context_policy: ContextWindowPolicy | None
     sections: Mapping[str, Any] | None
@@ -102,7 +103,7 @@ class RunOptions(TypedDict, total=False):
     thread: str | None
     answers: AnswersByTicket | None
     on_approval: OnApproval | None
-    overrides: InferenceOverride | None
+    overrides: ModelSettings | None
     budget: Budget | None
     user: str | None
     labels: Mapping[str, str] | None
@@ -160,6 +161,8 @@ class Agent(Generic[Deps_contra, Out_co]):
             changed or not, or raises `Retry("…")` to have the model answer again.
         context_policy: how much of a long conversation the model is shown, and when a summary
             replaces its beginning. Without a policy the model is shown everything.
+        settings: temperature, token limit and other parameters of requests to the model; see
+            `ModelSettings`.
         reasoning_effort, max_continuation_retries: how much the model reasons before it answers,
             and how often it may continue an answer that was cut off.
         sections: configuration of plugins, by the name of their section.
@@ -206,9 +209,9 @@ class Agent(Generic[Deps_contra, Out_co]):
     ) -> None: ...
     def __init__(
         self,
-        id: str,
+        id: str | None = None,
         *,
-        model: Model,
+        model: Model | None = None,
         deps: type[Deps_contra] | None = None,
         system_prompt: str | Prompt[Deps_contra] = "",
         tools: Iterable[Tool | Callable[..., Any]] = (),
@@ -229,6 +232,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         budget: Budget | None = None,
         sequential: bool = False,
         tool_executor: ToolExecutorKind | None = None,
+        settings: ModelSettings | None = None,
         reasoning_effort: ReasoningEffort | None = None,
         context_policy: ContextWindowPolicy | None = None,
         sections: Mapping[str, Any] | None = None,
@@ -236,6 +240,8 @@ class Agent(Generic[Deps_contra, Out_co]):
     ) -> None:
         for name in unknown:
             raise unknown_argument(name, inspect.getfullargspec(Agent).kwonlyargs)
+        if id is None or model is None:
+            raise missing_argument(id, model)
         self.model = checked_model(id, model)
         self.id = id
         mine = f"agent {id!r}: "
@@ -303,6 +309,7 @@ class Agent(Generic[Deps_contra, Out_co]):
             output=self.output.format if self.output is not None else None,
             max_output_retries=max_output_retries,
             context_policy=context_policy,
+            settings=checked_settings(settings, f"agent {id!r}"),
             reasoning_effort=reasoning_effort,
             delegates=(*map(_id, told), *map(_id, aside_agents)),
             background_tools=(

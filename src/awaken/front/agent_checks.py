@@ -128,6 +128,12 @@ def check_spec(spec: AgentSpec) -> None:
         ConfigError: a field does not fit its type; the text names both.
     """
     check_effort(spec)
+    policy: Any = spec.context_policy
+    if policy is not None and not isinstance(policy, ContextWindowPolicy):
+        raise ConfigError(
+            f"agent {spec.id!r}: context_policy is a ContextWindowPolicy, as in "
+            f"ContextWindowPolicy.of(200_000), not {policy!r}"
+        )
     try:
         msgspec.convert(msgspec.to_builtins(spec), AgentSpec)
     except (msgspec.ValidationError, TypeError) as error:

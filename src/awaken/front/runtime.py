@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import getfullargspec
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Never, Self
 
 import msgspec
 
@@ -22,7 +23,7 @@ from awaken.contract.store import Store
 from awaken.contract.submissions import SubmitMode, Submitted
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget, Price
-from awaken.domain.inference import InferenceOverride
+from awaken.domain.inference import ModelSettings
 from awaken.domain.message import Message, as_messages
 from awaken.domain.names import scoped_id
 from awaken.domain.pool import ModelPoolSpec
@@ -40,6 +41,7 @@ from awaken.front.asked import checked_agent, checked_when_busy
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly, shapes_of, with_teams
 from awaken.front.deps import check_team, checked_makers, deps_types, with_deps
+from awaken.front.hints import unknown_option
 from awaken.front.loading import blobs_beside, checked_store, open_store
 from awaken.front.override import OVERRIDES
 from awaken.front.remote import RemoteAgent, find_agent
@@ -311,7 +313,7 @@ class Runtime(Archive):
         thread: str | None = None,
         answers: AnswersByTicket | None = None,
         on_approval: OnApproval | None = None,
-        overrides: InferenceOverride | None = None,
+        overrides: ModelSettings | None = None,
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
@@ -322,12 +324,14 @@ class Runtime(Archive):
         deps: Any = None,
         deps_key: Json = None,
         sink: EventSink | None = None,
+        **unknown: Never,
     ) -> RunResult[Any]:
         """Run an agent and return how it ended.
 
         A run that needs an approval returns suspended, with its tickets, unless `on_approval`
         answers them. To go on later, pass `answers={ticket: True}` with the same thread; a ticket's
-        key works as well, also in another process. A `budget` replaces the agent's own and covers
+        key works as well, also in another process. `overrides` are model settings for this run,
+        which replace the agent's. A `budget` replaces the agent's own and covers
         the run and everything it starts. If the thread is already running, here or in another
         process, the request is refused; with `when_busy="queue"` it waits. The `principal` that
         asks, the end `user` and the `labels` are kept with a new run, with the runs that it starts,
@@ -350,6 +354,8 @@ class Runtime(Archive):
             ThreadBusy: the thread cannot be rewound while a run of it is open.
             AgentLoopError: it broke off.
         """
+        for name in unknown:
+            raise unknown_option("Runtime.run", name, getfullargspec(Runtime.run).kwonlyargs)
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
@@ -369,7 +375,7 @@ class Runtime(Archive):
         thread: str | None = None,
         answers: AnswersByTicket | None = None,
         on_approval: OnApproval | None = None,
-        overrides: InferenceOverride | None = None,
+        overrides: ModelSettings | None = None,
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
@@ -381,12 +387,15 @@ class Runtime(Archive):
         deps_key: Json = None,
         wait: bool = False,
         detached: bool = False,
+        **unknown: Never,
     ) -> RunStream:
         """Run an agent and read its events as they come.
 
         With `wait`, the stream of a suspended run stays open until `decide` answers it; otherwise
         the stream ends. With `detached`, leaving the block early lets the run go on.
         """
+        for name in unknown:
+            raise unknown_option("Runtime.stream", name, getfullargspec(Runtime.stream).kwonlyargs)
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
@@ -412,7 +421,7 @@ class Runtime(Archive):
         *,
         thread: str | None = None,
         answers: AnswersByTicket | None = None,
-        overrides: InferenceOverride | None = None,
+        overrides: ModelSettings | None = None,
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         mode: SubmitMode | Literal["queue", "steer", "interrupt", "refuse"] = SubmitMode.QUEUE,
@@ -548,7 +557,7 @@ class Runtime(Archive):
         input: Input,
         thread: str | None,
         answers: AnswersByTicket | None,
-        overrides: InferenceOverride | None,
+        overrides: ModelSettings | None,
         budget: Budget | None,
         frontend_tools: Sequence[ToolDescriptor],
         when_busy: WhenBusy | str,

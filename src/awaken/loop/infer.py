@@ -34,6 +34,7 @@ from awaken.stream.listener import drive_of
 
 _BEFORE_INFERENCE = Phase.BEFORE_INFERENCE
 _STEP_KEYS = frozenset(key.name for key in (CONTEXT_MESSAGES, INFERENCE_OVERRIDE, TOOL_FILTER))
+_FREE_CHOICES = (None, "auto", "none")
 _NO_CONTEXT: Sequence[ContextMessage] = ()
 
 CONTINUE = (
@@ -185,6 +186,7 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
     if (
         overrides is not None
         or agent.spec.reasoning_effort is not None
+        or agent.spec.settings is not None
         or run.state.has_any(_STEP_KEYS)
     ):
         model, overrides = _overrides(run)
@@ -216,21 +218,36 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
     """The model and the parameters of the request. A step's override goes before that of the run,
     and this before the agent's own settings."""
     step = run.state.read(INFERENCE_OVERRIDE)
-    if step is not None and not step.is_empty():
+    if step is not None and step.is_empty():
+        step = None
+    if step is not None:
         run.state.update(INFERENCE_OVERRIDE, None)
-    effort = run.agent.spec.reasoning_effort
-    if effort is None and run.overrides is None and (step is None or step.is_empty()):
+    spec = run.agent.spec
+    effort, own = spec.reasoning_effort, spec.settings
+    if effort is None and own is None and run.overrides is None and step is None:
         return run.agent.upstream_model, None
     merged = InferenceOverride(reasoning_effort=effort)
-    for layer in (run.overrides, step):
+    for layer in (own, run.overrides, step):
         if layer is not None:
             merged = merged.merge(layer)
+    if merged.tool_choice not in _FREE_CHOICES and _has_called(run):
+        merged = msgspec.structs.replace(merged, tool_choice=None)
     model = merged.upstream_model
     if model is None:
         return run.agent.upstream_model, merged
     if not model.strip():
         raise InferenceFailed("inference override upstream_model cannot be empty")
     return model, msgspec.structs.replace(merged, upstream_model=None)
+
+
+def _has_called(run: LiveRun) -> bool:
+    """Whether the model has called a tool since the last user message: it is not forced again."""
+    for message in reversed(run.transcript.view()):
+        if message.tool_calls:
+            return True
+        if message.is_visible_user():
+            return False
+    return False
 
 
 def _context_messages(run: LiveRun) -> Sequence[ContextMessage]:

@@ -11,8 +11,9 @@ import pytest
 from front_kit import pay
 
 from awaken import Agent, Budget, Message, Phase, PhaseContext, RunContext, Runtime, tool
-from awaken.errors import AgentLoopError, ConfigError
+from awaken.errors import AgentLoopError, BuildError, ConfigError
 from awaken.events import TextDelta
+from awaken.ext.handoff import Handoff
 from awaken.models import Document, Image
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response
 
@@ -135,3 +136,24 @@ def test_a_message_takes_files_and_content(tmp_path: Path) -> None:
         Message.user("?", tmp_path / "unknown")
     with pytest.raises(TypeError, match="a message has texts, paths and content"):
         Message.user("?", b"png")  # type: ignore[arg-type]
+
+
+async def test_agents_that_are_given_as_objects_come_along_and_may_be_listed_again() -> None:
+    clerk = Agent("clerk", model=FunctionModel(lambda _: "clerk"))
+    judge = Agent("judge", model=FunctionModel(lambda _: "judge"), delegates=[clerk])
+    aside = Agent("aside", model=FunctionModel(lambda _: "aside"))
+    head = Agent(
+        "head",
+        model=FunctionModel(lambda _: "head"),
+        delegates=[clerk],
+        handoffs=[Handoff(judge)],
+        background=[aside],
+    )
+    assert set(Runtime([head]).agent_ids) == {"head", "clerk", "judge", "aside"}
+    assert set(Runtime([clerk, head, head, aside]).agent_ids) == {"head", "clerk", "judge", "aside"}
+    other = Agent("clerk", model=FunctionModel(lambda _: "another"))
+    async with Runtime([head, other]) as runtime:
+        assert (await runtime.run("clerk", "go")).unwrap() == "another"
+    mixed = Agent("mixed", model="demo", delegates=[clerk], handoffs=[other])
+    with pytest.raises(BuildError, match="agent 'clerk' is registered twice"):
+        Runtime([mixed])

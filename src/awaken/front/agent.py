@@ -278,10 +278,10 @@ class Agent(Generic[Deps_contra, Out_co]):
         check_names(self.tools, f"agent {id!r}")
         told = listed(delegates, mine + "delegates")
         self.delegate_deps = {one.id: one.make for one in told if isinstance(one, Delegate)}
-        ways = listed(handoffs, mine + "handoffs")
+        self.ways = tuple(Handoff.of(item) for item in listed(handoffs, mine + "handoffs"))
         self.team: tuple[Agent[Any, Any] | RemoteAgent, ...] = tuple(
             one.agent if isinstance(one, Delegate) else one
-            for one in (*told, *aside_agents, *ways)
+            for one in (*told, *aside_agents, *[way.given for way in self.ways])
             if isinstance(one, Agent | RemoteAgent | Delegate)
         )
         """The agents that were given as objects; they come with this one."""
@@ -290,7 +290,6 @@ class Agent(Generic[Deps_contra, Out_co]):
         self.plugins = listed(plugins, mine + "plugins")
         for plugin in self.plugins:
             check_plugin(plugin, mine)
-        self.ways = tuple(Handoff.of(item) for item in ways)
         self.handoffs = tuple(way.agent for way in self.ways)
         self.hooks: list[tuple[Phase, PhaseHook]] = []
         self.max_handoffs = max_handoffs

@@ -177,6 +177,8 @@ def _on_model(
     playing = copy.copy(agent)
     playing.model = model
     playing._spec = msgspec.structs.replace(agent.spec, **changes)
+    if "system_prompt" in changes:
+        playing.prompt = None
     if scene.end is not None:
         playing.plugins = (*agent.plugins, RecordedEnd(scene.end, scene.steps))
     return playing

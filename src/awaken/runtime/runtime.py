@@ -20,7 +20,7 @@ from awaken.contract.blobs import RunBlobs, blobs_of
 from awaken.contract.bus import LiveBus
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
-from awaken.contract.deps import DepsMakers, RunDeps
+from awaken.contract.deps import DepsMakers
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore, profiles_of
 from awaken.contract.registry import ExecutionResolver
@@ -58,7 +58,7 @@ from awaken.runtime.messages import Messages
 from awaken.runtime.one_loop import OneLoop
 from awaken.runtime.opening import Opening, local_run, open_account, remote_run
 from awaken.runtime.outboxes import Outboxes
-from awaken.runtime.prepare import RunChoice, Sent, as_asked_before, choose_run, take_commands
+from awaken.runtime.prepare import as_asked_before, choose_run, take_commands
 from awaken.runtime.reading import agent_before, can_hand_over, resolve_and_read, with_rewind
 from awaken.runtime.request import (
     AskAgain,
@@ -459,9 +459,10 @@ class AgentRuntime(Stopping):
         self.active.name(slot, choice.run_id)
         slot.topic = self.bus.topic(fence)
         request = as_asked_before(request, choice.previous)
-        deps = None
-        if self.deps.types or request.deps is not None:
-            deps = await self._deps_of(agent, request, choice, sent, inherited)
+        deps, previous = None, choice.previous
+        is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
+        if (self.deps.types or request.deps is not None) and not is_to_end:
+            deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
@@ -497,20 +498,6 @@ class AgentRuntime(Stopping):
         if opening.own_budget or above is not None or self.accounts.holds(choice.run_id):
             await open_account(opening, self.accounts, above)
         return opening
-
-    async def _deps_of(
-        self,
-        agent: ResolvedExecution,
-        request: RunRequest,
-        choice: RunChoice,
-        sent: Sent,
-        inherited: Inherited,
-    ) -> RunDeps | None:
-        """The dependencies of a run. A run that only has to end needs none."""
-        previous = choice.previous
-        if sent.cancelled or (previous is not None and previous.is_abandoned):
-            return None
-        return await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
 
     def _effect_of(self, agent_id: str, tool_name: str) -> ToolEffect | None:
         """The effect of an agent's tool; `None` if this process has no such agent or tool."""

@@ -363,9 +363,11 @@ class Runtime(Archive):
             request, principal=principal, user=user, labels=dict(labels or {})
         )
         request = with_deps(request, self._agents, deps, deps_key)
-        if on_approval is not None:
+        if on_approval is not None or OVERRIDES.get():
             return await self._drive(request, on_approval, sink or NullEventSink())
-        return await self._drive(request, None, sink or NullEventSink())
+        await self._check_thread(request.thread_id)
+        ended = await self._engine.run(request, sink)
+        return RunResult.of(request.thread_id, ended, self._shapes)
 
     def stream(
         self,

@@ -217,7 +217,8 @@ class LiveRun:
     def response(self) -> str:
         """The run's output as text: what the model wrote last, or what a check or a function of the
         agent has made of it."""
-        if AnswerCheck in self.agent.env.services and (text := self.state.read(FINAL_OUTPUT)):
+        services = self.agent.env.services
+        if services and AnswerCheck in services and (text := self.state.read(FINAL_OUTPUT)):
             return text
         return self.written
 

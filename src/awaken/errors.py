@@ -30,7 +30,8 @@ AwakenError
 ├── ExecutionBackendError         a backend could not run an agent (see `awaken.contract.backend`)
 ├── ToolError                     a tool failed (see `awaken.domain.tool`)
 ├── BackgroundTaskError           a background task was refused (see `awaken.contract.background`)
-├── NoOutput                      a run has no structured output
+├── NoOutput                      a run has no answer that fits its agent's output type
+│   └── RunNotOk                  a run has not finished: it was stopped, waits, or failed
 ├── NoPreview                     a model cannot show what it would send to its provider
 ├── StoreError                    a store refused or failed
 │   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
@@ -548,11 +549,19 @@ class InvalidResume(AgentLoopError):
 
 
 class NoOutput(AwakenError):
-    """A run has no structured output: no answer of its agent's output type."""
+    """A run has no output: no answer that fits its agent's output type."""
 
     def __init__(self, run_id: str, why: str) -> None:
         super().__init__(f"run {run_id!r} has no output: {why}")
         self.run_id = run_id
+
+
+class RunNotOk(NoOutput):
+    """A run has no output because it has not finished; `reason` says why, and what to do."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(run_id, reason)
+        self.reason = reason
 
 
 # -- stores -----------------------------------------------------------------------------------

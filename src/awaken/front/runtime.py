@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import getfullargspec
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Never, Self
 
 import msgspec
 
@@ -14,6 +15,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import INLINE_LIMIT, BlobStore
+from awaken.contract.deps import DepsMaker
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import InferenceRequest, LlmExecutor, preview_of
 from awaken.contract.profile import ProfileStore
@@ -22,22 +24,27 @@ from awaken.contract.submissions import SubmitMode, Submitted
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget, Price
 from awaken.domain.identity import Adapter
-from awaken.domain.inference import InferenceOverride
+from awaken.domain.inference import ModelSettings
 from awaken.domain.message import Message, as_messages
 from awaken.domain.names import scoped_id
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.principal import Principal, id_of
 from awaken.domain.receipt import CancelReceipt
+from awaken.domain.result import AgentRunResult
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AwakenError, ConfigError, InvalidId, ResolveFailed
-from awaken.front.agent import Agent, listed
+from awaken.front.agent import Agent
+from awaken.front.agent_checks import listed
 from awaken.front.answers import AnswersByTicket, OnApproval, ask, decisions_of
 from awaken.front.archive import Archive
 from awaken.front.asked import checked_agent, checked_when_busy
 from awaken.front.budgets import checked_budget, checked_overrides
-from awaken.front.build import AnyAgent, Assembly, shapes_of
+from awaken.front.build import AnyAgent, Assembly, shapes_of, with_teams
+from awaken.front.deps import check_team, checked_makers, deps_types, with_deps
+from awaken.front.hints import unknown_option
 from awaken.front.loading import blobs_beside, checked_store, open_store
+from awaken.front.override import OVERRIDES
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
@@ -58,7 +65,7 @@ from awaken.runtime.closing import close_plugins
 from awaken.runtime.reading import resolve
 from awaken.runtime.receipts import cancel_with_receipt
 from awaken.runtime.recovery import Recovery, ResumedRun
-from awaken.runtime.runtime import MAX_RUNS
+from awaken.runtime.runtime import MAX_RUNS, RESOLVER
 from awaken.tool.threads import DEFAULT_LIMIT
 
 log = logging.getLogger("awaken.runtime")
@@ -91,6 +98,9 @@ class Runtime(Archive):
             agent found at the source `partner` is called `partner/<its id>`, or by its id alone if
             no agent here has that id.
         backends: factories of your own backends, for agents whose endpoint names them.
+        deps: how to make the dependencies of agents, by their type, for runs that were submitted
+            or are resumed after a restart. Each function, async or not, takes a `RunInfo`: agent,
+            thread, user, labels, and the `deps_key` given with the run.
         profiles: where state that is kept across threads is stored; by default in `store`.
         blobs: where large media and tool results are kept. If not given: beside the file of a
             SQLite store, in memory for a memory store, and nowhere for others, so that everything
@@ -119,6 +129,7 @@ class Runtime(Archive):
         prices: Mapping[str, Price] | None = None,
         backends: Iterable[ExecutionBackendFactory] = (),
         sources: Mapping[str, str | RemoteEndpoint] | None = None,
+        deps: Mapping[type, DepsMaker] | None = None,
         profiles: ProfileStore | None = None,
         blobs: BlobStore | None = None,
         max_inline_result: int = INLINE_LIMIT,
@@ -153,7 +164,8 @@ class Runtime(Archive):
             clock=clock,
             ids=ids,
         )
-        self._agents: Sequence[AnyAgent] = listed(agents, "the runtime's agents")
+        self._makers = checked_makers(deps)
+        self._agents: Sequence[AnyAgent] = self._with_teams(agents)
         self._sources = dict(sources or {})
         self._found: Mapping[str, AgentSpec] = {}
         builder = self._assembly.builder(self._agents)
@@ -162,8 +174,10 @@ class Runtime(Archive):
         builder.with_tool_threads(tool_threads)
         builder.with_max_runs(max_runs)
         builder.with_kept_requests(keep_requests)
+        builder.with_deps(self._makers)
         builder.with_blobs(self.blobs, max_inline_result=max_inline_result)
         self._engine = builder.build(self._sources)
+        self._engine.deps.types = deps_types(self._agents)
         self._shapes = shapes_of(self._agents)
         self._recovery = Recovery(self._engine)
         self._sync = SyncDoor(self._at_rest, self._leave_tasks)
@@ -234,6 +248,12 @@ class Runtime(Archive):
         return len(self._engine.active.all())
 
     @property
+    def not_resumed(self) -> Mapping[str, str]:
+        """The open runs without an owner that this runtime has found and does not resume, by id,
+        each with the reason: it does not have the agent, or cannot make its dependencies."""
+        return dict(self._engine.left_alone)
+
+    @property
     def agent_ids(self) -> Sequence[str]:
         """The agents that can be run."""
         return self._engine.registry.snapshot().agent_ids()
@@ -255,12 +275,19 @@ class Runtime(Archive):
         Raises:
             BuildError: an agent cannot run; no agent was replaced.
         """
-        return self._use(listed(agents, "the runtime's agents"), self._found)
+        return self._use(self._with_teams(agents), self._found)
+
+    def _with_teams(self, agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
+        """The agents, with those that they were given as objects."""
+        everyone = with_teams(listed(agents, "the runtime's agents"))
+        check_team(everyone, self._makers)
+        return everyone
 
     def _use(self, agents: Sequence[AnyAgent], found: Mapping[str, AgentSpec]) -> int:
         builder = self._assembly.builder((*agents, *found.values()))
         version = self._engine.registry.replace(builder.validated_resolver(self._sources))
         self._agents, self._found = agents, found
+        self._engine.deps.types.update(deps_types(agents))
         self._shapes.update(shapes_of(agents))
         self._closers.extend(builder.closers())
         return version
@@ -287,13 +314,13 @@ class Runtime(Archive):
 
     async def run(
         self,
-        agent: str | Agent | RemoteAgent | None = None,
+        agent: str | Agent[Any, Any] | RemoteAgent | None = None,
         input: Input = None,
         *,
         thread: str | None = None,
         answers: AnswersByTicket | None = None,
         on_approval: OnApproval | None = None,
-        overrides: InferenceOverride | None = None,
+        overrides: ModelSettings | None = None,
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
@@ -301,13 +328,17 @@ class Runtime(Archive):
         labels: Mapping[str, str] | None = None,
         principal: Principal | None = None,
         rewind_to: str | None = None,
+        deps: Any = None,
+        deps_key: Json = None,
         sink: EventSink | None = None,
-    ) -> RunResult:
+        **unknown: Never,
+    ) -> RunResult[Any]:
         """Run an agent and return how it ended.
 
         A run that needs an approval returns suspended, with its tickets, unless `on_approval`
         answers them. To go on later, pass `answers={ticket: True}` with the same thread; a ticket's
-        key works as well, also in another process. A `budget` replaces the agent's own and covers
+        key works as well, also in another process. `overrides` are model settings for this run,
+        which replace the agent's. A `budget` replaces the agent's own and covers
         the run and everything it starts. If the thread is already running, here or in another
         process, the request is refused; with `when_busy="queue"` it waits. The `principal` that
         asks, the end `user` and the `labels` are kept with a new run, with the runs that it starts,
@@ -316,6 +347,10 @@ class Runtime(Archive):
         With `rewind_to`, the id of a message, the run begins before that message: it and all
         behind it are out of view for the model and for readers, and the thread's state is what it
         was then; the log keeps them. Without `input`, the agent answers once more to what is left.
+
+        `deps` are the dependencies of an agent that has some (`Agent(deps=…)`); they live in this
+        process and are not stored. `deps_key`, a small JSON value, is stored with the run: after a
+        restart, the function in `Runtime(deps=…)` makes them again from it.
 
         Raises:
             ConfigError, TypeError: an argument is wrong, or this is not the event loop that the
@@ -326,13 +361,16 @@ class Runtime(Archive):
             ThreadBusy: the thread cannot be rewound while a run of it is open.
             AgentLoopError: it broke off.
         """
+        for name in unknown:
+            raise unknown_option("Runtime.run", name, getfullargspec(Runtime.run).kwonlyargs)
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
         request = msgspec.structs.replace(
             request, principal=principal, user=user, labels=dict(labels or {})
         )
-        if on_approval is not None:
+        request = with_deps(request, self._agents, deps, deps_key)
+        if on_approval is not None or OVERRIDES.get():
             return await self._drive(request, on_approval, sink or NullEventSink())
         await self._check_thread(request.thread_id)
         ended = await self._engine.run(request, sink)
@@ -340,13 +378,13 @@ class Runtime(Archive):
 
     def stream(
         self,
-        agent: str | Agent | RemoteAgent | None = None,
+        agent: str | Agent[Any, Any] | RemoteAgent | None = None,
         input: Input = None,
         *,
         thread: str | None = None,
         answers: AnswersByTicket | None = None,
         on_approval: OnApproval | None = None,
-        overrides: InferenceOverride | None = None,
+        overrides: ModelSettings | None = None,
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
@@ -354,20 +392,26 @@ class Runtime(Archive):
         labels: Mapping[str, str] | None = None,
         principal: Principal | None = None,
         rewind_to: str | None = None,
+        deps: Any = None,
+        deps_key: Json = None,
         wait: bool = False,
         detached: bool = False,
+        **unknown: Never,
     ) -> RunStream:
         """Run an agent and read its events as they come.
 
         With `wait`, the stream of a suspended run stays open until `decide` answers it; otherwise
         the stream ends. With `detached`, leaving the block early lets the run go on.
         """
+        for name in unknown:
+            raise unknown_option("Runtime.stream", name, getfullargspec(Runtime.stream).kwonlyargs)
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
         request = msgspec.structs.replace(
             request, principal=principal, user=user, labels=dict(labels or {})
         )
+        request = with_deps(request, self._agents, deps, deps_key)
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
@@ -381,12 +425,12 @@ class Runtime(Archive):
 
     async def submit(
         self,
-        agent: str | Agent | RemoteAgent | None = None,
+        agent: str | Agent[Any, Any] | RemoteAgent | None = None,
         input: Input = None,
         *,
         thread: str | None = None,
         answers: AnswersByTicket | None = None,
-        overrides: InferenceOverride | None = None,
+        overrides: ModelSettings | None = None,
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         mode: SubmitMode | Literal["queue", "steer", "interrupt", "refuse"] = SubmitMode.QUEUE,
@@ -400,6 +444,7 @@ class Runtime(Archive):
         forwarded_props: Json = None,
         adapter: Adapter = Adapter.INTERNAL,
         request_id: str | None = None,
+        deps_key: Json = None,
     ) -> Submitted:
         """Ask for a run durably: once this returns, the run is carried out even if this process
         dies. It returns without waiting for the run; `wait(submitted.run_id)` waits for its end.
@@ -412,7 +457,8 @@ class Runtime(Archive):
         with the thread if it is new. A `principal` of a scope names threads with that scope, as in
         `acme/greeting`; a thread that is made for it lies there. `rewind_to` is the id of a
         message: the run begins by rewinding the thread to before it, as with `run`; an open run is
-        in its way, unless the mode is `interrupt`.
+        in its way, unless the mode is `interrupt`. The dependencies of the agent are made by
+        `Runtime(deps=…)` from the `deps_key`.
 
         A new run starts with the values in `state`, by the names of public state keys; names of
         other keys, and values that do not fit, are left out. The `adapter` is the protocol that the
@@ -440,6 +486,7 @@ class Runtime(Archive):
             rewind_to,
         )
         request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
+        request = with_deps(request, self._agents, None, deps_key)
         await self._check_thread(request.thread_id, principal)
         self._engine.one_loop.bind()
         asked = Asked(
@@ -454,7 +501,7 @@ class Runtime(Archive):
         )
         return await submit(self._engine, request, asked)
 
-    def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
+    def run_sync(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
         """`run`, for programs without an event loop, from any thread, also from several at once.
 
         It uses the event loop that the runtime was opened in, or else one in a separate thread that
@@ -475,13 +522,14 @@ class Runtime(Archive):
             )
         loop = self._engine.one_loop.find()
         if loop is None or loop.is_closed() or self._sync.is_behind(loop):
-            return self._sync.call(lambda: self._run_to_rest(*args, **kwargs))
+            return self._sync.call(lambda: self.run_to_rest(*args, **kwargs))
         if not loop.is_running():
             raise ConfigError("the runtime belongs to an event loop that is open and does not run")
-        return call_in(loop, self._run_to_rest(*args, **kwargs))
+        return call_in(loop, self.run_to_rest(*args, **kwargs))
 
-    async def _run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult:
-        """Run, and wait until nothing of the run is live, so that its event loop may be closed."""
+    async def run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
+        """`run`, and wait until the run's background tasks have ended, and the run has answered to
+        them. If an agent in a task needs an answer, it returns while both wait."""
         result = await self.run(*args, **kwargs)
         await tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
         now = await self.find_run(result.run_id) if result.waiting else None
@@ -496,10 +544,10 @@ class Runtime(Archive):
 
     async def _drive(
         self, request: RunRequest, on_approval: OnApproval | None, sink: EventSink
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         await self._check_thread(request.thread_id)
         while True:
-            ended = await self._engine.run(request, sink)
+            ended = await self._run(request, sink)
             result = RunResult.of(request.thread_id, ended, self._shapes)
             if not result.suspended or on_approval is None or not result.tickets:
                 return result
@@ -510,17 +558,35 @@ class Runtime(Archive):
                 agent_id=None,
                 messages=(),
                 rewind_to=None,
+                deps=None,
                 decisions=tuple(decisions),
                 continue_run_id=result.run_id,
             )
 
+    async def _run(self, request: RunRequest, sink: EventSink) -> AgentRunResult:
+        """Run in the engine. The run, and the runs it starts, use the agents that `Agent.override`
+        has changed for the caller."""
+        changed = OVERRIDES.get()
+        if not changed:
+            return await self._engine.run(request, sink)
+        agents = [
+            changed[one.id].agent if isinstance(one, Agent) and one.id in changed else one
+            for one in self._agents
+        ]
+        builder = self._assembly.builder((*agents, *self._found.values()))
+        mark = RESOLVER.set(builder.validated_resolver(self._sources))
+        try:
+            return await self._engine.run(request, sink)
+        finally:
+            RESOLVER.reset(mark)
+
     def _request(
         self,
-        agent: str | Agent | RemoteAgent | None,
+        agent: str | Agent[Any, Any] | RemoteAgent | None,
         input: Input,
         thread: str | None,
         answers: AnswersByTicket | None,
-        overrides: InferenceOverride | None,
+        overrides: ModelSettings | None,
         budget: Budget | None,
         frontend_tools: Sequence[ToolDescriptor],
         when_busy: WhenBusy | str,
@@ -659,7 +725,7 @@ class Runtime(Archive):
         messages = [message.sent_by(id_of(principal)) for message in as_messages(input)]
         return await operations.send(self._engine, id, messages)
 
-    async def wait(self, id: str, *, timeout: float | None = None) -> RunResult:
+    async def wait(self, id: str, *, timeout: float | None = None) -> RunResult[Any]:
         """Wait for a run to end, in whichever process it is. A thread id means the thread's open
         run, or else its latest.
 

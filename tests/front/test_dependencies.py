@@ -25,7 +25,7 @@ from awaken import (
 from awaken.contract.deps import RunDeps, RunInfo
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import StreamResult
-from awaken.domain.message import Text
+from awaken.domain.message import Role, Text
 from awaken.errors import ConfigError
 from awaken.testing import FunctionModel, ScriptedModel, text_response, tool_call_response
 
@@ -117,7 +117,7 @@ async def test_prompts_are_asked_once_a_step_and_hooks_see_dependencies(address:
 
     async def prompt(ctx: PhaseContext[Deps]) -> str:
         seen.append(f"prompt for {ctx.deps.customer} after {len(ctx.messages)}")
-        return f"Customer {ctx.deps.customer}: "
+        return f"Customer {ctx.deps.customer} after {len(ctx.messages)}: "
 
     async def hook(ctx: PhaseContext[Deps]) -> Command | None:
         seen.append(f"hook for {ctx.deps.customer}")
@@ -127,9 +127,16 @@ async def test_prompts_are_asked_once_a_step_and_hooks_see_dependencies(address:
     agent = bank(balance, system_prompt=prompt, plugins=[piece])
     async with Runtime([agent], store=address) as runtime:
         result = await runtime.run("bank", "go", deps=Deps(7))
+        messages = await runtime.messages(result.thread_id)
+        answers = [message.id or "" for message in messages if message.role is Role.ASSISTANT]
+        kept = [await runtime.load_request(result.thread_id, answer) for answer in answers]
 
-    assert result.unwrap() == "Customer 7: balance of 7"
+    assert result.unwrap() == "Customer 7 after 3: balance of 7"
     assert seen == ["prompt for 7 after 1", "hook for 7", "prompt for 7 after 3", "hook for 7"]
+    assert [request.system for request in kept] == [
+        (Text(text="Customer 7 after 1: "),),
+        (Text(text="Customer 7 after 3: "),),
+    ]
 
 
 async def test_a_prompt_that_raises_or_is_no_text_fails_the_run_and_says_so() -> None:

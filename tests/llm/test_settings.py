@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from awaken import Agent, ModelSettings, Runtime, tool
 from awaken.contract.llm import InferenceRequest, InvalidRequest
@@ -123,6 +124,19 @@ def test_a_setting_reaches_the_wire_or_is_refused(
     else:
         assert setting not in sent
     assert not [record for record in caplog.records if expected[wire] is not DROPPED]
+
+
+def test_a_dropped_setting_is_told_once_for_each_model(caplog: pytest.LogCaptureFixture) -> None:
+    """FD-11"""
+    request = replace(asked(seed=3), upstream_model="told-once")
+    with caplog.at_level(logging.WARNING, "awaken.llm"):
+        for _ in range(3):
+            WIRES["responses"](request)
+        WIRES["responses"](replace(request, upstream_model="told-too"))
+    assert caplog.messages == [
+        "model told-once has no setting seed: it is not sent",
+        "model told-too has no setting seed: it is not sent",
+    ]
 
 
 @pytest.mark.parametrize(

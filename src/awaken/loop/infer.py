@@ -221,8 +221,8 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
 
 
 def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
-    """The model and the parameters of the request. A step's override goes before that of the run,
-    and this before the agent's own settings."""
+    """The model and the parameters of the request. Those that the caller gave with the run have the
+    last word, then those that hooks set for this step, then the agent's own."""
     step = run.state.read(INFERENCE_OVERRIDE)
     if step is not None and step.is_empty():
         step = None
@@ -233,7 +233,7 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
     if effort is None and own is None and run.overrides is None and step is None:
         return run.agent.upstream_model, None
     merged = InferenceOverride(reasoning_effort=effort)
-    for layer in (own, run.overrides, step):
+    for layer in (own, step, run.overrides):
         if layer is not None:
             merged = merged.merge(layer)
     if merged.tool_choice not in _FREE_CHOICES and _has_called(run):

@@ -51,12 +51,8 @@ AwakenError
     └── InvalidId                 an id that a caller may not use for something new
 """
 
-from awaken.errors.base import (
-    AwakenError,
-    ConfigError,
-    InvalidId,
-    describe,
-)
+from awaken.errors.base import AwakenError, ConfigError, InvalidId
+from awaken.errors.base import describe as describe
 from awaken.errors.resolve import (
     BackgroundToolNotFound,
     BuildError,
@@ -226,5 +222,4 @@ __all__ = [
     "UnsupportedRemoteBackend",
     "ValidationFailed",
     "VersionConflict",
-    "describe",
 ]

@@ -6,11 +6,10 @@ import copy
 import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Never, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, Unpack, overload
 
 import msgspec
 
-from awaken import backend
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.output import AnswerCheck
 from awaken.contract.profile import ProfileKey
@@ -24,25 +23,29 @@ from awaken.domain.spec import AgentSpec, StopConditionSpec, ToolExecutorKind
 from awaken.errors import ConfigError
 from awaken.ext.handoff import MAX_HANDOFFS, Handoff
 from awaken.front.agent_checks import (
-    as_tool_object,
     check_deps_of,
     check_function,
     check_names,
-    check_plugin,
     check_spec,
     checked_deps,
+    checked_executor,
+    checked_max_handoffs,
     checked_model,
+    checked_plugins,
+    checked_prompt,
     listed,
     model_id,
     tools_of,
 )
 from awaken.front.budgets import checked_budget, checked_settings
 from awaken.front.hints import missing_argument, unknown_argument
+from awaken.front.options import AgentOptions, RunOptions
 from awaken.front.output import OutputType
-from awaken.front.output_functions import FunctionsOutput, is_functions
+from awaken.front.output_functions import FunctionsOutput, checked_output_check, output_of
 from awaken.front.override import Changed, Override
 from awaken.front.own_plugin import OwnPlugin, OwnRunPlugin
 from awaken.front.remote import RemoteAgent
+from awaken.front.team import Delegate, Team
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import PhaseHook, Plugin
 from awaken.state.key import StateKey
@@ -52,9 +55,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    from awaken.codec import Json
     from awaken.contract.store import Store
-    from awaken.front.answers import AnswersByTicket, OnApproval
     from awaken.front.result import RunResult
     from awaken.front.stream import RunStream
 
@@ -70,53 +71,6 @@ Hook = TypeVar("Hook", bound=PhaseHook)
 Model = str | LlmExecutor | ModelPoolSpec | Sequence[str]
 OutputCheck = Callable[[PhaseContext[Deps_contra], Out_co], Out_co | Awaitable[Out_co]]
 Prompt = Callable[[PhaseContext[Deps_contra]], str | Awaitable[str]]
-
-
-class AgentOptions(TypedDict, total=False):
-    """The options of an agent that do not decide its type; see `Agent`."""
-
-    tools: Iterable[Tool | Callable[..., Any]]
-    state: Iterable[StateKey[Any, Any]]
-    profile: Iterable[ProfileKey[Any]]
-    plugins: Iterable[Plugin]
-    delegates: Iterable[Agent[Any, Any] | RemoteAgent | Delegate | str]
-    background: Iterable[Agent[Any, Any] | RemoteAgent | Tool | Callable[..., Any]]
-    handoffs: Iterable[Agent[Any, Any] | str | Handoff]
-    max_handoffs: int
-    description: str | None
-    max_rounds: int
-    max_continuation_retries: int
-    max_output_retries: int
-    stop: Sequence[StopConditionSpec]
-    budget: Budget | None
-    sequential: bool
-    tool_executor: ToolExecutorKind | None
-    settings: ModelSettings | None
-    reasoning_effort: ReasoningEffort | None
-    context_policy: ContextWindowPolicy | None
-    sections: Mapping[str, Any] | None
-
-
-class RunOptions(TypedDict, total=False):
-    """The options of a run that any agent takes; see `Runtime.run`."""
-
-    thread: str | None
-    answers: AnswersByTicket | None
-    on_approval: OnApproval | None
-    overrides: ModelSettings | None
-    budget: Budget | None
-    user: str | None
-    labels: Mapping[str, str] | None
-    deps_key: Json
-
-
-class Delegate:
-    """An agent as a delegate with dependencies of its own, made by `Agent.with_deps`."""
-
-    __slots__ = ("agent", "id", "make")
-
-    def __init__(self, agent: Agent[Any, Any], make: Callable[[Any], Any]) -> None:
-        self.agent, self.id, self.make = agent, agent.id, make
 
 
 class Agent(Generic[Deps_contra, Out_co]):
@@ -243,61 +197,20 @@ class Agent(Generic[Deps_contra, Out_co]):
         if id is None or model is None:
             raise missing_argument(id, model)
         self.model = checked_model(id, model)
-        self.id = id
-        mine = f"agent {id!r}: "
-        self.output: OutputType | FunctionsOutput | None = None
-        if is_functions(output):
-            self.output = FunctionsOutput(f"agent {id!r}", output)
-        elif output is not None:
-            self.output = OutputType(f"agent {id!r}", output)
-        self.output_check = output_check
-        if output_check is not None:
-            check_function(
-                output_check, f"{mine}output_check", takes="the run's context, the value"
-            )
-            if isinstance(self.output, FunctionsOutput):
-                raise ConfigError(
-                    f"{mine}output functions check their own output: raise Retry there"
-                )
+        self.id, whose, mine = id, f"agent {id!r}", f"agent {id!r}: "
+        self.output = output_of(whose, output)
+        self.output_check = checked_output_check(output_check, self.output, mine)
         self.deps = checked_deps(deps, mine)
-        self.prompt = None if isinstance(system_prompt, str) else system_prompt
-        if not isinstance(system_prompt, str):
-            check_function(system_prompt, f"{mine}system_prompt", takes="the run's context")
-        beside = listed(background, mine + "background")
-        aside_tools = [
-            as_tool_object(f"agent {id!r}", one)
-            for one in beside
-            if not isinstance(one, Agent | RemoteAgent)
-        ]
-        aside_agents = [one for one in beside if isinstance(one, Agent | RemoteAgent)]
-        self.tools = [*tools_of(f"agent {id!r}", tools), *aside_tools]
-        check_deps_of(self.tools, self.deps, mine)
-        if isinstance(self.output, FunctionsOutput):
-            check_deps_of([one.inner for one in self.output.tools], self.deps, mine)
-            self.tools += self.output.tools
-        check_names(self.tools, f"agent {id!r}")
-        told = listed(delegates, mine + "delegates")
-        self.delegate_deps = {one.id: one.make for one in told if isinstance(one, Delegate)}
-        self.ways = tuple(Handoff.of(item) for item in listed(handoffs, mine + "handoffs"))
-        self.team: tuple[Agent[Any, Any] | RemoteAgent, ...] = tuple(
-            one.agent if isinstance(one, Delegate) else one
-            for one in (*told, *aside_agents, *[way.given for way in self.ways])
-            if isinstance(one, Agent | RemoteAgent | Delegate)
-        )
-        """The agents that were given as objects; they come with this one."""
+        self.prompt = checked_prompt(system_prompt, mine)
         self.state = listed(state, mine + "state")
         self.profile = listed(profile, mine + "profile")
-        self.plugins = listed(plugins, mine + "plugins")
-        for plugin in self.plugins:
-            check_plugin(plugin, mine)
-        self.handoffs = tuple(way.agent for way in self.ways)
+        self.plugins = checked_plugins(plugins, mine)
         self.hooks: list[tuple[Phase, PhaseHook]] = []
-        self.max_handoffs = max_handoffs
-        if max_handoffs < 1:
-            raise ConfigError(f"{mine}max_handoffs is 1 or more, not {max_handoffs}")
-        if sequential and tool_executor not in (None, ToolExecutorKind.SEQUENTIAL):
-            raise ConfigError(f"agent {id!r}: give either sequential or tool_executor")
-        executor = ToolExecutorKind.SEQUENTIAL if sequential else tool_executor
+        team = Team(whose, delegates, background, handoffs)
+        self.team, self.delegate_deps, self.ways = team.members, team.delegate_deps, team.ways
+        self.handoffs = tuple(way.agent for way in self.ways)
+        self.max_handoffs = checked_max_handoffs(max_handoffs, mine)
+        self.tools = self._all_tools(tools, team.background_tools)
         self._spec = AgentSpec(
             id=id,
             model_id=model_id(id, self.model),
@@ -308,20 +221,34 @@ class Agent(Generic[Deps_contra, Out_co]):
             output=self.output.format if self.output is not None else None,
             max_output_retries=max_output_retries,
             context_policy=context_policy,
-            settings=checked_settings(settings, f"agent {id!r}"),
+            settings=checked_settings(settings, whose),
             reasoning_effort=reasoning_effort,
-            delegates=(*map(_id, told), *map(_id, aside_agents)),
-            background_tools=(
-                *[tool.descriptor().id for tool in aside_tools],
-                *[backend.delegate_tool_name(agent.id) for agent in aside_agents],
-            ),
+            delegates=team.delegates,
+            background_tools=team.background,
             stop_conditions=listed(stop, mine + "stop"),
-            budget=checked_budget(budget, f"agent {id!r}"),
-            tool_executor=executor or ToolExecutorKind.PARALLEL_STREAMING,
+            budget=checked_budget(budget, whose),
+            tool_executor=checked_executor(sequential, tool_executor, mine),
             sections=dict(sections or {}),
             plugin_ids=tuple(plugin.id for plugin in self.plugins),
         )
         check_spec(self._spec)
+
+    def _all_tools(
+        self, given: Iterable[Tool | Callable[..., Any]], in_background: Sequence[Tool]
+    ) -> list[Tool]:
+        """The given tools, those for the background, and the output functions.
+
+        Raises:
+            ConfigError: one is no tool, wants other dependencies, or has the name of another.
+        """
+        whose, mine = f"agent {self.id!r}", f"agent {self.id!r}: "
+        tools: list[Tool] = [*tools_of(whose, given), *in_background]
+        check_deps_of(tools, self.deps, mine)
+        if isinstance(self.output, FunctionsOutput):
+            check_deps_of([one.inner for one in self.output.tools], self.deps, mine)
+            tools += self.output.tools
+        check_names(tools, whose)
+        return tools
 
     @property
     def spec(self) -> AgentSpec:
@@ -399,7 +326,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         **options: Unpack[RunOptions],
     ) -> AbstractAsyncContextManager[RunStream]:
         """`run`, with its events as they come: `async with agent.stream("…") as events:`."""
-        events: AbstractAsyncContextManager[RunStream] = _once().stream(
+        events: AbstractAsyncContextManager[RunStream] = _once().AgentStream(
             self, input, store, {"deps": deps, **options}
         )
         return events
@@ -475,7 +402,3 @@ def _once() -> Any:
 
 def _no_problem(text: str) -> None:
     """Any text is an answer."""
-
-
-def _id(agent: Agent[Any, Any] | RemoteAgent | Delegate | str) -> str:
-    return agent if isinstance(agent, str) else agent.id

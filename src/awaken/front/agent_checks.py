@@ -14,9 +14,10 @@ from awaken.contract.llm import LlmExecutor
 from awaken.contract.tool import Tool
 from awaken.domain.inference import ContextWindowPolicy, effort_problem
 from awaken.domain.pool import ModelPoolSpec
-from awaken.domain.spec import AgentSpec, ContentMatch
+from awaken.domain.spec import AgentSpec, ContentMatch, ToolExecutorKind
 from awaken.errors import ConfigError
 from awaken.front.loading import as_pool
+from awaken.plugin.hook import Plugin
 from awaken.tool import FunctionTool
 from awaken.tool import tool as as_tool
 
@@ -109,6 +110,41 @@ def listed(items: Iterable[T], what: str) -> tuple[T, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ConfigError(f"{what} is a list, not {given!r}: write [{given!r}]")
     return tuple(items)
+
+
+def checked_prompt(prompt: Any, mine: str) -> Callable[..., Any] | None:
+    """The function that writes the prompt; `None` if the prompt is a text.
+
+    Raises:
+        ConfigError: it is neither a text nor a function of the run's context.
+    """
+    if isinstance(prompt, str):
+        return None
+    check_function(prompt, f"{mine}system_prompt", takes="the run's context")
+    write: Callable[..., Any] = prompt
+    return write
+
+
+def checked_max_handoffs(count: int, mine: str) -> int:
+    if count < 1:
+        raise ConfigError(f"{mine}max_handoffs is 1 or more, not {count}")
+    return count
+
+
+def checked_executor(
+    sequential: bool, executor: ToolExecutorKind | None, mine: str
+) -> ToolExecutorKind:
+    if sequential and executor not in (None, ToolExecutorKind.SEQUENTIAL):
+        raise ConfigError(f"{mine}give either sequential or tool_executor")
+    chosen = ToolExecutorKind.SEQUENTIAL if sequential else executor
+    return chosen or ToolExecutorKind.PARALLEL_STREAMING
+
+
+def checked_plugins(plugins: Iterable[Plugin], mine: str) -> tuple[Plugin, ...]:
+    given = listed(plugins, mine + "plugins")
+    for plugin in given:
+        check_plugin(plugin, mine)
+    return given
 
 
 def check_plugin(plugin: Any, mine: str) -> None:

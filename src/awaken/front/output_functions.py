@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -16,12 +16,15 @@ from awaken.domain.output import OutputFormat
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolStatus
 from awaken.errors import ConfigError
+from awaken.front.agent_checks import check_function
 from awaken.front.output import OutputType
 from awaken.state.command import Command
 from awaken.state.runtime_keys import FINAL_OUTPUT, RUN_LIFECYCLE, Done
 from awaken.tool import FunctionTool
 from awaken.tool import tool as as_tool
 from awaken.tool.answer import to_output
+
+C = TypeVar("C")
 
 
 class OutputFunction:
@@ -106,9 +109,27 @@ class FunctionsOutput:
         return " or ".join(self._types)
 
 
-def is_functions(output: Any) -> bool:
-    """Whether an agent's `output` is a list of functions."""
-    return isinstance(output, list | tuple) and all(callable(one) for one in output)
+def output_of(owner: str, output: Any) -> OutputType | FunctionsOutput | None:
+    """The shape of an agent's `output`, which is a type or a list of functions; `None` if it is
+    plain text."""
+    if output is None:
+        return None
+    if isinstance(output, list | tuple) and all(callable(one) for one in output):
+        return FunctionsOutput(owner, output)
+    return OutputType(owner, output)
+
+
+def checked_output_check(check: C, shape: OutputType | FunctionsOutput | None, mine: str) -> C:
+    """
+    Raises:
+        ConfigError: it is no function of the context and the value, or the output is made by
+            functions, which check it themselves.
+    """
+    if check is not None:
+        check_function(check, f"{mine}output_check", takes="the run's context, the value")
+        if isinstance(shape, FunctionsOutput):
+            raise ConfigError(f"{mine}output functions check their own output: raise Retry there")
+    return check
 
 
 def _returned(owner: str, function: FunctionTool[Any, Any]) -> OutputType | None:

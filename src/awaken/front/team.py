@@ -49,7 +49,8 @@ class Team:
         told = listed(delegates, f"{whose}: delegates")
         beside = listed(background, f"{whose}: background")
         agents = [one for one in beside if is_agent(one)]
-        self.background_tools = [as_tool_object(whose, one) for one in beside if not is_agent(one)]
+        own: list[Any] = [one for one in beside if not is_agent(one)]
+        self.background_tools = [as_tool_object(whose, one) for one in own]
         self.ways = tuple(Handoff.of(item) for item in listed(handoffs, f"{whose}: handoffs"))
         self.delegate_deps = {one.id: one.make for one in told if isinstance(one, Delegate)}
         self.members: tuple[Agent[Any, Any] | RemoteAgent, ...] = tuple(

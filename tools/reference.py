@@ -59,6 +59,7 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         (
             Part("awaken", "tool TypedTool FrontEndTool ToolCallContext ToolOutput ToolResult"),
             Part("awaken", "ToolError Retry RunContext ToolDescriptor ToolCall"),
+            Part("awaken.toolsets", "Toolset toolset"),
             Part("awaken.tool"),
         ),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Self
 
@@ -50,6 +51,10 @@ def _empty_parameters() -> Json:
     return {"type": "object", "properties": {}}
 
 
+TOOL_SET = "set"
+"""The metadata key of a descriptor with the name of the set that the tool belongs to."""
+
+
 class ToolDescriptor(Value, frozen=True, kw_only=True):
     """The description of a tool. The model calls it by `id`; `name` is for people.
 
@@ -67,6 +72,13 @@ class ToolDescriptor(Value, frozen=True, kw_only=True):
     @property
     def tool_kind(self) -> ToolKind:
         return self.kind or ToolKind.guess(self.name)
+
+    def matches(self, pattern: str) -> bool:
+        """Whether the tool's id matches a pattern with `*` and `?`, or the pattern names its set,
+        as in `set:crm`."""
+        if pattern.startswith("set:"):
+            return self.metadata.get(TOOL_SET) == pattern.removeprefix("set:")
+        return fnmatchcase(self.id, pattern)
 
 
 class ToolStatus(StrEnum):

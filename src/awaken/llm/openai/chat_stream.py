@@ -25,6 +25,7 @@ from awaken.ids import UUID7, Ids
 from awaken.llm.bounds import PendingSize
 from awaken.llm.openai.chat_request import REASONING_FIELDS
 from awaken.llm.openai.failures import cut_off, said_failure
+from awaken.llm.openai.think_tags import Found, ThinkTags
 
 _STOPS = {
     "length": StopReason.MAX_TOKENS,
@@ -34,6 +35,10 @@ _STOPS = {
     "stop_sequence": StopReason.STOP_SEQUENCE,
 }
 
+
+TAGGED = "<think>"
+"""Marks reasoning that came between tags; it is not sent back, as the makers of such models
+advise."""
 
 _GROWING = ("text", "summary", "data")
 _DETAIL, _CALL = 256, 4096
@@ -59,12 +64,19 @@ class ChatReader:
     Args:
         origin: the provider, as the origin of its reasoning.
         names: the tools' own names, by their names on the wire.
+        think_tags: whether reasoning may stand in the text, between tags.
     """
 
     def __init__(
-        self, origin: str, names: Mapping[str, str] | None = None, ids: Ids = UUID7
+        self,
+        origin: str,
+        names: Mapping[str, str] | None = None,
+        ids: Ids = UUID7,
+        *,
+        think_tags: bool = True,
     ) -> None:
         self._origin, self._names, self._ids = origin, names or {}, ids
+        self._tags = ThinkTags() if think_tags else None
         self._out: list[LlmStreamEvent] = []
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -96,24 +108,31 @@ class ChatReader:
             if choice.get("error"):
                 raise _failure(choice["error"])
             self._finish = choice.get("finish_reason") or self._finish
-        usage = chunk.get("usage")
+        # Groq reports usage in a field of its own.
+        usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
         if usage:
             self._usage = usage_of(usage)
         return out
 
-    def finish(self) -> list[LlmStreamEvent]:
+    def finish(self, *, complete: bool = False) -> list[LlmStreamEvent]:
         """The remaining events at the end of the stream.
+
+        Args:
+            complete: whether the server has marked the end. With usage before it, the answer is
+                complete even if the server gave no reason to finish, as some never do.
 
         Raises:
             ProviderError: the stream ended too early.
             ContentFiltered: the provider's filter stopped the answer.
         """
-        if self._finish is None:
+        if self._finish is None and not (complete and self._usage is not None):
             raise cut_off()
         if self._finish == "error":
             raise ProviderError("the provider gave up on the answer")
         out = self._out
         out.clear()
+        if self._tags is not None:
+            self._tell(self._tags.flush())
         self._end_reasoning()
         for call in self._calls:
             if not call.told:  # the call has no name; the listener drops it
@@ -158,6 +177,21 @@ class ChatReader:
                 self._refusal.append(refusal)
 
     def _text(self, text: str) -> None:
+        if self._tags is not None:
+            self._tell(self._tags.feed(text))
+            if self._tags.ended:
+                self._tags = None
+            return
+        self._say(text)
+
+    def _tell(self, found: list[Found]) -> None:
+        for kind, text in found:
+            if kind == "text":
+                self._say(text)
+            else:
+                self._reason(text, TAGGED)
+
+    def _say(self, text: str) -> None:
         if self._field is not None:
             self._end_reasoning()
         self._spoke = True
@@ -268,6 +302,11 @@ class ChatReader:
         return call
 
 
+# Names for cached tokens outside OpenAI's details: of DeepSeek; of Moonshot, Together and Hugging
+# Face; and of Mistral.
+_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")
+
+
 def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
     """Token counts as for all providers: input includes cached tokens, output includes
     reasoning."""
@@ -278,12 +317,14 @@ def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
     # xAI does not count reasoning as part of the answer; the total shows that.
     if reasoning and answered and total == (asked or 0) + answered + reasoning:
         answered += reasoning
-    cached = asked_details.get("cached_tokens")
+    cached = next((usage[name] for name in _CACHED if usage.get(name) is not None), None)
+    if asked_details.get("cached_tokens") is not None:
+        cached = asked_details["cached_tokens"]
     return TokenUsage(
         prompt_tokens=asked,
         completion_tokens=answered,
         total_tokens=total,
-        cache_read_tokens=usage.get("prompt_cache_hit_tokens") if cached is None else cached,
+        cache_read_tokens=cached,
         cache_creation_tokens=asked_details.get("cache_write_tokens"),
         thinking_tokens=reasoning,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any, Protocol
 
 from awaken.contract.llm import InferenceExecutionError, InferenceRequest, LlmStreamEvent
@@ -20,7 +22,31 @@ class AnswerReader(Protocol):
 
     def read(self, event: Any) -> list[LlmStreamEvent]: ...
 
-    def finish(self) -> list[LlmStreamEvent]: ...
+    def finish(self, *, complete: bool = False) -> list[LlmStreamEvent]: ...
+
+
+class _EndMark:
+    """Notices `[DONE]`, with which a server ends a stream; the SDK hides it."""
+
+    _MARK = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\]")
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    @property
+    def seen(self) -> bool:
+        return self._MARK.search(self._tail) is not None
+
+    def watch(self, response: Any) -> None:
+        read = response.aiter_bytes
+
+        async def aiter_bytes(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+            async with aclosing(read(chunk_size)) as chunks:
+                async for chunk in chunks:
+                    self._tail = (self._tail + chunk[-64:])[-64:]
+                    yield chunk
+
+        response.aiter_bytes = aiter_bytes
 
 
 class OpenAIExecutor(ABC):
@@ -61,6 +87,7 @@ class OpenAIExecutor(ABC):
         body = self.preview(request)
         reader = self._reader(request)
         stream: Any = None
+        end = _EndMark()
         try:
             stream = await self._connection.client().post(
                 self.path,
@@ -70,6 +97,7 @@ class OpenAIExecutor(ABC):
                 stream_cls=self._stream_class,
                 options={"security": {"bearer_auth": True}},
             )
+            end.watch(stream.response)
             read = reader.read
             async for event in stream:
                 for ours in read(event):
@@ -83,7 +111,7 @@ class OpenAIExecutor(ABC):
         finally:
             if stream is not None:
                 await stream.close()
-        for ours in reader.finish():
+        for ours in reader.finish(complete=end.seen):
             yield ours
 
     def _translated(self, error: Exception) -> InferenceExecutionError:

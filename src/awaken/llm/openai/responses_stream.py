@@ -64,8 +64,8 @@ class ResponsesReader:
             handle(self, event)
         return self._out
 
-    def finish(self) -> list[LlmStreamEvent]:
-        """The remaining events at the end of the stream.
+    def finish(self, *, complete: bool = False) -> list[LlmStreamEvent]:
+        """The remaining events at the end of the stream; its last event says if it is `complete`.
 
         Raises:
             ProviderError: the stream ended too early.

@@ -1,0 +1,168 @@
+"""What recordings of real chat completions servers have shown; each test has its letter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from mock_server import Answer, WireServer, sse
+
+from awaken.contract.llm import InferenceRequest, ProviderError
+from awaken.domain.inference import StopReason, StreamResult, TokenUsage
+from awaken.domain.message import Message, Text, Thinking
+from awaken.llm.openai import ChatDialect, OpenAIChat
+from awaken.stream.accumulate import StreamAccumulator
+
+pytestmark = pytest.mark.anyio
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+
+
+def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def answer(*events: object, **options: Any) -> Answer:
+    return Answer(pieces=sse(*events), **options)
+
+
+def refusal(status: int, body: object) -> Answer:
+    return Answer(status=status, pieces=[json.dumps(body).encode()])
+
+
+@asynccontextmanager
+async def serving(
+    *answers: Answer, name: str = "lab", dialect: ChatDialect | None = None, **options: Any
+) -> AsyncIterator[tuple[OpenAIChat, WireServer]]:
+    async with WireServer(answers) as server:
+        model = OpenAIChat(
+            name=name, base_url=f"{server.url}/v1", api_key="sk-1", dialect=dialect, **options
+        )
+        try:
+            yield model, server
+        finally:
+            await model.aclose()
+
+
+async def ask(model: OpenAIChat, *messages: Message, **fields: Any) -> StreamResult:
+    request = InferenceRequest(
+        upstream_model=fields.pop("upstream_model", "big"),
+        messages=messages or (Message.user("Hi"),),
+        **fields,
+    )
+    accumulator = StreamAccumulator()
+    async for event in model.execute_stream(request):
+        accumulator.push(event)
+    return accumulator.finish()
+
+
+# -- 5a: the end of a stream ------------------------------------------------------------------
+
+
+async def test_5a_a_stream_with_usage_and_end_mark_is_complete_without_a_finish_reason() -> None:
+    call = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": "{}"}}
+    usage = {"choices": [], "usage": USAGE}
+    async with serving(
+        answer(chunk(content="Hello"), usage, "[DONE]"),
+        answer(chunk(tool_calls=[call]), usage, "[DONE]", cut=True),
+    ) as (model, _):
+        said = await ask(model)
+        assert (said.text(), said.stop_reason) == ("Hello", StopReason.END_TURN)
+        assert said.usage is not None
+        assert said.usage.total_tokens == 10
+        called = await ask(model)
+        assert called.stop_reason is StopReason.TOOL_USE
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([chunk(content="Hel")], id="neither"),
+        pytest.param([chunk(content="Hel"), "[DONE]"], id="no usage"),
+        # Some servers report usage with every chunk, so it does not show the end.
+        pytest.param([{**chunk(content="Hel"), "usage": USAGE}], id="no end mark"),
+        pytest.param(
+            [{**chunk(content="\ndata: [DONE]"), "usage": USAGE}], id="the mark only in the text"
+        ),
+    ],
+)
+async def test_5a_a_stream_without_any_sign_of_its_end_is_cut_off(events: list[Any]) -> None:
+    async with serving(answer(*events, unframed=True)) as (model, _):
+        with pytest.raises(ProviderError, match="ended early"):
+            await ask(model)
+
+
+# -- 5f: reasoning between tags ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+async def test_5f_tags_at_the_beginning_become_reasoning(size: int) -> None:
+    text = "\n<think>\nTwo < three, </b> no </thin\n\nyes.\n</think>\n\nIt is <think>two</think>."
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    stream = [*(chunk(content=piece) for piece in pieces), chunk("stop"), "[DONE]"]
+    async with serving(answer(*stream), answer(chunk("stop", content="Ok"), "[DONE]")) as (
+        model,
+        server,
+    ):
+        said = await ask(model)
+        thought, spoken = said.content
+        assert isinstance(thought, Thinking)
+        assert thought.thinking == "Two < three, </b> no </thin\n\nyes."
+        assert spoken == Text(text="It is <think>two</think>.")
+        history = Message(role=Message.assistant("").role, content=said.content)
+        await ask(model, Message.user("Hi"), history, Message.user("Sure?"))
+        # The makers of such models advise against sending their reasoning back.
+        assert server.requests[1].body["messages"][1] == {
+            "role": "assistant",
+            "content": "It is <think>two</think>.",
+        }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("<think>\n\n</think>\n\nYes.", (Text(text="Yes."),), id="without a thought"),
+        pytest.param("<thi", (Text(text="<thi"),), id="no tag"),
+        pytest.param("  <b>So</b>", (Text(text="  <b>So</b>"),), id="another tag"),
+    ],
+)
+async def test_5f_text_without_reasoning_stays_as_it_is(text: str, expected: object) -> None:
+    stream = [*(chunk(content=letter) for letter in text), chunk("stop"), "[DONE]"]
+    async with serving(answer(*stream)) as (model, _):
+        assert (await ask(model)).content == expected
+
+
+async def test_5f_reasoning_that_is_cut_short_is_no_answer() -> None:
+    async with serving(answer(chunk(content="<think>Hm"), chunk("length"), "[DONE]")) as (model, _):
+        said = await ask(model)
+        assert said.text() == ""
+        assert said.stop_reason is StopReason.MAX_TOKENS
+
+
+# -- 5h: usage under other names --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"usage": {**USAGE, "num_cached_tokens": 4}}, id="Mistral"),
+        pytest.param({"usage": {**USAGE, "cached_tokens": 4}}, id="Moonshot, Together, HF"),
+        pytest.param({"usage": {**USAGE, "prompt_cache_hit_tokens": 4}}, id="DeepSeek"),
+        pytest.param(
+            {"usage": {**USAGE, "prompt_tokens_details": {"cached_tokens": 4}}}, id="OpenAI"
+        ),
+        pytest.param(
+            {"x_groq": {"usage": {**USAGE, "prompt_tokens_details": {"cached_tokens": 4}}}},
+            id="Groq",
+        ),
+    ],
+)
+async def test_5h_usage_is_read_under_every_name(fields: dict[str, Any]) -> None:
+    stream = [chunk(content="Hi"), {**chunk("stop"), **fields}, "[DONE]"]
+    async with serving(answer(*stream)) as (model, _):
+        assert (await ask(model)).usage == TokenUsage(
+            prompt_tokens=7, completion_tokens=3, total_tokens=10, cache_read_tokens=4
+        )

@@ -22,6 +22,7 @@ from awaken.contract.llm import (
     InvalidRequest,
     LlmStreamEvent,
     ModelMissing,
+    NoCredit,
     Overloaded,
     ProviderError,
     RateLimited,
@@ -217,7 +218,7 @@ async def test_reasoning_is_streamed_and_kept(claude: AnthropicMessages) -> None
         ("busy", Overloaded, "HTTP 529: Overloaded"),
         ("overflow", ContextOverflow, "HTTP 400: prompt is too long: 9 tokens > 8 maximum"),
         ("filtered", ContentFiltered, "HTTP 400: Output blocked by content filtering policy"),
-        ("no money", Unauthorized, "HTTP 402: Your credit balance is too low"),
+        ("no money", NoCredit, "HTTP 402: Your credit balance is too low"),
         ("no model", ModelMissing, "HTTP 404: model: claude-x"),
     ],
 )  # fmt: skip
@@ -476,7 +477,7 @@ async def test_no_room_for_an_answer_is_an_overflow() -> None:
         ("timeout_error", InferenceTimeout),
         ("invalid_request_error", InvalidRequest),
         ("authentication_error", Unauthorized),
-        ("billing_error", Unauthorized),
+        ("billing_error", NoCredit),
         ("something_new", ProviderError),
     ],
 )

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from mock_server import Answer, WireServer, sse
 
-from awaken.contract.llm import InferenceRequest, ProviderError
+from awaken import Agent, Runtime
+from awaken.contract.llm import (
+    ContextOverflow,
+    InferenceExecutionError,
+    InferenceRequest,
+    NoCredit,
+    ProviderError,
+)
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Message, Text, Thinking
 from awaken.llm.openai import ChatDialect, OpenAIChat
@@ -166,3 +173,82 @@ async def test_5h_usage_is_read_under_every_name(fields: dict[str, Any]) -> None
         assert (await ask(model)).usage == TokenUsage(
             prompt_tokens=7, completion_tokens=3, total_tokens=10, cache_read_tokens=4
         )
+
+
+# -- 5b: no money -----------------------------------------------------------------------------
+
+NO_MONEY = [
+    pytest.param(402, {"error": {"message": "Insufficient Balance"}}, id="DeepSeek"),
+    pytest.param(
+        402, {"error": {"message": "This request requires more credits"}}, id="OpenRouter"
+    ),
+    pytest.param(402, {"detail": "Payment required"}, id="Mistral"),
+    pytest.param(
+        429, {"error": {"code": "1113", "message": "Insufficient balance, recharge"}}, id="z.ai"
+    ),
+]
+
+
+@pytest.mark.parametrize(("status", "body"), NO_MONEY)
+async def test_5b_an_empty_account_fails_over_at_once(status: int, body: object) -> None:
+    rich = serving(answer(chunk("stop", content="Here."), "[DONE]"), name="rich")
+    async with serving(refusal(status, body), name="poor") as (poor, server), rich as (other, _):
+        agent = Agent("helper", model=["poor:big", "rich:big"])
+        async with Runtime([agent], models={"poor:big": poor, "rich:big": other}) as runtime:
+            assert (await runtime.run("helper", "Hi")).response == "Here."
+        assert len(server.requests) == 1
+
+
+async def test_5b_an_empty_account_is_told_in_the_middle_of_a_stream_too() -> None:
+    broke = {"error": {"code": 402, "message": "Insufficient credits"}}
+    async with serving(answer(chunk(content="Hel"), broke)) as (model, _):
+        with pytest.raises(NoCredit, match="Insufficient credits"):
+            await ask(model)
+
+
+# -- 5m: what failures say --------------------------------------------------------------------
+
+RAW = {
+    "message": "Provider returned error",
+    "code": 400,
+    "metadata": {
+        "raw": json.dumps({"error": {"message": "This model's maximum context length is 8"}}),
+        "provider_name": "Novita",
+    },
+}
+MALFORMED = {
+    "message": "Failed to call a function.",
+    "type": "invalid_request_error",
+    "code": "tool_use_failed",
+    "failed_generation": "<function=f>{",
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        pytest.param(RAW, ContextOverflow, "Novita: This model's maximum", id="OpenRouter"),
+        pytest.param(MALFORMED, ProviderError, "a function.: <function=f>{", id="Groq"),
+        pytest.param(
+            {"code": "1261", "message": "Prompt exceeds max length"},
+            ContextOverflow,
+            "Prompt exceeds",
+            id="z.ai",
+        ),
+        pytest.param(
+            {"message": "Invalid request: Your request exceeded model token limit: 8192"},
+            ContextOverflow,
+            "token limit",
+            id="Moonshot",
+        ),
+    ],
+)
+async def test_5m_a_failure_is_the_same_in_a_body_and_in_a_stream(
+    error: dict[str, Any], kind: type[InferenceExecutionError], said: str
+) -> None:
+    body = {"error": error}
+    async with serving(refusal(400, body), answer(chunk(content="Hel"), body)) as (model, _):
+        for _ in ("body", "stream"):
+            with pytest.raises(kind, match=said) as raised:
+                await ask(model)
+            assert type(raised.value) is kind

@@ -307,6 +307,12 @@ class Unauthorized(InferenceExecutionError):
     prefix = "unauthorized"
 
 
+class NoCredit(Unauthorized):
+    """The account has no money left."""
+
+    prefix = "no credit"
+
+
 class ModelMissing(InferenceExecutionError):
     """The provider has no such model."""
 

@@ -24,7 +24,7 @@ from awaken.domain.inference import StopReason, TokenUsage
 from awaken.ids import UUID7, Ids
 from awaken.llm.bounds import PendingSize
 from awaken.llm.openai.chat_request import REASONING_FIELDS
-from awaken.llm.openai.failures import cut_off, said_failure
+from awaken.llm.openai.failures import cut_off, reported
 from awaken.llm.openai.think_tags import Found, ThinkTags
 
 _STOPS = {
@@ -106,7 +106,7 @@ class ChatReader:
             if delta:
                 self._delta(delta)
             if choice.get("error"):
-                raise _failure(choice["error"])
+                raise reported(choice["error"], "the provider gave up on the answer")
             self._finish = choice.get("finish_reason") or self._finish
         # Groq reports usage in a field of its own.
         usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
@@ -328,10 +328,3 @@ def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
         cache_creation_tokens=asked_details.get("cache_write_tokens"),
         thinking_tokens=reasoning,
     )
-
-
-def _failure(error: Any) -> Exception:
-    if not isinstance(error, Mapping):
-        return said_failure("", "", str(error))
-    code, kind = error.get("code"), error.get("type")
-    return said_failure(str(code or ""), str(kind or ""), str(error.get("message") or error))

@@ -13,11 +13,13 @@ from awaken.contract.llm import InvalidRequest, inline_source
 from awaken.domain.message import (
     Audio,
     Base64Source,
+    Citation,
     ContentBlock,
     Document,
     Image,
     InlineSource,
     MediaSource,
+    Opaque,
     Text,
     Thinking,
     UrlSource,
@@ -52,7 +54,7 @@ def media_block(block: ContentBlock, model: str, where: str) -> BlockParam | Non
             source = _document_source(block.source, model, where)
             title = {"title": block.title} if block.title else {}
             return {"type": "document", "source": source, **title}
-        case Thinking():
+        case Thinking() | Opaque() | Citation():
             return None
         case Audio() | Video():
             raise unsupported(model, type(block).__name__, where)

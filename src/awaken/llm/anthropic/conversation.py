@@ -10,8 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from awaken.domain.message import Message, Role, Text, Thinking, ToolResultBlock, ToolUse
+from awaken.domain.message import (
+    Citation,
+    Message,
+    Opaque,
+    Role,
+    Text,
+    Thinking,
+    ToolResultBlock,
+    ToolUse,
+)
 from awaken.llm.anthropic.content import (
+    ORIGIN,
     BlockParam,
     call_input,
     media_block,
@@ -117,14 +127,18 @@ class AnthropicConversation:
         for index, block in enumerate(message.content):
             match block:
                 case Text():
-                    if (said := text_block(block.text)) is not None:
-                        blocks.append(said)
+                    blocks += _present([text_block(block.text)])
                 case Thinking():
                     if self._replay and (thought := thinking_block(block)) is not None:
                         blocks.append(thought)
                         self.replayed = True
                 case ToolUse():
                     blocks.append(self._call(block.id, block.name, block.input))
+                case Opaque():
+                    if block.origin == ORIGIN and isinstance(block.data, dict):
+                        blocks.append(dict(block.data))
+                case Citation():
+                    pass
                 case _:
                     what = f"{type(block).__name__} (assistant)"
                     raise unsupported(self._model, what, f"{where}[{index}]")

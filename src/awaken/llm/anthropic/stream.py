@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from awaken.codec import dumps_text
+import msgspec
+
+from awaken.codec import dumps_text, loads
 from awaken.contract.llm import (
     ContentBlockStop,
     ContentFiltered,
@@ -19,6 +22,7 @@ from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCa
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.llm.anthropic.content import ORIGIN
 from awaken.llm.bounds import PendingSize
+from awaken.llm.opaque import unread
 
 MaybeEvent = LlmStreamEvent | None
 _BLOCK = 256
@@ -46,6 +50,7 @@ class StreamReader:
         self._names = names or {}
         self._blocks: dict[int, Any] = {}
         self._written: set[int] = set()
+        self._unread: dict[str, list[str]] = {}
         self._signature: list[str] = []
         self._held = PendingSize()
         self._spoke = False
@@ -139,13 +144,39 @@ class StreamReader:
         return None
 
     def _delta(self, event: Any) -> MaybeEvent:
+        block = self._blocks.get(event.index)
+        if block is not None and block.type not in self._ends:
+            self._unread_delta(event.delta)
+            return None
         on = self._deltas.get(event.delta.type)
         return on(event) if on is not None else None
 
     def _block_stop(self, event: Any) -> MaybeEvent:
         block = self._blocks.get(event.index)
-        end = self._ends.get(block.type) if block is not None else None
-        return end(block, event.index) if end is not None else None
+        if block is None:
+            return None
+        end = self._ends.get(block.type)
+        return self._unread_end(block) if end is None else end(block, event.index)
+
+    def _unread_delta(self, delta: Any) -> None:
+        """Collect the pieces of a block that is not understood, by the name of their field."""
+        for name, piece in delta.to_dict().items():
+            if name != "type" and isinstance(piece, str):
+                self._held.add(piece)
+                self._unread.setdefault(name, []).append(piece)
+
+    def _unread_end(self, block: Any) -> MaybeEvent:
+        self._spoke = True
+        data = block.to_dict()
+        pieces = {name: "".join(texts) for name, texts in self._unread.items()}
+        self._unread = {}
+        if written := pieces.pop("partial_json", ""):
+            with suppress(msgspec.DecodeError, UnicodeError):
+                data["input"] = loads(written)
+        for name, text in pieces.items():
+            before = data.get(name)
+            data[name] = before + text if isinstance(before, str) else text
+        return unread(ORIGIN, block.type, data)
 
     def _text(self, event: Any) -> MaybeEvent:
         text = event.delta.text

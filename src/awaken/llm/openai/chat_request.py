@@ -13,10 +13,12 @@ from awaken.domain.inference import ReasoningBudget
 from awaken.domain.message import (
     Audio,
     Base64Source,
+    Citation,
     ContentBlock,
     Document,
     Image,
     Message,
+    Opaque,
     Role,
     Text,
     Thinking,
@@ -43,6 +45,12 @@ from awaken.llm.openai.schema import object_schema
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The fields for reasoning: DeepSeek and llama.cpp use the first, OpenRouter and vLLM both."""
+
+THINKING_PARTS = "thinking"
+"""Marks reasoning that came in a part of the content, as Mistral sends it and wants it back."""
+
+PICTURE = "image"
+"""The kind of a picture that came beside the content, as OpenRouter sends it."""
 
 _AUDIO_FORMATS = {
     "audio/wav": "wav",
@@ -185,7 +193,7 @@ class _Writer:
         for place, block in enumerate(message.content):
             if isinstance(block, ToolResultBlock):
                 self._result(index, block.tool_use_id, block.content)
-            elif not isinstance(block, Thinking):
+            elif not isinstance(block, Thinking | Opaque | Citation):
                 parts.append(self._part(block, index, place))
         self._attach()
         if len(parts) == 1 and parts[0]["type"] == "text":
@@ -198,8 +206,12 @@ class _Writer:
         written: dict[str, Any] = {"role": "assistant", "content": said}
         if self._dialect.send_reasoning:
             written.update(_reasoning(message.content, self._origin))
+        if parts := self._parts(message.content):
+            written["content"] = parts
+        if pictures := _pictures(message.content, self._origin):
+            written["images"] = pictures
         if calls := calls_of(message.content, message.tool_calls):
-            written["content"] = said or None
+            written["content"] = written["content"] or None
             written["tool_calls"] = [
                 {
                     "id": wire_call_id(call.id),
@@ -213,6 +225,28 @@ class _Writer:
             ]
         self._written.append(written)
 
+    def _parts(self, content: tuple[ContentBlock, ...]) -> list[dict[str, Any]]:
+        """The content in parts, if some of them can be sent back only so; else an empty list."""
+        parts: list[dict[str, Any]] = []
+        special = False
+        for block in content:
+            if isinstance(block, Text) and block.text:
+                parts.append(_text(block.text))
+            elif isinstance(block, Thinking | Opaque) and (part := self._own_part(block)):
+                parts.append(part)
+                special = True
+        return parts if special else []
+
+    def _own_part(self, block: Thinking | Opaque) -> Any:
+        """A part that came from here and goes back as it came, or `None`."""
+        if block.origin != self._origin:
+            return None
+        if isinstance(block, Opaque):
+            return block.data if block.kind != PICTURE else None
+        if block.signature != THINKING_PARTS or not self._dialect.send_reasoning:
+            return None
+        return {"type": "thinking", "thinking": [_text(block.thinking)]}
+
     def _tool(self, index: int, message: Message) -> None:
         self._result(index, message.tool_call_id or "", message.content)
 
@@ -222,7 +256,7 @@ class _Writer:
         for place, block in enumerate(flat(content)):
             if isinstance(block, Text):
                 said.append(block.text)
-            elif not isinstance(block, Thinking):
+            elif not isinstance(block, Thinking | Opaque | Citation):
                 media.append(self._part(block, index, place))
         id = wire_call_id(call_id)
         if media:
@@ -263,6 +297,14 @@ def _reasoning(content: tuple[ContentBlock, ...], origin: str) -> dict[str, Any]
         if block.encrypted is not None:
             details += _details(block.encrypted)
     return {**fields, "reasoning_details": details} if details else fields
+
+
+def _pictures(content: tuple[ContentBlock, ...], origin: str) -> list[Any]:
+    return [
+        block.data
+        for block in content
+        if isinstance(block, Opaque) and (block.origin, block.kind) == (origin, PICTURE)
+    ]
 
 
 def _details(encrypted: str) -> list[Any]:

@@ -23,7 +23,8 @@ from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCa
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.ids import UUID7, Ids
 from awaken.llm.bounds import PendingSize
-from awaken.llm.openai.chat_request import REASONING_FIELDS
+from awaken.llm.opaque import unread
+from awaken.llm.openai.chat_request import PICTURE, REASONING_FIELDS, THINKING_PARTS
 from awaken.llm.openai.failures import cut_off, reported
 from awaken.llm.openai.think_tags import Found, ThinkTags
 
@@ -86,7 +87,7 @@ class ChatReader:
         self._held = PendingSize()
         self._usage: TokenUsage | None = None
         self._finish: str | None = None
-        self._spoke = False
+        self._spoke = self._kept = False
 
     @property
     def done(self) -> bool:
@@ -138,7 +139,7 @@ class ChatReader:
             if not call.told:  # the call has no name; the listener drops it
                 out.append(ToolCallDelta(id=call.id, args_delta="".join(call.early)))
         refusal = "".join(self._refusal)
-        said = self._spoke or self._calls
+        said = self._spoke or self._calls or self._kept
         if self._finish == "content_filter" or (refusal and not said):
             raise ContentFiltered(refusal or "the provider stopped the answer")
         if refusal:
@@ -172,6 +173,8 @@ class ChatReader:
         if not only_text:
             for call in delta.get("tool_calls") or ():
                 self._call(call)
+            for picture in delta.get("images") or ():
+                self._keep(PICTURE, picture)
             if refusal := delta.get("refusal"):
                 self._held.add(refusal)
                 self._refusal.append(refusal)
@@ -202,9 +205,17 @@ class ChatReader:
         for part in parts:
             if part.get("type") == "thinking":
                 for inner in part.get("thinking") or ():
-                    self._reason(inner.get("text") or "", REASONING_FIELDS[0])
+                    self._reason(inner.get("text") or "", THINKING_PARTS)
             elif text := part.get("text"):
                 self._text(text)
+            else:
+                self._keep(part.get("type") or "part", part)
+
+    def _keep(self, kind: str, part: Any) -> None:
+        if self._field is not None:
+            self._end_reasoning()
+        self._kept = True
+        self._out.append(unread(self._origin, kind, part))
 
     # -- reasoning ----------------------------------------------------------------------------
 

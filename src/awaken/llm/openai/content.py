@@ -11,8 +11,10 @@ from awaken.contract.llm import InferenceRequest, InvalidRequest, inline_source
 from awaken.domain.inference import ReasoningBudget, ReasoningEffort
 from awaken.domain.message import (
     Base64Source,
+    Citation,
     ContentBlock,
     MediaSource,
+    Opaque,
     Text,
     Thinking,
     ToolCall,
@@ -86,7 +88,7 @@ def texts(blocks: Sequence[ContentBlock], model: str, place: str) -> str:
     for index, block in enumerate(blocks):
         if isinstance(block, Text):
             said.append(block.text)
-        elif not isinstance(block, Thinking | ToolUse):
+        elif not isinstance(block, Thinking | ToolUse | Opaque | Citation):
             raise unsupported(model, block, f"{place}[{index}]")
     return "\n\n".join(filter(None, said))
 

@@ -12,10 +12,12 @@ from typing import Any, Literal
 from awaken.contract.llm import InferenceRequest, inline_source
 from awaken.domain.message import (
     Base64Source,
+    Citation,
     ContentBlock,
     Document,
     Image,
     Message,
+    Opaque,
     Role,
     Text,
     Thinking,
@@ -41,6 +43,9 @@ from awaken.llm.openai.content import (
     wire_name,
 )
 from awaken.llm.openai.schema import object_schema
+
+PHASE = "phase"
+"""The kind of a part that labels the message before it: commentary or the final answer."""
 
 # Older models without reasoning, which refuse all parameters for it.
 _WITHOUT_REASONING = re.compile(r"(ft:)?(gpt-3|gpt-4|chatgpt-4|davinci|babbage)|gpt-5[\d.]*-chat")
@@ -142,6 +147,8 @@ class _Writer:
         for block in message.content:
             if isinstance(block, ToolResultBlock):
                 self._result(index, block.tool_use_id, block.content)
+            elif isinstance(block, Opaque):
+                self._opaque(block)
             else:
                 blocks.append(block)
         if blocks or not message.content:
@@ -162,7 +169,7 @@ class _Writer:
     def _content(self, index: int, blocks: list[ContentBlock]) -> str | list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
         for place, block in enumerate(blocks):
-            if isinstance(block, Thinking):
+            if isinstance(block, Thinking | Citation | Opaque):
                 continue
             write = _PARTS.get(type(block))
             if write is None:
@@ -192,9 +199,21 @@ class _Writer:
                     self._think(waiting)
                     said = {"type": "output_text", "text": block.text}
                     self.items.append({"type": "message", "role": "assistant", "content": [said]})
-            elif not isinstance(block, ToolUse):
+            elif isinstance(block, Opaque):
+                self._think(waiting)
+                self._opaque(block)
+            elif not isinstance(block, ToolUse | Citation):
                 raise unsupported(self._model, block, f"messages[{index}].content[{place}]")
         self._calls(calls[told:], waiting)
+
+    def _opaque(self, block: Opaque) -> None:
+        """An item as it came, if it came from here."""
+        if block.origin != self._origin:
+            return
+        if block.kind != PHASE:
+            self.items.append(block.data)
+        elif self.items and self.items[-1].get("type") == "message":
+            self.items[-1]["phase"] = block.data
 
     def _calls(self, calls: list[ToolCall], waiting: list[Thinking]) -> None:
         if calls:

@@ -32,7 +32,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Message, Role, Text, Thinking, ToolCall
+from awaken.domain.message import Message, Opaque, Role, Text, Thinking, ToolCall
 from awaken.domain.output import OutputFormat
 from awaken.domain.secret import RedactedString
 from awaken.domain.tool import ToolDescriptor
@@ -423,7 +423,7 @@ async def test_two_blocks_of_text_stay_two() -> None:
     assert joined(told).content == (Text(text="one"), Text(text="two"))
 
 
-async def test_what_is_unknown_is_passed_over() -> None:
+async def test_unknown_events_are_ignored_and_unknown_blocks_kept() -> None:
     told = await play(
         played(
             start(),
@@ -433,7 +433,8 @@ async def test_what_is_unknown_is_passed_over() -> None:
             end("end_turn"),
         )
     )
-    assert joined(told).content == (Text(text="ok"),)
+    hologram = Opaque(origin="anthropic", kind="hologram", data={"type": "hologram", "data": "xy"})
+    assert joined(told).content == (hologram, Text(text="ok"))
 
 
 async def test_arguments_that_come_at_once_are_taken() -> None:

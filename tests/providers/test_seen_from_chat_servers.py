@@ -18,9 +18,10 @@ from awaken.contract.llm import (
     NoCredit,
     ProviderError,
 )
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Message, Text, Thinking
-from awaken.llm.openai import ChatDialect, OpenAIChat
+from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
+from awaken.domain.message import Image, Message, Role, Text, Thinking, ToolCall, UrlSource
+from awaken.llm.openai import ChatDialect, OpenAIChat, OpenAIResponses
+from awaken.llm.openai.providers import CHAT_PROVIDERS
 from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
@@ -119,7 +120,7 @@ async def test_5f_tags_at_the_beginning_become_reasoning(size: int) -> None:
         assert isinstance(thought, Thinking)
         assert thought.thinking == "Two < three, </b> no </thin\n\nyes."
         assert spoken == Text(text="It is <think>two</think>.")
-        history = Message(role=Message.assistant("").role, content=said.content)
+        history = Message(role=Role.ASSISTANT, content=said.content)
         await ask(model, Message.user("Hi"), history, Message.user("Sure?"))
         # The makers of such models advise against sending their reasoning back.
         assert server.requests[1].body["messages"][1] == {
@@ -252,3 +253,99 @@ async def test_5m_a_failure_is_the_same_in_a_body_and_in_a_stream(
             with pytest.raises(kind, match=said) as raised:
                 await ask(model)
             assert type(raised.value) is kind
+
+
+# -- 5g: ids of calls that a provider uses again ----------------------------------------------
+
+
+def turn(id: str, at: str) -> list[Message]:
+    """A call and its result."""
+    call = ToolCall(id=id, name="f", arguments={"at": at})
+    return [Message.assistant_with_tool_calls("", [call]), Message.tool(id, at)]
+
+
+@pytest.mark.parametrize("make", [OpenAIChat, OpenAIResponses])
+async def test_5g_ids_that_come_again_are_made_unique(make: Any) -> None:
+    history = [Message.user("Hi"), *turn("call_0", "a"), *turn("call_0", "b")]
+    model = make(base_url="http://localhost:1", api_key="sk-1")
+    body = model.preview(InferenceRequest(upstream_model="m", messages=history))
+    if make is OpenAIChat:
+        sent = body["messages"][1:]
+        calls = [message["tool_calls"][0]["id"] for message in sent[::2]]
+        results = [message["tool_call_id"] for message in sent[1::2]]
+    else:
+        sent = body["input"][1:]
+        calls, results = ([item["call_id"] for item in sent[at::2]] for at in (0, 1))
+    assert calls == results
+    assert calls[0] == "call_0" != calls[1]
+
+
+# -- 5k: Mistral, and Gemini at Google's OpenAI endpoint --------------------------------------
+
+MISTRAL = CHAT_PROVIDERS["mistral"].dialect
+GOOGLE = CHAT_PROVIDERS["google-openai"].dialect
+
+
+async def test_5k_mistrals_thinking_goes_back_as_it_came() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    first = answer(chunk(content=[thought]), chunk(content="Yes."), chunk("stop"), "[DONE]")
+    async with serving(
+        first, answer(chunk("stop", content="Ok"), "[DONE]"), name="mistral", dialect=MISTRAL
+    ) as (model, server):
+        said = await ask(model)
+        history = Message(role=Role.ASSISTANT, content=said.content)
+        await ask(model, Message.user("Hi"), history, Message.user("Sure?"))
+    assert server.requests[1].body["messages"][1] == {
+        "role": "assistant",
+        "content": [thought, {"type": "text", "text": "Yes."}],
+    }
+
+
+async def test_5k_mistral_gets_short_ids_and_an_answer_before_the_user_speaks() -> None:
+    history = [Message.user("Hi"), *turn("toolu_01A", "a"), *turn("abcdefgh1", "b")]
+    image = Image(source=UrlSource(url="https://example.com/cat.png"))
+    history += [*turn("x", "c")[:1], Message.tool_with_content("x", [image])]
+    async with serving(answer(chunk("stop", content="Ok"), "[DONE]"), dialect=MISTRAL) as (
+        model,
+        server,
+    ):
+        await ask(model, *history, Message.user("So?"))
+    sent = server.requests[0].body["messages"]
+    ids = [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+    assert ids[1] == "abcdefgh1"
+    assert all(len(id) == 9 and id.isalnum() for id in ids)
+    roles = [message["role"] for message in sent]
+    assert roles[-4:] == ["tool", "assistant", "user", "user"]
+    assert sent[-3]["content"]
+
+
+async def test_5k_google_gets_the_signatures_of_its_calls_back() -> None:
+    signed = {"google": {"thought_signature": "c2ln"}}
+    call = {
+        "index": 0,
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "f", "arguments": "{}"},
+        "extra_content": signed,
+    }
+    first = answer(chunk("tool_calls", tool_calls=[call]), "[DONE]")
+    ok = answer(chunk("stop", content="Ok"), "[DONE]")
+    async with serving(first, ok, dialect=GOOGLE) as (model, server):
+        said = await ask(model)
+        again = Message(role=Role.ASSISTANT, content=(), tool_calls=said.tool_calls)
+        await ask(model, Message.user("Hi"), again, Message.tool("c1", "1"))
+        assert server.requests[1].body["messages"][1]["tool_calls"][0]["extra_content"] == signed
+    other = OpenAIChat(base_url="http://localhost:1", api_key="sk-1")
+    request = InferenceRequest(upstream_model="m", messages=[Message.user("Hi"), again])
+    assert "extra_content" not in str(other.preview(request))
+
+
+@pytest.mark.parametrize("name", sorted(CHAT_PROVIDERS))
+def test_a_server_of_the_table_is_known_by_its_address(name: str) -> None:
+    known = CHAT_PROVIDERS[name]
+    model = OpenAIChat(base_url=known.url, api_key="sk-1")
+    request = InferenceRequest(
+        upstream_model="m", messages=[Message.user("Hi")], overrides=InferenceOverride(max_tokens=5)
+    )
+    assert model.preview(request)[known.dialect.max_tokens_field] == 5
+    assert model.abilities("m").native_output is known.dialect.native_output

@@ -20,7 +20,7 @@ from awaken.contract.llm import (
     LlmExecutor,
     NoCredit,
 )
-from awaken.domain.inference import StreamResult
+from awaken.domain.inference import InferenceOverride, StreamResult
 from awaken.domain.message import (
     Audio,
     Base64Source,
@@ -34,7 +34,7 @@ from awaken.domain.message import (
 )
 from awaken.llm.anthropic import AnthropicMessages
 from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import OpenAIResponses
+from awaken.llm.openai import OpenAIChat, OpenAIResponses
 from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
@@ -328,7 +328,7 @@ async def test_5m_gemini_sends_the_arguments_of_a_call_in_pieces() -> None:
         {"jsonPath": "$['in °C']", "boolValue": True},
         {"jsonPath": "$.note", "nullValue": "NULL_VALUE"},
     ]
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"functionCall": {"id": "c1", "name": "weather", "willContinue": True}},
         *({"functionCall": {"partialArgs": [each], "willContinue": True}} for each in pieces),
         {"functionCall": {}},
@@ -348,3 +348,60 @@ async def test_5m_gemini_sends_the_arguments_of_a_call_in_pieces() -> None:
         ),
         ("time", {"zone": "UTC"}),
     ]
+
+
+# -- 5l: parameters that models refuse --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted", "sent"),
+    [
+        ("gpt-4.1", {"reasoning_effort": "high", "temperature": 0.5}, {"temperature": 0.5}),
+        ("gpt-5", {"reasoning_effort": "none", "temperature": 0.5}, {"effort": "minimal"}),
+        ("o3", {"reasoning_effort": "none", "top_p": 0.5}, {"effort": "low"}),
+        ("gpt-5.1", {"temperature": 0.5}, {"temperature": 0.5}),
+        ("gpt-5.1", {"reasoning_effort": "max", "temperature": 0.5}, {"effort": "high"}),
+        (
+            "gpt-5.1",
+            {"reasoning_effort": "none", "temperature": 0.5},
+            {"effort": "none", "temperature": 0.5},
+        ),
+    ],
+)
+async def test_5l_openais_models_get_only_the_parameters_that_they_take(
+    model: str, wanted: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    overrides = InferenceOverride(**wanted)
+    request = InferenceRequest(upstream_model=model, messages=[HI], overrides=overrides)
+    async with serving(OpenAIResponses) as (responses, _):
+        body = responses.preview(request)
+        found = {name: body[name] for name in ("temperature", "top_p") if name in body}
+        assert {**found, **body.get("reasoning", {})} == sent
+    chat = OpenAIChat(api_key="sk-1").preview(request)
+    expected = {"reasoning_effort" if k == "effort" else k: v for k, v in sent.items()}
+    names = ("temperature", "top_p", "reasoning_effort")
+    assert {name: chat[name] for name in names if name in chat} == expected
+
+
+async def test_5l_a_dropped_parameter_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    overrides = InferenceOverride(temperature=0.5, reasoning_effort="none")
+    request = InferenceRequest(upstream_model="o4-told", messages=[HI], overrides=overrides)
+    async with serving(OpenAIResponses) as (model, _):
+        for _ in range(2):
+            model.preview(request)
+    assert caplog.messages == [
+        "model o4-told has no setting temperature: it is not sent",
+        "model o4-told has no reasoning_effort 'none': 'low' is sent",
+    ]
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-4-6", "claude-sonnet-5"])
+async def test_5l_claude_gets_no_temperature_while_it_thinks(model: str) -> None:
+    async with serving(AnthropicMessages) as (claude_model, _):
+        for effort, sent in (("high", False), ("none", True)):
+            overrides = InferenceOverride(temperature=0.5, top_p=0.9, reasoning_effort=effort)
+            body = claude_model.preview(
+                InferenceRequest(upstream_model=model, messages=[HI], overrides=overrides)
+            )
+            assert ("temperature" in body) is sent
+            assert ("top_p" in body) is sent

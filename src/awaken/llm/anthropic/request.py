@@ -18,7 +18,7 @@ from awaken.llm.anthropic.conversation import AnthropicConversation
 from awaken.llm.anthropic.models import Claude, Platform, claude
 from awaken.llm.anthropic.schema import strict_schema
 from awaken.llm.anthropic.thinking import ThinkingPlan, plan_of
-from awaken.llm.settings import choice_of, drop, extra_of
+from awaken.llm.settings import choice_of, extra_of, obeyed
 
 CACHED = {"type": "ephemeral"}
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -56,6 +56,7 @@ def prepare(
     """
     model = claude(request.upstream_model)
     plan = _fitting(plan_of(model, request.overrides, max_tokens), request, model)
+    request = obeyed(request, ("seed", "temperature", "top_p") if plan.thinks else ("seed",))
     talk = AnthropicConversation(
         request.upstream_model,
         replay=plan.replay,
@@ -154,7 +155,6 @@ def _settings(request: InferenceRequest) -> dict[str, Any]:
     overrides = request.overrides
     if overrides is None:
         return {}
-    drop(request, "seed")
     choice = choice_of(request)
     chosen: dict[str, Any] = {}
     if choice is not None:

@@ -17,6 +17,7 @@ from awaken.contract.llm import (
     ProviderError,
     ReasoningDone,
     Stop,
+    ToolCallSigned,
     Usage,
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
@@ -287,6 +288,9 @@ class ChatReader:
         else:
             self._held.add(arguments)
             call.early.append(arguments)
+        google = (piece.get("extra_content") or {}).get("google") or {}
+        if signature := google.get("thought_signature"):
+            self._out.append(ToolCallSigned(id=call.id, signature=signature))
 
     def _call_of(self, piece: Mapping[str, Any], name: str) -> _Call:
         """The call that a piece belongs to, by its index; without an index, a name begins a new

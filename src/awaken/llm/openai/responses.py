@@ -21,7 +21,8 @@ class OpenAIResponses(OpenAIExecutor):
     Args:
         name: marks the origin of reasoning. Two accounts cannot read each other's reasoning, so
             give them different names.
-        reasoning_summary: how reasoning is summarised for people; `None` for no summary.
+        reasoning_summary: how reasoning is summarised for people; by default it is not. OpenAI
+            refuses summaries to organisations that it has not verified.
         encrypted_reasoning: switch it off for servers of open models, whose reasoning is plain
             text.
         extra_body: fields to send with every request, such as `{"service_tier": "flex"}`.
@@ -37,7 +38,7 @@ class OpenAIResponses(OpenAIExecutor):
         self,
         *,
         name: str = "openai",
-        reasoning_summary: Literal["auto", "concise", "detailed"] | None = "auto",
+        reasoning_summary: Literal["auto", "concise", "detailed"] | None = None,
         encrypted_reasoning: bool = True,
         extra_body: Mapping[str, Any] | None = None,
         **connection: Unpack[ConnectionOptions],

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from mock_server import Answer, WireServer, sse
 
@@ -15,13 +16,18 @@ from awaken.contract.llm import (
     ContextOverflow,
     InferenceExecutionError,
     InferenceRequest,
+    InvalidRequest,
     NoCredit,
     ProviderError,
 )
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Image, Message, Role, Text, Thinking, ToolCall, UrlSource
+from awaken.domain.output import OutputFormat
+from awaken.domain.tool import ToolDescriptor
+from awaken.llm.anthropic import AnthropicMessages
 from awaken.llm.openai import ChatDialect, OpenAIChat, OpenAIResponses
 from awaken.llm.openai.providers import CHAT_PROVIDERS
+from awaken.llm.output import OutputTool
 from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
@@ -349,3 +355,108 @@ def test_a_server_of_the_table_is_known_by_its_address(name: str) -> None:
     )
     assert model.preview(request)[known.dialect.max_tokens_field] == 5
     assert model.abilities("m").native_output is known.dialect.native_output
+
+
+# -- 5d, 5i, 5j -------------------------------------------------------------------------------
+
+LOOK = ToolDescriptor(id="look", name="look", description="Look.")
+SEARCH = {"type": "web_search"}
+
+
+@pytest.mark.parametrize("make", [OpenAIChat, OpenAIResponses, AnthropicMessages])
+def test_5d_tools_of_extra_body_and_of_settings_are_added(make: Any) -> None:
+    model = make(base_url="http://localhost:1", api_key="sk-1", extra_body={"tools": [SEARCH]})
+    settings = InferenceOverride(extra={"tools": [{"type": "code"}]})
+    request = InferenceRequest(
+        upstream_model="m", messages=[Message.user("Hi")], tools=(LOOK,), overrides=settings
+    )
+    types = [tool.get("type", "custom") for tool in model.preview(request)["tools"]]
+    assert sorted(types[1:]) == ["code", "web_search"]
+    assert types[0] in ("function", "custom")
+
+
+async def test_5d_anthropics_tools_are_on_the_wire() -> None:
+    async with WireServer([refusal(400, {"error": {"message": "enough"}})]) as server:
+        model = AnthropicMessages(
+            base_url=server.url, api_key="sk-1", extra_body={"tools": [SEARCH], "top_k": 5}
+        )
+        with pytest.raises(InvalidRequest, match="enough"):
+            async for _ in model.execute_stream(
+                InferenceRequest(upstream_model="m", messages=[Message.user("Hi")], tools=(LOOK,))
+            ):
+                pass
+        await model.aclose()
+    body = server.requests[0].body
+    assert [tool.get("name") for tool in body["tools"]] == ["look", None]
+    assert body["top_k"] == 5
+
+
+async def test_5i_a_model_that_may_not_stream_answers_at_once() -> None:
+    call = {"id": "c1", "function": {"name": "look", "arguments": "{}"}}
+    message = {"role": "assistant", "content": "Let me see.", "tool_calls": [call]}
+    whole = {"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": USAGE}
+    output = [
+        {"type": "message", "content": [{"type": "output_text", "text": "Let me see."}]},
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+    ]
+    usage = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
+    response = {"status": "completed", "output": output, "usage": usage}
+    for make, body in ((OpenAIChat, whole), (OpenAIResponses, response)):
+        plain = Answer(
+            pieces=[json.dumps(body).encode()], headers={"content-type": "application/json"}
+        )
+        async with WireServer([plain]) as server:
+            model: Any = make(base_url=f"{server.url}/v1", api_key="sk-1", stream=False)
+            said = await ask(model)
+            await model.aclose()
+        assert (said.text(), said.stop_reason) == ("Let me see.", StopReason.TOOL_USE)
+        assert said.tool_calls == (ToolCall(id="c1", name="look", arguments={}),)
+        assert said.usage is not None
+        assert said.usage.total_tokens == 10
+        assert not {"stream", "stream_options"} & server.requests[0].body.keys()
+
+
+def test_5i_a_summary_of_reasoning_is_asked_for_only_if_it_is_wanted() -> None:
+    request = InferenceRequest(upstream_model="gpt-5", messages=[Message.user("Hi")])
+    assert "reasoning" not in OpenAIResponses(api_key="sk-1").preview(request)
+    wanted = OpenAIResponses(api_key="sk-1", reasoning_summary="auto")
+    assert wanted.preview(request)["reasoning"] == {"summary": "auto"}
+
+
+async def test_5j_a_server_that_refuses_schemas_gets_a_tool_and_is_asked_once() -> None:
+    class City(msgspec.Struct):
+        name: str
+
+    call = {"index": 0, "id": "c1", "function": {"name": "final_answer", "arguments": '{"name":'}}
+    rest = {"index": 0, "function": {"arguments": '"Rome"}'}}
+    told = answer(chunk(tool_calls=[call]), chunk(tool_calls=[rest]), chunk("tool_calls"), "[DONE]")
+    refused = refusal(400, {"error": {"message": "This response_format type is unavailable now"}})
+    async with serving(refused, told, told) as (model, server):
+        agent = Agent("guide", model="lab:big", output=City)
+        async with Runtime([agent], models={"lab:big": model}) as runtime:
+            for _ in range(2):
+                assert (await runtime.run("guide", "Where?")).output == City(name="Rome")
+    first, *others = [request.body for request in server.requests]
+    assert first["response_format"]["type"] == "json_schema"
+    for body in others:
+        assert "response_format" not in body
+        assert body["tools"][0]["function"]["name"] == "final_answer"
+
+
+async def test_5j_another_refusal_is_not_taken_for_one_of_schemas() -> None:
+    async with serving(refusal(400, {"error": {"message": "too many cooks"}})) as (model, server):
+        request = InferenceRequest(
+            upstream_model="big",
+            messages=[Message.user("Hi")],
+            output=OutputFormat(name="city", schema={"type": "object"}),
+        )
+        with pytest.raises(InvalidRequest, match="cooks"):
+            async for _ in OutputTool(model).execute_stream(request):
+                pass
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("name", ["deepseek", "groq"])
+def test_5j_the_table_knows_servers_without_schemas(name: str) -> None:
+    model = OpenAIChat(base_url=CHAT_PROVIDERS[name].url, api_key="sk-1")
+    assert not model.abilities("any").native_output

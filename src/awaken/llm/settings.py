@@ -7,7 +7,7 @@ dropped, with one warning.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -92,3 +92,14 @@ def choice_of(request: InferenceRequest) -> str | None:
 def extra_of(overrides: InferenceOverride | None) -> dict[str, Any]:
     """The further fields of a provider's request."""
     return dict(overrides.extra or {}) if overrides is not None else {}
+
+
+_JOINED = ("tools", "include")
+
+
+def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """A request with further fields, which replace its own; tools are added to its own."""
+    joined = {
+        name: [*body[name], *extra[name]] for name in _JOINED if name in body and name in extra
+    }
+    return {**body, **extra, **joined}

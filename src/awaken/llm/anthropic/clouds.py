@@ -46,8 +46,10 @@ class BedrockMessages(AnthropicMessages):
         timeout: float = PROVIDER_TIMEOUT,
         max_tokens: int | None = None,
         default_headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._extra_body = dict(extra_body or {})
         module = sdk("anthropic", extra="bedrock", whose="bedrock")
         boto = sdk("boto3", extra="bedrock", whose="bedrock")
         if (access_key is None) != (secret_key is None):
@@ -114,8 +116,10 @@ class VertexMessages(AnthropicMessages):
         timeout: float = PROVIDER_TIMEOUT,
         max_tokens: int | None = None,
         default_headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._extra_body = dict(extra_body or {})
         module = sdk("anthropic", extra="vertex", whose="vertex")
         sdk("google.auth", extra="vertex", whose="vertex")
         token = find_key(access_token, whose="vertex", argument="access_token")

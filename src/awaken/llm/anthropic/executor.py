@@ -35,6 +35,7 @@ class AnthropicMessages:
         timeout: the most seconds to open a stream, and between two pieces of it.
         max_tokens: the longest answer, for requests without a limit.
         default_headers: sent with every request.
+        extra_body: fields to send with every request; `tools` are added to the agent's.
         client: your own `AsyncAnthropic` (or Bedrock or Vertex) client to use instead; you close
             it.
 
@@ -43,6 +44,7 @@ class AnthropicMessages:
     """
 
     platform: Platform = "anthropic"
+    _extra_body: Mapping[str, Any] = {}
 
     def __init__(
         self,
@@ -52,9 +54,11 @@ class AnthropicMessages:
         timeout: float = PROVIDER_TIMEOUT,
         max_tokens: int | None = None,
         default_headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
         client: Any = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._extra_body = dict(extra_body or {})
         module = sdk("anthropic", extra="anthropic", whose="anthropic")
         if client is not None:
             self._bring(module, client, max_tokens, clock)
@@ -92,7 +96,11 @@ class AnthropicMessages:
 
     def _prepared(self, request: InferenceRequest) -> Prepared:
         return prepare(
-            request, platform=self.platform, max_tokens=self._max_tokens, betas=self._betas
+            request,
+            platform=self.platform,
+            max_tokens=self._max_tokens,
+            betas=self._betas,
+            extra_body=self._extra_body,
         )
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:

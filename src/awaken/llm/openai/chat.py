@@ -59,7 +59,9 @@ class OpenAIChat(OpenAIExecutor):
         dialect: the server's dialect; by default that of the table in `providers` for OpenAI and
             the servers that it knows by their address, else one that most servers accept.
         extra_body: fields to send with every request, such as
-            `{"chat_template_kwargs": {"enable_thinking": False}}`.
+            `{"chat_template_kwargs": {"enable_thinking": False}}`; `tools` are added to the
+            agent's.
+        stream: switch it off for models that may not stream; the answer then comes at once.
         ids: makes ids for calls if a server gives none.
         connection: see `ConnectionOptions`.
 
@@ -75,10 +77,11 @@ class OpenAIChat(OpenAIExecutor):
         name: str = "openai-chat",
         dialect: ChatDialect | None = None,
         extra_body: Mapping[str, Any] | None = None,
+        stream: bool = True,
         ids: Ids = UUID7,
         **connection: Unpack[ConnectionOptions],
     ) -> None:
-        super().__init__(name, self._connect(name, connection), extra_body)
+        super().__init__(name, self._connect(name, connection), extra_body, stream)
         self._provider = self._own_provider(connection)
         if dialect is not None:
             self._provider = ChatProvider(url="", keys=(), dialect=checked(name, dialect))
@@ -133,11 +136,19 @@ class AzureChat(OpenAIChat):
         api_version: str | None = None,
         dialect: ChatDialect | None = None,
         extra_body: Mapping[str, Any] | None = None,
+        stream: bool = True,
         ids: Ids = UUID7,
         **connection: Unpack[ConnectionOptions],
     ) -> None:
         self._version = api_version or os.environ.get("OPENAI_API_VERSION") or AZURE_API_VERSION
-        super().__init__(name=name, dialect=dialect, extra_body=extra_body, ids=ids, **connection)
+        super().__init__(
+            name=name,
+            dialect=dialect,
+            extra_body=extra_body,
+            stream=stream,
+            ids=ids,
+            **connection,
+        )
 
     def _own_provider(self, options: ConnectionOptions) -> ChatProvider:
         return _AZURE

@@ -45,7 +45,7 @@ from awaken.llm.openai.content import (
 )
 from awaken.llm.openai.dialect import ChatDialect
 from awaken.llm.openai.schema import object_schema
-from awaken.llm.settings import choice_of, drop, extra_of, obeyed, told_nearest
+from awaken.llm.settings import choice_of, drop, extra_of, obeyed, told_nearest, with_extra
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The fields for reasoning: DeepSeek and llama.cpp use the first, OpenRouter and vLLM both."""
@@ -107,7 +107,7 @@ def chat_body(request: InferenceRequest, dialect: ChatDialect, origin: str) -> d
     body.update(_effort(request, dialect))
     if request.overrides is not None:
         body.update(_settings(request, request.overrides, dialect))
-    return body
+    return with_extra(body, extra_of(request.overrides))
 
 
 def obeyed_by(request: InferenceRequest, dialect: ChatDialect) -> InferenceRequest:
@@ -130,8 +130,7 @@ def _settings(
         if choice in (None, "none", "required")
         else {"type": "function", "function": {"name": wire_name(choice)}},
     }
-    fields = {name: value for name, value in given.items() if value is not None}
-    return {**fields, **extra_of(overrides)}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _effort(request: InferenceRequest, dialect: ChatDialect) -> dict[str, Any]:

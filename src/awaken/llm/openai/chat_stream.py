@@ -116,6 +116,14 @@ class ChatReader:
             self._usage = usage_of(usage)
         return out
 
+    def read_whole(self, answer: Any) -> list[LlmStreamEvent]:
+        """The events of an answer that was not streamed.
+
+        Raises:
+            InferenceExecutionError: the answer reports that it failed.
+        """
+        return self.read(answer)
+
     def finish(self, *, complete: bool = False) -> list[LlmStreamEvent]:
         """The remaining events at the end of the stream.
 

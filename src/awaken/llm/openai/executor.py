@@ -12,6 +12,7 @@ from awaken.contract.llm import InferenceExecutionError, InferenceRequest, LlmSt
 from awaken.errors import ConfigError
 from awaken.llm.openai.connection import Connection, OwnConnection
 from awaken.llm.openai.failures import translated
+from awaken.llm.settings import with_extra
 
 
 class AnswerReader(Protocol):
@@ -21,6 +22,8 @@ class AnswerReader(Protocol):
     def done(self) -> bool: ...
 
     def read(self, event: Any) -> list[LlmStreamEvent]: ...
+
+    def read_whole(self, answer: Any) -> list[LlmStreamEvent]: ...
 
     def finish(self, *, complete: bool = False) -> list[LlmStreamEvent]: ...
 
@@ -59,12 +62,14 @@ class OpenAIExecutor(ABC):
         name: str,
         connection: Connection | OwnConnection,
         extra_body: Mapping[str, Any] | None,
+        stream: bool = True,
     ) -> None:
         if not name.strip():
             raise ConfigError("an executor of OpenAI's APIs needs a name: name='…'")
         self._name = name
         self._connection = connection
         self._extra_body = dict(extra_body or {})
+        self._streams = stream
         # Events as plain dicts: creating the SDK's models takes far longer than reading the events.
         self._stream_class = connection.sdk.AsyncStream[object]
 
@@ -81,7 +86,10 @@ class OpenAIExecutor(ABC):
 
     def preview(self, request: InferenceRequest) -> dict[str, Any]:
         """The body of the request to the server."""
-        return {**self._body(request), **self._extra_body}
+        body = with_extra(self._body(request), self._extra_body)
+        if not self._streams:
+            body = {name: body[name] for name in body if name not in ("stream", "stream_options")}
+        return body
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         body = self.preview(request)
@@ -89,18 +97,15 @@ class OpenAIExecutor(ABC):
         stream: Any = None
         end = _EndMark()
         try:
-            stream = await self._connection.client().post(
-                self.path,
-                body=body,
-                cast_to=object,
-                stream=True,
-                stream_cls=self._stream_class,
-                options={"security": {"bearer_auth": True}},
-            )
-            end.watch(stream.response)
-            read = reader.read
-            async for event in stream:
-                for ours in read(event):
+            if self._streams:
+                stream = await self._post(body, stream=True, stream_cls=self._stream_class)
+                end.watch(stream.response)
+                read = reader.read
+                async for event in stream:
+                    for ours in read(event):
+                        yield ours
+            else:
+                for ours in reader.read_whole(await self._post(body)):
                     yield ours
         except InferenceExecutionError as error:
             raise self._connection.address.scrubbed(error) from None
@@ -113,6 +118,11 @@ class OpenAIExecutor(ABC):
                 await stream.close()
         for ours in reader.finish(complete=end.seen):
             yield ours
+
+    async def _post(self, body: dict[str, Any], **how: Any) -> Any:
+        security = {"security": {"bearer_auth": True}}
+        client: Any = self._connection.client()
+        return await client.post(self.path, body=body, cast_to=object, options=security, **how)
 
     def _translated(self, error: Exception) -> InferenceExecutionError:
         connection = self._connection

@@ -25,7 +25,9 @@ class OpenAIResponses(OpenAIExecutor):
             refuses summaries to organisations that it has not verified.
         encrypted_reasoning: switch it off for servers of open models, whose reasoning is plain
             text.
-        extra_body: fields to send with every request, such as `{"service_tier": "flex"}`.
+        extra_body: fields to send with every request, such as `{"service_tier": "flex"}`; `tools`
+            are added to the agent's.
+        stream: switch it off for models that may not stream; the answer then comes at once.
         connection: see `ConnectionOptions`.
 
     Raises:
@@ -41,9 +43,10 @@ class OpenAIResponses(OpenAIExecutor):
         reasoning_summary: Literal["auto", "concise", "detailed"] | None = None,
         encrypted_reasoning: bool = True,
         extra_body: Mapping[str, Any] | None = None,
+        stream: bool = True,
         **connection: Unpack[ConnectionOptions],
     ) -> None:
-        super().__init__(name, connect(name, connection), extra_body)
+        super().__init__(name, connect(name, connection), extra_body, stream)
         options = ResponsesOptions(summary=reasoning_summary, encrypted=encrypted_reasoning)
         self._options = checked(name, options)
 

@@ -45,7 +45,7 @@ from awaken.llm.openai.content import (
 from awaken.llm.openai.dialect import ChatDialect
 from awaken.llm.openai.providers import CHAT_PROVIDERS, NO_EFFORT, dialect_of
 from awaken.llm.openai.schema import object_schema
-from awaken.llm.settings import choice_of, drop, extra_of, refuse
+from awaken.llm.settings import choice_of, drop, extra_of, refuse, with_extra
 
 PHASE = "phase"
 """The kind of a part that labels the message before it: commentary or the final answer."""
@@ -108,7 +108,7 @@ def responses_body(
     body.update(_reasoning(request, options, dialect))
     if request.overrides is not None:
         body.update(_settings(request, request.overrides))
-    return body
+    return with_extra(body, extra_of(request.overrides))
 
 
 def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[s
         fields["tool_choice"] = choice if choice in ("none", "required") else named
     if overrides.parallel_tool_calls is not None and request.tools:
         fields["parallel_tool_calls"] = overrides.parallel_tool_calls
-    return {**fields, **extra_of(overrides)}
+    return fields
 
 
 def _reasoning(

@@ -70,6 +70,16 @@ class ResponsesReader:
             handle(self, event)
         return self._out
 
+    def read_whole(self, answer: Any) -> list[LlmStreamEvent]:
+        """The events of an answer that was not streamed; most of them come with `finish`.
+
+        Raises:
+            InferenceExecutionError: the answer reports that it failed.
+        """
+        failed = answer.get("status") == "failed"
+        end = "response.failed" if failed else "response.completed"
+        return self.read({"type": end, "response": answer})
+
     def finish(self, *, complete: bool = False) -> list[LlmStreamEvent]:
         """The remaining events at the end of the stream; its last event says if it is `complete`.
 

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from awaken.llm.google import GoogleGemini
     from awaken.llm.local import LocalModel
     from awaken.llm.mend import MendingExecutor
+    from awaken.llm.native import CodeExecution, FileSearch, WebSearch
     from awaken.llm.openai import AzureChat, ChatDialect, OpenAIChat, OpenAIResponses
     from awaken.llm.openai.connection import ConnectionOptions
     from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
@@ -107,6 +108,7 @@ __all__ = [
     "ChatDialect",
     "CircuitOpen",
     "Citation",
+    "CodeExecution",
     "CompactionMode",
     "ConnectionOptions",
     "ContentBlock",
@@ -116,6 +118,7 @@ __all__ = [
     "ContextWindowPolicy",
     "DemoModel",
     "Document",
+    "FileSearch",
     "GoogleGemini",
     "Image",
     "InferenceCancelled",
@@ -177,6 +180,7 @@ __all__ = [
     "VertexMessages",
     "Video",
     "Visibility",
+    "WebSearch",
     "abilities_of",
     "preview_of",
 ]
@@ -190,6 +194,7 @@ __getattr__, __dir__ = lazy_names(
         "awaken.llm.google": "GoogleGemini",
         "awaken.llm.local": "LocalModel",
         "awaken.llm.mend": "MendingExecutor",
+        "awaken.llm.native": "CodeExecution FileSearch WebSearch",
         "awaken.llm.openai": "AzureChat ChatDialect OpenAIChat OpenAIResponses",
         "awaken.llm.openai.connection": "ConnectionOptions",
         "awaken.llm.retry": "LlmRetryPolicy RetryingExecutor",

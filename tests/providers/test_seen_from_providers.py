@@ -20,10 +20,11 @@ from awaken.contract.llm import (
     LlmExecutor,
     NoCredit,
 )
-from awaken.domain.inference import InferenceOverride, StreamResult
+from awaken.domain.inference import EffortWord, InferenceOverride, StopReason, StreamResult
 from awaken.domain.message import (
     Audio,
     Base64Source,
+    Citation,
     Image,
     Message,
     Opaque,
@@ -32,8 +33,10 @@ from awaken.domain.message import (
     Thinking,
     ToolCall,
 )
+from awaken.errors import ConfigError
 from awaken.llm.anthropic import AnthropicMessages
 from awaken.llm.google import GoogleGemini
+from awaken.llm.native import CodeExecution, FileSearch, WebSearch
 from awaken.llm.openai import OpenAIChat, OpenAIResponses
 from awaken.stream.accumulate import StreamAccumulator
 
@@ -398,10 +401,175 @@ async def test_5l_a_dropped_parameter_is_told_once(caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-4-6", "claude-sonnet-5"])
 async def test_5l_claude_gets_no_temperature_while_it_thinks(model: str) -> None:
     async with serving(AnthropicMessages) as (claude_model, _):
-        for effort, sent in (("high", False), ("none", True)):
+        efforts: list[tuple[EffortWord, bool]] = [("high", False), ("none", True)]
+        for effort, sent in efforts:
             overrides = InferenceOverride(temperature=0.5, top_p=0.9, reasoning_effort=effort)
             body = claude_model.preview(
                 InferenceRequest(upstream_model=model, messages=[HI], overrides=overrides)
             )
             assert ("temperature" in body) is sent
             assert ("top_p" in body) is sent
+
+
+# -- 5m, 5n: pauses, the providers' own tools, and citations ----------------------------------
+
+SUMMARY = {"type": "compaction", "content": None}
+SUMMARISED = ({**SUMMARY}, [{"type": "compaction_delta", "content": "They said hi."}])
+USE = {"type": "server_tool_use", "id": "su_1", "name": "web_search", "input": {}}
+QUERY = [{"type": "input_json_delta", "partial_json": '{"query": "cats"}'}]
+RESULT = {"type": "web_search_tool_result", "tool_use_id": "su_1", "content": []}
+
+
+@pytest.mark.parametrize(
+    ("stop", "first", "sent"),
+    [
+        pytest.param(
+            "compaction",
+            SUMMARISED,
+            {"type": "compaction", "content": "They said hi."},
+            id="5m: a summary",
+        ),
+        pytest.param(
+            "pause_turn", (USE, QUERY), {**USE, "input": {"query": "cats"}}, id="5n: a pause"
+        ),
+    ],
+)
+async def test_5m_5n_anthropic_goes_on_after_a_summary_and_after_a_pause(
+    stop: str, first: Any, sent: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    second = (
+        claude((RESULT, []), words("Cats.")) if stop == "pause_turn" else claude(words("Cats."))
+    )
+    async with serving(
+        AnthropicMessages, claude(first, stop=stop), second, native=[WebSearch(max_uses=3)]
+    ) as (model, server):
+        answer = await ask(model)
+    assert answer.text() == "Cats."
+    assert answer.stop_reason is StopReason.END_TURN
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (10, 6)
+    begun, again = (request.body for request in server.requests)
+    assert begun["tools"] == [{"type": "web_search_20250305", "name": "web_search", "max_uses": 3}]
+    assert again["messages"][1:] == [{"role": "assistant", "content": [sent]}]
+    assert not caplog.messages
+
+
+async def test_5n_a_call_without_its_result_is_left_out_of_later_requests() -> None:
+    broken = Opaque(origin="anthropic", kind="server_tool_use", data=USE)
+    history = [HI, Message(role=Role.ASSISTANT, content=(broken, Text(text="So"))), HI]
+    async with serving(AnthropicMessages) as (model, _):
+        body = model.preview(InferenceRequest(upstream_model="m", messages=history))
+    assert [block["type"] for block in body["messages"][1]["content"]] == ["text"]
+
+
+async def test_5n_anthropics_citations_are_blocks_and_go_back() -> None:
+    source = {
+        "type": "web_search_result_location",
+        "cited_text": "Cats sleep.",
+        "url": "https://cats.example",
+        "title": "Cats",
+        "encrypted_index": "Eo8",
+    }
+    block, deltas = words("They sleep.")
+    cited = (block, [*deltas, {"type": "citations_delta", "citation": source}])
+    async with serving(AnthropicMessages, claude(cited, words(" Much.")), claude(words("Ok"))) as (
+        model,
+        server,
+    ):
+        answer = await ask(model)
+        await ask(model, HI, said(answer), HI)
+    assert answer.content == (
+        Text(text="They sleep."),
+        Citation(
+            origin="anthropic",
+            data=source,
+            url="https://cats.example",
+            title="Cats",
+            quote="Cats sleep.",
+        ),
+        Text(text=" Much."),
+    )
+    sent = server.requests[1].body["messages"][1]["content"]
+    assert sent[0] == {"type": "text", "text": "They sleep.", "citations": [source]}
+
+
+async def test_5n_openais_own_tools_and_annotations_go_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}}
+    note = {
+        "type": "url_citation",
+        "url": "https://cats.example",
+        "title": "Cats",
+        "start_index": 0,
+        "end_index": 5,
+    }
+    content = [{"type": "output_text", "text": "Cats.", "annotations": [note]}]
+    first = response(item(0, **search), *spoken(1, "Cats.", content=content))
+    async with serving(
+        OpenAIResponses, first, response(*spoken(0, "Ok")), native=[WebSearch(), CodeExecution()]
+    ) as (model, server):
+        answer = await ask(model)
+        await ask(model, HI, said(answer), HI)
+    assert [type(block) for block in answer.content] == [Opaque, Text, Citation]
+    cited = answer.content[-1]
+    assert isinstance(cited, Citation)
+    assert (cited.url, cited.start, cited.end) == ("https://cats.example", 0, 5)
+    assert server.requests[1].body["input"][1:3] == [
+        search,
+        {"type": "message", "role": "assistant", "content": content},
+    ]
+    types = [tool["type"] for tool in server.requests[0].body["tools"]]
+    assert types == ["web_search", "code_interpreter"]
+    assert not caplog.messages
+
+
+async def test_5n_geminis_sources_are_citations() -> None:
+    sources = {
+        "groundingChunks": [{"web": {"uri": "https://cats.example", "title": "Cats"}}],
+        "groundingSupports": [
+            {"segment": {"endIndex": 5, "text": "Cats."}, "groundingChunkIndices": [0]}
+        ],
+    }
+    candidate = {
+        "content": {"role": "model", "parts": [{"text": "Cats."}]},
+        "finishReason": "STOP",
+        "groundingMetadata": sources,
+    }
+    plain = Answer(pieces=sse({"candidates": [candidate]}))
+    async with serving(GoogleGemini, plain, native=[WebSearch()]) as (model, server):
+        answer = await ask(model, upstream_model="gemini-3-pro")
+    text, cited = answer.content
+    assert text == Text(text="Cats.")
+    assert isinstance(cited, Citation)
+    assert (cited.url, cited.title) == ("https://cats.example", "Cats")
+    assert server.requests[0].body["tools"] == [{"googleSearch": {}}]
+
+
+async def test_5n_annotations_of_a_chat_are_citations() -> None:
+    note = {"type": "url_citation", "url_citation": {"url": "https://cats.example", "title": "C"}}
+    chunks = [
+        {"choices": [{"delta": {"content": "Cats."}}]},
+        {"choices": [{"delta": {"annotations": [note]}, "finish_reason": "stop"}]},
+    ]
+    async with WireServer([Answer(pieces=sse(*chunks, "[DONE]"))]) as server:
+        model = OpenAIChat(base_url=f"{server.url}/v1", api_key="sk-1")
+        answer = await ask(model)
+        await model.aclose()
+    assert answer.content == (
+        Text(text="Cats."),
+        Citation(origin="openai-chat", data=note, url="https://cats.example", title="C"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "tool", "why"),
+    [
+        (AnthropicMessages, FileSearch(stores=("s",)), "native tools are WebSearch"),
+        (OpenAIResponses, WebSearch(max_uses=1), "cannot obey max_uses of WebSearch"),
+        (GoogleGemini, WebSearch(allowed_domains=("a",)), "cannot obey allowed_domains"),
+    ],
+)
+def test_5n_a_tool_that_a_provider_does_not_have_is_refused(make: Any, tool: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        make(api_key="sk-1", native=[tool])

@@ -86,6 +86,17 @@ def thinking_block(block: Thinking) -> BlockParam | None:
     return None
 
 
+def citation_of(data: dict[str, Any]) -> Citation:
+    """A citation as Anthropic writes it."""
+    return Citation(
+        origin=ORIGIN,
+        data={name: value for name, value in data.items() if name != "file_id"},
+        url=data.get("url") or data.get("source"),
+        title=data.get("title") or data.get("document_title"),
+        quote=data.get("cited_text"),
+    )
+
+
 def unsupported(model: str, what: str, where: str) -> InvalidRequest:
     return InvalidRequest(f"model {model!r} does not support {what} input at {where}")
 

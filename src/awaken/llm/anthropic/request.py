@@ -37,6 +37,14 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
     names: dict[str, str]
 
+    @property
+    def may_pause(self) -> bool:
+        """Whether the provider has work of its own in this request, in which it may pause."""
+        own = {"mcp_servers", "context_management"} & self.options.get("extra_body", {}).keys()
+        return bool(own) or any(
+            "input_schema" not in tool for tool in self.options.get("tools", ())
+        )
+
 
 def prepare(
     request: InferenceRequest,
@@ -67,7 +75,9 @@ def prepare(
     talk.add_all(request.messages)
     system = _system(request)
     extra = with_extra(dict(extra_body or {}), extra_of(request.overrides))
-    tools = [_tool(tool) for tool in request.tools] + list(extra.pop("tools", ()))
+    tools = [_tool(tool) for tool in request.tools] + [
+        dict(tool) for tool in extra.pop("tools", ())
+    ]
     if request.enable_prompt_cache:
         _mark(tools, system or talk.system, talk.stable)
     thinking, needed = _bound(plan, talk.replayed and model.binds_thinking)

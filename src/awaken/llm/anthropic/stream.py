@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -20,16 +21,17 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
-from awaken.llm.anthropic.content import ORIGIN
+from awaken.domain.message import Citation, Opaque
+from awaken.llm.anthropic.content import ORIGIN, citation_of
 from awaken.llm.bounds import PendingSize
 from awaken.llm.opaque import unread
+from awaken.stream.accumulate import total_usage
 
 MaybeEvent = LlmStreamEvent | None
 _BLOCK = 256
 
 _STOPS = {
     "end_turn": StopReason.END_TURN,
-    "pause_turn": StopReason.END_TURN,
     "max_tokens": StopReason.MAX_TOKENS,
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
     "stop_sequence": StopReason.STOP_SEQUENCE,
@@ -37,17 +39,34 @@ _STOPS = {
 }
 
 
+# The answer goes on if it is sent back: a long turn of the provider's own tools was paused, or the
+# conversation was summarised first.
+_PAUSES = ("pause_turn", "compaction")
+
+# Blocks of tools that the provider runs itself, and its summaries of conversations.
+_OWN_BLOCKS = re.compile(
+    r"server_tool_use|(web|code|bash_code|text_editor_code|tool)_\w+_result|compaction"
+)
+
+
 class StreamReader:
     """Reads one answer; call `read` with every event of the stream, in order.
 
     Args:
         names: the tools' own names, by their names on the wire.
+        spent: what earlier streams of the answer have used.
     """
 
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, names: Mapping[str, str] | None = None, spent: TokenUsage | None = None
+    ) -> None:
         self.done = False
-        """Whether the answer is complete."""
+        """Whether the stream is complete."""
+        self.usage = self._spent = spent
+        """What all streams of the answer have used so far."""
         self._names = names or {}
+        self._citations: list[Citation] = []
+        self._after: list[LlmStreamEvent] = []
         self._blocks: dict[int, Any] = {}
         self._written: set[int] = set()
         self._unread: dict[str, list[str]] = {}
@@ -70,6 +89,7 @@ class StreamReader:
             "input_json_delta": self._arguments,
             "thinking_delta": self._thinking,
             "signature_delta": self._signed,
+            "citations_delta": self._cited,
         }
         self._ends: dict[str, Callable[[Any, int], MaybeEvent]] = {
             "text": self._text_end,
@@ -78,15 +98,25 @@ class StreamReader:
             "tool_use": self._call_end,
         }
 
-    def read(self, event: Any) -> MaybeEvent:
-        """Our event for one of the SDK's, or `None`.
+    @property
+    def paused(self) -> bool:
+        """Whether the answer goes on in another stream."""
+        return self._stop in _PAUSES
+
+    def read(self, event: Any) -> list[LlmStreamEvent]:
+        """Our events for one of the SDK's.
 
         Raises:
             ContentFiltered: the answer was refused.
             ContextOverflow: there was no room for an answer.
         """
         on = self._on.get(event.type)
-        return on(event) if on is not None else None
+        told = on(event) if on is not None else None
+        events = [] if told is None else [told]
+        if self._after:
+            events += self._after
+            self._after = []
+        return events
 
     # -- the message --------------------------------------------------------------------------
 
@@ -105,7 +135,7 @@ class StreamReader:
             raise ContentFiltered(_refusal(self._why))
         if self._stop == "model_context_window_exceeded" and not self._spoke:
             raise ContextOverflow("the conversation leaves no room in the model's context window")
-        return Stop(reason=_STOPS.get(self._stop or ""))
+        return None if self.paused else Stop(reason=_STOPS.get(self._stop or ""))
 
     def _usage(self, usage: Any) -> MaybeEvent:
         asked, answered = _count(usage, "input_tokens"), _count(usage, "output_tokens") or 0
@@ -114,18 +144,18 @@ class StreamReader:
         if asked is not None:
             # Anthropic counts cached tokens separately.
             self._prompt = asked + (read or 0) + (written or 0)
-        return Usage(
-            usage=TokenUsage(
-                prompt_tokens=self._prompt,
-                completion_tokens=answered,
-                total_tokens=self._prompt + answered,
-                cache_read_tokens=read,
-                cache_creation_tokens=written,
-                thinking_tokens=_count(
-                    getattr(usage, "output_tokens_details", None), "thinking_tokens"
-                ),
-            )
+        used = TokenUsage(
+            prompt_tokens=self._prompt,
+            completion_tokens=answered,
+            total_tokens=self._prompt + answered,
+            cache_read_tokens=read,
+            cache_creation_tokens=written,
+            thinking_tokens=_count(
+                getattr(usage, "output_tokens_details", None), "thinking_tokens"
+            ),
         )
+        self.usage = total_usage(self._spent, used) or used
+        return Usage(usage=self.usage)
 
     # -- blocks -------------------------------------------------------------------------------
 
@@ -176,13 +206,22 @@ class StreamReader:
         for name, text in pieces.items():
             before = data.get(name)
             data[name] = before + text if isinstance(before, str) else text
-        return unread(ORIGIN, block.type, data)
+        keep = Opaque if _OWN_BLOCKS.fullmatch(block.type) else unread
+        return keep(origin=ORIGIN, kind=block.type, data=data)
 
     def _text(self, event: Any) -> MaybeEvent:
         text = event.delta.text
         return TextDelta(delta=text) if text else None
 
+    def _cited(self, event: Any) -> MaybeEvent:
+        citation = citation_of(event.delta.citation.to_dict())
+        self._held.add(citation.quote or "", _BLOCK)
+        self._citations.append(citation)
+        return None
+
     def _text_end(self, block: Any, index: int) -> MaybeEvent:
+        self._after += self._citations
+        self._citations = []
         return ContentBlockStop()
 
     def _thinking(self, event: Any) -> MaybeEvent:

@@ -19,6 +19,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
+from awaken.domain.message import Citation, Opaque
 from awaken.ids import Ids
 from awaken.llm.google.partial_args import PartialArguments
 from awaken.llm.google.parts import ORIGIN, opaque_data
@@ -56,6 +57,10 @@ _BOTCHED = frozenset(
 )
 
 
+# Parts of tools that Google runs itself.
+_OWN_PARTS = frozenset({"executable_code", "code_execution_result", "tool_call", "tool_response"})
+
+
 class GeminiStream:
     """One answer: `read` every chunk, then `finish`.
 
@@ -72,6 +77,7 @@ class GeminiStream:
         self._said = False
         self._thinking = False
         self._usage: types.GenerateContentResponseUsageMetadata | None = None
+        self._sources: types.GroundingMetadata | None = None
         self._finished: str | None = None
         self._why = ""
 
@@ -93,6 +99,8 @@ class GeminiStream:
             self._look_for_refusal(chunk)
             return events
         candidate = chunk.candidates[0]
+        if candidate.grounding_metadata is not None:
+            self._sources = candidate.grounding_metadata
         if candidate.content is not None and candidate.content.parts:
             for part in candidate.content.parts:
                 if part.thought:
@@ -122,6 +130,8 @@ class GeminiStream:
             left: list[LlmStreamEvent] = []
             self._end_partial(left)
             yield from left
+            if self._sources is not None:
+                yield from _citations(self._sources)
         if self._usage is not None:
             yield Usage(usage=_tokens(self._usage))
         yield Stop(reason=self._stop_reason())
@@ -139,7 +149,9 @@ class GeminiStream:
         if self._thinking:
             events.append(self._thought_over())
         self._said = True
-        events.append(unread(ORIGIN, next(iter(data)), data))
+        kind = next(iter(data))
+        keep = Opaque if kind in _OWN_PARTS else unread
+        events.append(keep(origin=ORIGIN, kind=kind, data=data))
 
     def _thought(self, part: types.Part, events: list[LlmStreamEvent]) -> None:
         self._thinking = True
@@ -209,6 +221,23 @@ class GeminiStream:
         if self._calls and reason is StopReason.END_TURN:
             return StopReason.TOOL_USE
         return reason
+
+
+def _citations(sources: types.GroundingMetadata) -> Iterator[Citation]:
+    """A citation for each source of each supported piece of the text.
+
+    Google's positions count bytes and not characters, so they are only in `data`.
+    """
+    chunks = sources.grounding_chunks or []
+    for support in sources.grounding_supports or ():
+        for index in support.grounding_chunk_indices or ():
+            found = chunks[index].web if index < len(chunks) else None
+            yield Citation(
+                origin=ORIGIN,
+                data=support.model_dump(mode="json", exclude_none=True),
+                url=found.uri if found is not None else None,
+                title=found.title if found is not None else None,
+            )
 
 
 def _told(what: str, code: str, why: str) -> str:

@@ -22,10 +22,12 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
+from awaken.domain.message import Citation
 from awaken.ids import UUID7, Ids
 from awaken.llm.bounds import PendingSize
 from awaken.llm.opaque import unread
 from awaken.llm.openai.chat_request import PICTURE, REASONING_FIELDS, THINKING_PARTS
+from awaken.llm.openai.content import citation_of
 from awaken.llm.openai.failures import cut_off, reported
 from awaken.llm.openai.think_tags import Found, ThinkTags
 
@@ -85,6 +87,7 @@ class ChatReader:
         self._field: str | None = None
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
+        self._citations: list[Citation] = []
         self._held = PendingSize()
         self._usage: TokenUsage | None = None
         self._finish: str | None = None
@@ -153,6 +156,7 @@ class ChatReader:
             raise ContentFiltered(refusal or "the provider stopped the answer")
         if refusal:
             out.append(TextDelta(delta=refusal))
+        out += self._citations
         if self._usage is not None:
             out.append(Usage(usage=self._usage))
         out.append(Stop(reason=self._stop()))
@@ -182,6 +186,9 @@ class ChatReader:
         if not only_text:
             for call in delta.get("tool_calls") or ():
                 self._call(call)
+            for note in delta.get("annotations") or ():
+                self._held.add("", _DETAIL)
+                self._citations.append(citation_of(self._origin, note))
             for picture in delta.get("images") or ():
                 self._keep(PICTURE, picture)
             if refusal := delta.get("refusal"):

@@ -118,6 +118,20 @@ def file_name(title: str | None, source: Base64Source) -> str:
     return name if name.lower().endswith(f".{ending}") else f"{name}.{ending}"
 
 
+def citation_of(origin: str, note: Mapping[str, Any]) -> Citation:
+    """A citation for an annotation of either API; the chat API nests its fields."""
+    fields = note.get(str(note.get("type"))) or note
+    return Citation(
+        origin=origin,
+        data=dict(note),
+        url=fields.get("url"),
+        title=fields.get("title") or fields.get("filename"),
+        quote=fields.get("content"),
+        start=fields.get("start_index"),
+        end=fields.get("end_index"),
+    )
+
+
 # -- parameters -------------------------------------------------------------------------------
 
 

@@ -217,9 +217,17 @@ class _Writer:
             elif isinstance(block, Opaque):
                 self._think(waiting)
                 self._opaque(block)
-            elif not isinstance(block, ToolUse | Citation):
+            elif isinstance(block, Citation):
+                self._cite(block)
+            elif not isinstance(block, ToolUse):
                 raise unsupported(self._model, block, f"messages[{index}].content[{place}]")
         self._calls(calls[told:], waiting)
+
+    def _cite(self, block: Citation) -> None:
+        """A source of the message that was written last, if both came from here."""
+        last = self.items[-1] if self.items else {}
+        if block.origin == self._origin and last.get("type") == "message":
+            last["content"][0].setdefault("annotations", []).append(block.data)
 
     def _opaque(self, block: Opaque) -> None:
         """An item as it came, if it came from here."""

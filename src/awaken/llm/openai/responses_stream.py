@@ -20,10 +20,15 @@ from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.message import Opaque
 from awaken.llm.bounds import PendingSize
 from awaken.llm.opaque import unread
+from awaken.llm.openai.content import citation_of
 from awaken.llm.openai.failures import cut_off, said_failure
 from awaken.llm.openai.responses_request import PHASE
 
 JsonObject = dict[str, Any]
+
+
+# Items of tools that the provider runs itself.
+_OWN_TOOLS = frozenset({"web_search_call", "code_interpreter_call", "file_search_call"})
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -156,7 +161,9 @@ class ResponsesReader:
             end(self, _place(event), item)
         else:
             self._kept = True
-            self._out.append(unread(self._origin, item["type"], item))
+            kind = item["type"]
+            keep = Opaque if kind in _OWN_TOOLS else unread
+            self._out.append(keep(origin=self._origin, kind=kind, data=item))
 
     def _start_call(self, place: int | str, item: JsonObject) -> _Call:
         call = self._calls[place] = _Call(item["call_id"])
@@ -179,6 +186,9 @@ class ResponsesReader:
             self._out.append(ContentBlockStop())
             if phase := item.get("phase"):
                 self._out.append(Opaque(origin=self._origin, kind=PHASE, data=phase))
+            for part in item.get("content") or ():
+                for note in part.get("annotations") or ():
+                    self._out.append(citation_of(self._origin, note))
         self._spoke = False
 
     def _close_thought(self) -> None:

@@ -13,8 +13,8 @@ from awaken import Agent, Budget, Runtime, tool
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store
 from awaken.contract.submissions import KEY_KEPT_MS, Submitted
-from awaken.domain.inference import StreamResult
 from awaken.domain.event import RunFinish, RunStart
+from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import (

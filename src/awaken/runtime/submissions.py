@@ -44,6 +44,8 @@ async def start(engine: AgentRuntime, record: RunRecord, fence: Fence) -> AgentR
     except BaseException:
         await engine.store.release(fence)
         raise
+    due = max(record.created_at_ms, command.submission.not_before_ms or 0)
+    engine.waited.tell(max(0, engine.clock.now_ms() - due) / 1000)
     request = replace(request_of(command.submission), rewinds_to=command.rewinds_to)
     try:
         return await engine.run(request, fence=fence)

@@ -80,6 +80,7 @@ def app(
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, ROUTES
+    made.state.keys = file
     made.state.sessions, made.state.pages = sessions, pages
     return observed(made, runtime)
 

@@ -12,6 +12,8 @@ from awaken.server.names import Names
 
 MOST_SHARED = 2_000
 LARGEST_SHARED = 4 * 1024
+RETRY = b"retry: 1000\n\n"
+"""Says after how many milliseconds a browser comes back."""
 
 
 class SharedFrames:
@@ -67,7 +69,7 @@ class EventFrames:
         self._position = Position(after)
 
     def start(self) -> list[bytes]:
-        return [b"retry: 1000\n\n"]
+        return [RETRY]
 
     def encode(self, event: RunEvent) -> Sequence[bytes]:
         if event.thread_id != self._thread_id:

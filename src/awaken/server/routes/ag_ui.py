@@ -187,7 +187,7 @@ def _is_1_0(call: Call, asked: RunAgentInput | None) -> bool:
 # -- events -----------------------------------------------------------------------------------
 
 
-def _stream(call: Call, run: RunRecord, after: int, watched: Watched) -> EventStream:
+def _stream(call: Call, run: RunRecord, after: int, watched: Watched) -> EventStream[RunEvent]:
     """An answer that tells of a run until it ends or pauses."""
     is_last = until_run_ends(watched.run_id)
     events = follow_run(call, run, after=after)

@@ -66,7 +66,7 @@ async def resume(call: Call) -> ASGIApp:
 
 def _stream(
     call: Call, run: RunRecord, *, after: int, ends_behind: int, version: int | str | None
-) -> EventStream:
+) -> EventStream[RunEvent]:
     """Follow a run from event `after`, until it ends or pauses behind event `ends_behind`."""
     encoder = AiSdkEncoder(
         thread_id=call.names.outside(run.thread_id),

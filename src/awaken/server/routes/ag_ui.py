@@ -29,6 +29,7 @@ from awaken.server.errors import Refused, unknown
 from awaken.server.finding import find_thread
 from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, known
+from awaken.server.media import with_media
 from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
 from awaken.server.table import CHAT_LIMIT, Role, Route
 
@@ -107,12 +108,13 @@ async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None)
         raise unknown("thread")
     record = await _run_to_watch(call, context)
     agent_id = record.agent_id if record is not None else ""
+    shown = await with_media(call, _in_view(context))
     watched = Watched(
         thread_id=call.names.outside(thread_id),
         client_run_id=_client_run_id(record, asked),
         run_id=call.names.outside(record.run_id) if record is not None else "",
         agent_id=agent_id,
-        messages=await _with_delegates(call, thread_id, wire_messages(_in_view(context))),
+        messages=await _with_delegates(call, thread_id, wire_messages(shown)),
         state=_state_of(context, _public_keys(call, agent_id)),
         is_told=True,
         is_1_0=_is_1_0(call, asked),

@@ -18,7 +18,8 @@ from awaken.errors import ConfigError
 from awaken.llm.anthropic.request import prepare
 from awaken.llm.google.request import gemini_request
 from awaken.llm.local.plain import plain_request
-from awaken.llm.openai.chat_request import OPENAI, chat_body
+from awaken.llm.openai.chat_request import chat_body
+from awaken.llm.openai.dialect import OPENAI
 from awaken.llm.openai.responses_request import ResponsesOptions, responses_body
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -35,12 +35,12 @@ from awaken.cli.watch import watch
 from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, RuntimeFault
 
 _SECTIONS: Mapping[str, Sequence[click.Command]] = {
-    "Run agents": (run, chat, serve, resume, demo),
+    "Run agents": (run, chat, resume, demo),
+    "Serve them": (serve, keys),
     "See what they do": (threads, runs, tasks, show, watch),
     "Steer them, from any process": (decide, cancel, send, fork),
     "Be sure": (export, replay, chaos),
     "Look after the store": (gc,),
-    "Serve agents": (keys,),
 }
 
 

@@ -131,7 +131,44 @@ class Thinking(Value, frozen=True, kw_only=True, tag="thinking", tag_field="type
     origin: str | None = None
 
 
-ContentBlock = Text | Image | Audio | Video | Document | ToolUse | ToolResultBlock | Thinking
+class Opaque(Value, frozen=True, kw_only=True, tag="opaque", tag_field="type"):
+    """A part of an answer that only the provider `origin` understands, such as the call and the
+    result of a tool that it runs itself. Later requests send `data` back to it unchanged.
+    """
+
+    origin: str
+    kind: str
+    data: Json
+
+
+class Citation(Value, frozen=True, kw_only=True, tag="citation", tag_field="type"):
+    """A source of the text block before it.
+
+    `start` and `end` are positions in that block, `quote` is the cited text of the source, and
+    `data` the citation as the provider `origin` wrote it.
+    """
+
+    origin: str
+    data: Json
+    url: str | None = None
+    title: str | None = None
+    quote: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+ContentBlock = (
+    Text
+    | Image
+    | Audio
+    | Video
+    | Document
+    | ToolUse
+    | ToolResultBlock
+    | Thinking
+    | Opaque
+    | Citation
+)
 
 
 # -- messages ---------------------------------------------------------------------------------

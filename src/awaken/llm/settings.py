@@ -7,8 +7,11 @@ dropped, with one warning.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.inference import InferenceOverride
@@ -40,6 +43,32 @@ def refuse(request: InferenceRequest, *names: str) -> None:
             )
 
 
+def obeyed(
+    request: InferenceRequest, dropped: Sequence[str], refused: Sequence[str] = ()
+) -> InferenceRequest:
+    """The request without the settings that its model ignores; see `drop` and `refuse`.
+
+    Raises:
+        InvalidRequest: a setting is set that would change the meaning and cannot be obeyed.
+    """
+    overrides = request.overrides
+    if overrides is None or not (dropped or refused):
+        return request
+    if "tool_choice" not in refused or choice_of(request) is not None:
+        refuse(request, *refused)
+    else:
+        refuse(request, *(name for name in refused if name != "tool_choice"))
+    drop(request, *dropped)
+    kept = msgspec.structs.replace(overrides, **dict.fromkeys(dropped))
+    return msgspec.structs.replace(request, overrides=kept)
+
+
+@lru_cache(maxsize=1024)
+def told_nearest(model: str, name: str, wanted: str, sent: str) -> None:
+    """Warn once that a setting is sent with another value, the nearest that the model has."""
+    log.warning("model %s has no %s %r: %r is sent", model, name, wanted, sent)
+
+
 def choice_of(request: InferenceRequest) -> str | None:
     """The `tool_choice`; `None` if the model may choose, or has no tools to choose from.
 
@@ -63,3 +92,14 @@ def choice_of(request: InferenceRequest) -> str | None:
 def extra_of(overrides: InferenceOverride | None) -> dict[str, Any]:
     """The further fields of a provider's request."""
     return dict(overrides.extra or {}) if overrides is not None else {}
+
+
+_JOINED = ("tools", "include")
+
+
+def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """A request with further fields, which replace its own; tools are added to its own."""
+    joined = {
+        name: [*body[name], *extra[name]] for name in _JOINED if name in body and name in extra
+    }
+    return {**body, **extra, **joined}

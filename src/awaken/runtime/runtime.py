@@ -28,6 +28,7 @@ from awaken.contract.start import RunControls, RunServices
 from awaken.contract.store import Store
 from awaken.contract.tool import traits_of
 from awaken.control.cancel import interruptible, is_ours
+from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
@@ -86,7 +87,12 @@ _TAKEN = (InvalidResume, ThreadAlreadyRunning)
 
 
 class AgentRuntime(Stopping):
-    """Runs agents; each thread has at most one live run."""
+    """Runs agents; each thread has at most one live run.
+
+    Subscribers of `waited` are called with the seconds from the submission of a run, or the time
+    that it names, to its start here; those of `taken_over` with each claim on a thread whose owner
+    has died.
+    """
 
     def __init__(
         self,
@@ -119,6 +125,8 @@ class AgentRuntime(Stopping):
         self.left_alone: dict[str, str] = {}
         """The open runs that were found and are not resumed here, and why."""
         self.deps = Dependencies(store, deps or {})
+        self.waited: Subscribers[float] = Subscribers()
+        self.taken_over: Subscribers[Fence] = Subscribers()
         self.delegates = Delegates(
             self.run,
             store,
@@ -391,6 +399,8 @@ class AgentRuntime(Stopping):
         """Let commands reach the run from now on. Those already in its context were read."""
         slot = opening.slot
         slot.begin(opening.fence, opening.context.commands)
+        for command in opening.context.commands:
+            self.taken.tell(command)
         if opening.sent.cancelled:
             slot.token.cancel()
         if slot.told_early:
@@ -428,6 +438,7 @@ class AgentRuntime(Stopping):
             InvalidResume: the run cannot be continued, or a decision answers no open question.
         """
         if fence.taken_from is not None:
+            self.taken_over.tell(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
         refused: DecisionRefused | None = None
         if request.decisions:

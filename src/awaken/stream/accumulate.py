@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.codec import Json, clean_text, loads
+from awaken.codec import Json, clean_text, dumps, loads
 from awaken.contract.llm import (
     MAX_ANSWER_BYTES,
     AnswerTooLarge,
@@ -30,7 +30,7 @@ from awaken.domain.event import (
     ToolCallStart,
 )
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import ContentBlock, Text, Thinking, ToolCall
+from awaken.domain.message import Citation, ContentBlock, Opaque, Text, Thinking, ToolCall
 
 _BROKEN = object()
 
@@ -403,6 +403,13 @@ class StreamAccumulator:
         self._past += len(self._text)
         self._text, self._carried, self._counted = [], 0, 0
 
+    def _keep_block(self, block: Opaque | Citation) -> None:
+        if len(self._text) > self._carried:
+            self._close_block()
+        self._hold(_BLOCK + len(dumps(block)))
+        self._blocks.append(block)
+        self._past += 1
+
     def _close_reasoning(self, event: ReasoningDone) -> None:
         # Text that broke off stays one block, even if the model reasons before it continues it.
         if len(self._text) > self._carried:
@@ -441,6 +448,8 @@ _TAKE: dict[type, Callable[[StreamAccumulator, Any], None]] = {
     ToolCallDelta: StreamAccumulator._continue_call,
     ToolCallSigned: StreamAccumulator._sign_call,
     ContentBlockStop: StreamAccumulator._close_block,
+    Opaque: StreamAccumulator._keep_block,
+    Citation: StreamAccumulator._keep_block,
     Usage: StreamAccumulator._use,
     Stop: StreamAccumulator._end,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from awaken.llm.anthropic.conversation import AnthropicConversation
 from awaken.llm.anthropic.models import Claude, Platform, claude
 from awaken.llm.anthropic.schema import strict_schema
 from awaken.llm.anthropic.thinking import ThinkingPlan, plan_of
-from awaken.llm.settings import choice_of, drop, extra_of
+from awaken.llm.settings import choice_of, extra_of, obeyed, with_extra
 
 CACHED = {"type": "ephemeral"}
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -37,6 +37,14 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
     names: dict[str, str]
 
+    @property
+    def may_pause(self) -> bool:
+        """Whether the provider has work of its own in this request, in which it may pause."""
+        own = {"mcp_servers", "context_management"} & self.options.get("extra_body", {}).keys()
+        return bool(own) or any(
+            "input_schema" not in tool for tool in self.options.get("tools", ())
+        )
+
 
 def prepare(
     request: InferenceRequest,
@@ -44,18 +52,21 @@ def prepare(
     platform: Platform = "anthropic",
     max_tokens: int | None = None,
     betas: Sequence[str] = (),
+    extra_body: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """The arguments for `request`.
 
     Args:
         max_tokens: for requests without a limit.
         betas: beta features to switch on in every request.
+        extra_body: further fields of every request; its `tools` are added to those of `request`.
 
     Raises:
         InvalidRequest: the API cannot take a part of it.
     """
     model = claude(request.upstream_model)
     plan = _fitting(plan_of(model, request.overrides, max_tokens), request, model)
+    request = obeyed(request, ("seed", "temperature", "top_p") if plan.thinks else ("seed",))
     talk = AnthropicConversation(
         request.upstream_model,
         replay=plan.replay,
@@ -63,7 +74,10 @@ def prepare(
     )
     talk.add_all(request.messages)
     system = _system(request)
-    tools = [_tool(tool) for tool in request.tools]
+    extra = with_extra(dict(extra_body or {}), extra_of(request.overrides))
+    tools = [_tool(tool) for tool in request.tools] + [
+        dict(tool) for tool in extra.pop("tools", ())
+    ]
     if request.enable_prompt_cache:
         _mark(tools, system or talk.system, talk.stable)
     thinking, needed = _bound(plan, talk.replayed and model.binds_thinking)
@@ -80,7 +94,7 @@ def prepare(
         "thinking": thinking,
         "output_config": output,
         **_settings(request),
-        **_by_hand(request.overrides, model, platform, [*betas, *needed] if needed else ()),
+        **_by_hand(request.overrides, model, platform, [*betas, *needed] if needed else (), extra),
     }
     options.update((name, part) for name, part in parts.items() if part)
     names = {wire_name(tool.id): tool.id for tool in request.tools}
@@ -154,7 +168,6 @@ def _settings(request: InferenceRequest) -> dict[str, Any]:
     overrides = request.overrides
     if overrides is None:
         return {}
-    drop(request, "seed")
     choice = choice_of(request)
     chosen: dict[str, Any] = {}
     if choice is not None:
@@ -166,7 +179,11 @@ def _settings(request: InferenceRequest) -> dict[str, Any]:
 
 
 def _by_hand(
-    overrides: InferenceOverride | None, model: Claude, platform: Platform, betas: Sequence[str]
+    overrides: InferenceOverride | None,
+    model: Claude,
+    platform: Platform,
+    betas: Sequence[str],
+    extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Headers and fields the SDK has no arguments for."""
     body: dict[str, Any] = {}
@@ -175,7 +192,6 @@ def _by_hand(
         body["temperature"] = overrides.temperature
     if overrides is not None and overrides.top_p is not None:
         body["top_p"] = overrides.top_p
-    extra = extra_of(overrides)
     if body or (platform == "bedrock" and model.version < (4, 7)):
         if platform == "anthropic":
             headers["anthropic-version"] = _OLD_VERSION[platform]

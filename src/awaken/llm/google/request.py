@@ -11,7 +11,7 @@ from awaken.domain.tool import ToolDescriptor
 from awaken.llm.google.contents import contents_of, system_of
 from awaken.llm.google.model import is_older
 from awaken.llm.google.parts import wire_name
-from awaken.llm.settings import choice_of, drop, extra_of
+from awaken.llm.settings import choice_of, drop, extra_of, with_extra
 
 _LEVELS = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "max": "HIGH"}
 _BUDGETS = {"none": 0, "low": 1_024, "medium": 8_192, "high": 24_576, "max": 24_576}
@@ -75,7 +75,7 @@ def _config(request: InferenceRequest, defaults: Mapping[str, Any]) -> dict[str,
     if request.overrides is not None:
         config.update(_overridden(request.upstream_model, request.overrides))
         config.update(_settings(request, request.overrides))
-    return config
+    return with_extra(config, extra_of(request.overrides))
 
 
 _CHOICES = {"none": "NONE", "required": "ANY"}
@@ -94,7 +94,7 @@ def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[s
         if choice not in _CHOICES:
             calling["allowed_function_names"] = [wire_name(choice)]
         config["tool_config"] = {"function_calling_config": calling}
-    return {**config, **extra_of(overrides)}
+    return config
 
 
 def _overridden(model: str, overrides: InferenceOverride) -> dict[str, Any]:

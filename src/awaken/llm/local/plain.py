@@ -9,8 +9,10 @@ import msgspec
 from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import (
+    Citation,
     ContentBlock,
     Message,
+    Opaque,
     Role,
     Text,
     Thinking,
@@ -78,7 +80,7 @@ def _text(content: Sequence[ContentBlock], where: str) -> str:
             pieces.append(block.text)
         elif isinstance(block, ToolResultBlock):
             pieces.append(_text(block.content, f"{where}[{place}]"))
-        elif not isinstance(block, Thinking | ToolUse):
+        elif not isinstance(block, Thinking | ToolUse | Opaque | Citation):
             raise InvalidRequest(
                 f"model {MODEL!r} does not support {type(block).__name__} input at {where}[{place}]"
             )

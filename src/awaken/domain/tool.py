@@ -11,6 +11,7 @@ from typing import Any, Self
 import msgspec
 
 from awaken.codec import Json, dumps_text
+from awaken.domain.message import ContentBlock
 from awaken.domain.suspension import SuspendTicket, ToolCallOutcome
 from awaken.domain.value import Value, nullable
 from awaken.errors import AwakenError
@@ -101,7 +102,11 @@ _OUTCOMES = {
 
 
 class ToolResult(Value, frozen=True, kw_only=True):
-    """The result of a tool call."""
+    """The result of a tool call.
+
+    With `content` (texts, pictures, files), the model reads that instead of message and data, and
+    the log keeps it in the call's message. Events have the message alone.
+    """
 
     tool_name: str
     status: ToolStatus
@@ -109,6 +114,7 @@ class ToolResult(Value, frozen=True, kw_only=True):
     message: str | None = nullable()
     suspension: SuspendTicket | None = None
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    content: tuple[ContentBlock, ...] = ()
 
     @classmethod
     def success(cls, name: str, data: Json = None) -> Self:

@@ -27,6 +27,12 @@ effect(() => {
   document.title = `${waiting}${title.value ? `${title.value} · ` : ''}Awaken`;
 });
 
+/** What the server shows above every page: the demo has a button that kills it. */
+const Bar = signal(/** @type {any} */ (null));
+effect(() => {
+  if (me.value?.features.includes('kill')) import('./parts/kill.mjs').then((found) => (Bar.value = found.KillBar));
+});
+
 /** The page's part of the window's title. @param {string} text */
 export const entitle = (text) => void (title.value = text);
 
@@ -51,7 +57,7 @@ export function Shell({ children }) {
       </nav>
       <${Foot} />
     </header>
-    <main>${children}</main>
+    <main class=${Bar.value ? 'barred' : ''}>${Bar.value && html`<${Bar.value} />`}${children}</main>
     <div class="hidden-words" role="status" aria-live="polite">${said.value}</div>
   </div>`;
 }

@@ -69,7 +69,7 @@ async def test_axe_finds_nothing_in_both_themes(browser: Browser, shop: Shop) ->
             f"runs/{run}": "find_order",
             f"runs/{run}?tab=events": "The durable events of step 2",
             f"runs/{run}?tab=request": "The system prompt",
-            f"runs/{run}?tab=state": "No state was changed",
+            f"runs/{run}?tab=state": "Changed by step 2",
             "audit": "signed in",
             "threads/none": "There is nothing here",
         }

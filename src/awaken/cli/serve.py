@@ -14,8 +14,8 @@ import click
 import msgspec
 
 from awaken.cli.address import STORE_VARIABLE, store_address
-from awaken.cli.builtin import built_in_agent
 from awaken.cli.browser import open_page
+from awaken.cli.builtin import built_in_agent
 from awaken.cli.console import say
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.lines import is_tty
@@ -48,6 +48,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     cors_origins: tuple[str, ...]
     drain: float
     log: str
+    audit: str | None = None
     opens: bool = False
     is_console: bool = False
     inherited: tuple[int, ...] = ()
@@ -57,7 +58,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
         words = [sys.executable, "-m", "awaken.cli", "serve"]
         if self.target:
             words.append(self.target)
-        given = {"--store": self.store, "--keys": self.keys}
+        given = {"--store": self.store, "--keys": self.keys, "--audit": self.audit}
         words += [word for option, value in given.items() if value for word in (option, value)]
         words += ["--no-auth"] if self.no_auth else []
         words += [word for origin in self.cors_origins for word in ("--cors-origin", origin)]
@@ -118,6 +119,12 @@ def _variable(name: str) -> dict[str, Any]:
     default="text",
     help="How requests are logged, on standard error.",
     **_variable("LOG"),
+)
+@click.option(
+    "--audit",
+    metavar="FILE",
+    help="Append to this file what clients do: who, what, when, from where.",
+    **_variable("AUDIT"),
 )
 @click.option("--no-open", is_flag=True, help="Do not open the console in a browser.")
 @click.option("--inherited", hidden=True, default="")
@@ -235,6 +242,8 @@ def _edge(options: ServeOptions) -> dict[str, Any]:
     edge: dict[str, Any] = {}
     if options.keys:
         edge["keys"] = options.keys
+    if options.audit:
+        edge["audit"] = options.audit
     if options.cors_origins:
         edge["cors_origins"] = options.cors_origins
     if options.no_auth:

@@ -84,10 +84,10 @@ class Demo:
             drain=DRAIN_SECONDS,
             reload=lambda: "the demo has nothing to reload",
         )
-        await serving.run(
-            self._listening,
-            lambda: self._tasks.start_logged(self._begin(), "the demo could not begin"),
-        )
+        await serving.run(self._listening, self._open)
+
+    def _open(self) -> None:
+        self._tasks.start_logged(self._begin(), "the demo could not begin")
 
     async def _begin(self) -> None:
         """Ask the two agents, unless an earlier process has, and tell where the page is."""

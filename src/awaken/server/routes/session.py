@@ -59,7 +59,9 @@ async def begin(call: Call) -> ASGIApp:
     asked: SessionAsked = call.body
     sessions: Sessions = call.request.app.state.sessions
     if asked.word is not None:
-        return _made(sessions.redeem(asked.word))
+        session, token = sessions.redeem(asked.word)
+        call.request.scope["principal"] = session.principal  # the log and the audit name them
+        return _made((session, token))
     if not call.principal.id:
         raise unauthorized("this needs a key, or the word of a link")
     if call.only_thread is not None or _session(call) is not None:

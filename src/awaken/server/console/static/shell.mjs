@@ -9,7 +9,7 @@ import { now } from './parts/text.mjs';
 import { took } from './format.mjs';
 
 const THEME = 'awaken.theme';
-const PLACES = { inbox: 'Inbox', threads: 'Threads', runs: 'Runs' };
+const PLACES = { inbox: 'Inbox', threads: 'Threads', runs: 'Runs', audit: 'Audit' };
 const theme = signal(localStorage.getItem(THEME) ?? 'system');
 const title = signal('');
 const said = signal('');
@@ -51,7 +51,7 @@ export function Shell({ children }) {
     <header class="rail">
       <a class="logo" href="/console/">awaken</a>
       <nav aria-label="Places">
-        ${Object.entries(PLACES).map(([name, label]) => html`<a key=${name} href=${`/console/${name}`}
+        ${Object.entries(PLACES).filter(([name]) => name !== 'audit' || may()).map(([name, label]) => html`<a key=${name} href=${`/console/${name}`}
           aria-current=${name === here ? 'page' : undefined}>${label}
           ${name === 'inbox' && count.value > 0 && html`<span class="count" aria-label=${`${count.value} open`}>${count.value}</span>`}</a>`)}
       </nav>

@@ -286,7 +286,7 @@ class LiveRun:
         self.message_id = self.ids.new() if message_id is None else message_id
         self.cut_off = ""
         self.in_step, self.reading = True, None
-        self.journal.outputs.clear()  # the step that streamed them is over
+        self.journal.enter_step()
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 
     def _progress(self) -> Progress:

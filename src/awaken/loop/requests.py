@@ -54,7 +54,6 @@ class SentRequest(msgspec.Struct, frozen=True, gc=False):
     attempts: tuple[FailedAttempt, ...] = ()
     first_ms: int | None = None
 
-    @property
     def is_plain(self) -> bool:
         """Whether the model got the request as the run made it, at the first attempt."""
         request = self.request
@@ -127,7 +126,7 @@ class RequestKeeper:
         """Whether a request is the last one with nothing but the messages logged since, as in most
         steps. They are then counted as shown."""
         view = sent.request.messages
-        if not (isinstance(view, MessageView) and sent.is_plain):
+        if not (isinstance(view, MessageView) and sent.is_plain()):
             return False
         source, stop, first, last = view.parts()
         known = self._list
@@ -180,7 +179,7 @@ class RequestKeeper:
             first_ms=sent.first_ms,
         )
         is_range = like is not None and known.high > 0 and len(manifest.shown) == 1
-        self._last = manifest if is_range and sent.is_plain and not head else None
+        self._last = manifest if is_range and sent.is_plain() and not head else None
         return manifest
 
     # -- the settings -------------------------------------------------------------------------

@@ -63,7 +63,7 @@ async def complete_step(run: LiveRun) -> None:
             await run.phase(_STEP_END, final=True)
             now = run.clock.now_ms()
     finally:
-        if run.journal.live:
+        if run.journal.has_listener():
             emit_state_snapshot(run)
         run.journal.note(_STEP_ENDED, now)
         run.step_ends = run.journal.last_promised()

@@ -198,7 +198,6 @@ class StreamAccumulator:
             stop_reason=StopReason.END_TURN,
         )
 
-    @property
     def is_mended(self) -> bool:
         """Whether earlier streams of this answer broke off after they had reported usage."""
         return self._used is not None

@@ -62,6 +62,28 @@ def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | Non
     )
 
 
+def _open_journal(request: BackendRootRunRequest, start: PreparedRun) -> Journal:
+    """The journal of a run, with what its first commit stores besides messages and state."""
+    thread, first = start.thread, start.first
+    journal = Journal(
+        request.sink,
+        request.checkpoint_store,
+        request.run_identity,
+        start.services.clock,
+        thread.log_length,
+        thread.fence,
+        seq=thread.event_count,
+        topic=start.topic,
+        begins=thread.previous is None,
+        unkept=start.unkept,
+    )
+    journal.acks.extend(first.acks)
+    journal.tickets.extend(first.tickets)
+    journal.sends.extend(first.sends)
+    journal.rewinds_to = first.rewinds_to
+    return journal
+
+
 class LiveRun:
     """One run while it runs: the first argument of the loop's functions, and private to them."""
 
@@ -125,12 +147,8 @@ class LiveRun:
         request: BackendRootRunRequest,
         start: PreparedRun,
     ) -> None:
-        services, controls, thread, first = (
-            start.services,
-            start.controls,
-            start.thread,
-            start.first,
-        )
+        services, controls = start.services, start.controls
+        thread, first = start.thread, start.first
         self.services, self.controls = services, controls
         self.clock, self.ids = services.clock, services.ids
         self.phases = phases
@@ -157,22 +175,7 @@ class LiveRun:
         self.input_tokens = previous.input_tokens if previous else 0
         self.took = taken_before(previous)
         self.output_tokens = previous.output_tokens if previous else 0
-        self.journal = Journal(
-            request.sink,
-            request.checkpoint_store,
-            identity,
-            self.clock,
-            thread.log_length,
-            thread.fence,
-            seq=thread.event_count,
-            topic=start.topic,
-            begins=previous is None,
-            unkept=start.unkept,
-        )
-        self.journal.acks.extend(first.acks)
-        self.journal.tickets.extend(first.tickets)
-        self.journal.sends.extend(first.sends)
-        self.journal.rewinds_to = first.rewinds_to
+        self.journal = _open_journal(request, start)
         self.last_step = thread.last_step
         self.ledger = {entry.key: entry for entry in thread.calls}
         self.stream, self.told = thread.stream, thread.told

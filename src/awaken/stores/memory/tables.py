@@ -182,7 +182,6 @@ class Tables:
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._clock = clock
         self.profiles = MemoryProfiles(clock)
         self._clock = clock
         self._threads: dict[str, ThreadRow] = {}

@@ -14,6 +14,7 @@ from awaken.codec import loads
 from awaken.contract.backend import BackendRootRunRequest
 from awaken.contract.bus import Progress
 from awaken.contract.llm import RoutingKey
+from awaken.contract.output import AnswerCheck
 from awaken.contract.start import PreparedRun
 from awaken.contract.tool import Tool, ToolCallContext
 from awaken.control.cancel import interruptible
@@ -30,6 +31,7 @@ from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent, changes_since
 from awaken.plugin.context import PhaseContext
 from awaken.state.command import Command
+from awaken.state.runtime_keys import FINAL_OUTPUT
 from awaken.stream.accumulate import StreamAccumulator
 from awaken.tool import FrontEndTool
 
@@ -222,7 +224,16 @@ class LiveRun:
 
     @property
     def response(self) -> str:
-        """The text of the run's last answer; for a structured output, only its JSON object."""
+        """The run's output as text: what the model wrote last, or what a check or a function of the
+        agent has made of it."""
+        services = self.agent.env.services
+        if services and AnswerCheck in services and (text := self.state.read(FINAL_OUTPUT)):
+            return text
+        return self.written
+
+    @property
+    def written(self) -> str:
+        """The text of the model's last answer; for a structured output, only its JSON object."""
         last = self.transcript.last
         if last is None:
             return ""
@@ -278,6 +289,7 @@ class LiveRun:
             delegates=self.services.delegates,
             budget=self.budget,
             depth=self.controls.depth,
+            run_deps=self.services.deps,
         )
         return self._around
 
@@ -335,6 +347,7 @@ class LiveRun:
             run_identity=self.identity,
             messages=self.transcript.view(),
             profile_access=self.profile,
+            run_deps=self.services.deps,
             **extra,
         )
 

@@ -268,7 +268,12 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
     """
     work = run.state.read(PENDING_WORK)
     if work is None or not work.has_pending:
-        return None if work is not None and await _has_late_news(run) else check_answer(run)
+        if work is not None and await _has_late_news(run):
+            return None
+        try:
+            return await check_answer(run)
+        except Cancelled:
+            return CANCELLED
     if run.identity.origin is RunOrigin.SUBAGENT and run.inbox is not None:
         await _persist_or_leave(run)
         if not await _is_told(run, run.inbox):

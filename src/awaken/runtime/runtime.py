@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextvars import ContextVar
 from functools import partial
 
 import msgspec
@@ -19,6 +20,7 @@ from awaken.contract.blobs import RunBlobs, blobs_of
 from awaken.contract.bus import LiveBus
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.deps import DepsMakers
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore, profiles_of
 from awaken.contract.registry import ExecutionResolver
@@ -49,6 +51,7 @@ from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
 from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.delegates import Delegates
+from awaken.runtime.deps import Dependencies
 from awaken.runtime.failures import Interrupted, error_for_caller
 from awaken.runtime.listen import CommandListener
 from awaken.runtime.messages import Messages
@@ -74,6 +77,9 @@ from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 MAX_RUNS = 1_000
 """How many runs a runtime has live at most before it stops claiming further ones."""
 
+RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
+"""The agents that runs of the running code use, if they are not those of the registry."""
+
 log = logging.getLogger("awaken.runtime")
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
 """The errors of continuing a paused run that another process has continued meanwhile."""
@@ -95,6 +101,7 @@ class AgentRuntime(Stopping):
         max_runs: int = MAX_RUNS,
         keep_requests: bool = True,
         blobs: RunBlobs | None = None,
+        deps: DepsMakers | None = None,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
         self.max_runs = max_runs
@@ -109,7 +116,9 @@ class AgentRuntime(Stopping):
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
         self.one_loop = OneLoop()
-        self.left_alone: set[str] = set()
+        self.left_alone: dict[str, str] = {}
+        """The open runs that were found and are not resumed here, and why."""
+        self.deps = Dependencies(store, deps or {})
         self.delegates = Delegates(
             self.run,
             store,
@@ -131,6 +140,7 @@ class AgentRuntime(Stopping):
             lambda: self.commands.subscribe(self.hear),
             self.tool_threads,
             self.unkept,
+            self.deps,
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
@@ -268,6 +278,8 @@ class AgentRuntime(Stopping):
         start the next run at once.
         """
         slot.release()
+        if not waits:
+            self.deps.forget(slot.run_id)
         if waits or slot.missed or slot.told_early or slot.has_next:
             self.unattended.tell(slot.thread_id)
 
@@ -450,6 +462,10 @@ class AgentRuntime(Stopping):
         slot.topic = self.bus.topic(fence)
         request = as_asked_before(request, choice.previous)
         slot.behalf = Behalf.of(request)
+        deps, previous = None, choice.previous
+        is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
+        if (self.deps.types or request.deps is not None) and not is_to_end:
+            deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
@@ -478,6 +494,7 @@ class AgentRuntime(Stopping):
                 keep_requests=self.keep_requests,
                 clock=self.clock,
                 ids=self.ids,
+                deps=deps,
             ),
             controls=controls,
         )
@@ -498,7 +515,7 @@ class AgentRuntime(Stopping):
     def _resolver(self) -> ExecutionResolver:
         """The resolver for the run's agents. In a background task, the agents it resolves can
         cancel that task."""
-        known, task = self.registry.snapshot(), current_background_task_context()
+        known, task = RESOLVER.get() or self.registry.snapshot(), current_background_task_context()
         if task is None:
             return known
         return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)

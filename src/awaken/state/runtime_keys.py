@@ -167,6 +167,29 @@ OUTPUT_TRIES: StateKey[int, int] = StateKey(
 )
 
 
+FINAL_OUTPUT: StateKey[str, str] = StateKey(
+    "__runtime.final_output", initial=str, apply=lambda _, text: text
+)
+"""The output of the run, as text, if it is not what the model wrote last."""
+
+
+# -- calls that are to be tried again ---------------------------------------------------------
+
+
+def _count_retry(counts: dict[str, int], tool: str) -> dict[str, int]:
+    return {**counts, tool: counts.get(tool, 0) + 1}
+
+
+TOOL_RETRIES: StateKey[dict[str, int], str] = StateKey(
+    "__runtime.tool_retries",
+    initial=dict[str, int],
+    apply=_count_retry,
+    merge=Merge.COMMUTATIVE,
+    type=dict[str, int],
+)
+"""How often calls of each tool were to be tried again, by tool id; an update is a tool's id."""
+
+
 # -- scheduled actions ------------------------------------------------------------------------
 
 FAILED_ACTIONS_KEPT = 100
@@ -279,6 +302,8 @@ LOOP_STATE_KEYS: tuple[StateKey[object, object], ...] = (
     PENDING_WORK,
     SPENDING,
     OUTPUT_TRIES,
+    FINAL_OUTPUT,
+    TOOL_RETRIES,
     ACTIVE_AGENT,
     AGENT_OVERLAYS,
     PENDING_ACTIONS,

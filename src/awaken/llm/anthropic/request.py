@@ -18,6 +18,7 @@ from awaken.llm.anthropic.conversation import AnthropicConversation
 from awaken.llm.anthropic.models import Claude, Platform, claude
 from awaken.llm.anthropic.schema import strict_schema
 from awaken.llm.anthropic.thinking import ThinkingPlan, plan_of
+from awaken.llm.settings import choice_of, drop, extra_of
 
 CACHED = {"type": "ephemeral"}
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -78,6 +79,7 @@ def prepare(
         "tools": tools,
         "thinking": thinking,
         "output_config": output,
+        **_settings(request),
         **_by_hand(request.overrides, model, platform, [*betas, *needed] if needed else ()),
     }
     options.update((name, part) for name, part in parts.items() if part)
@@ -144,6 +146,25 @@ def _output(
     return {**output, "format": {"type": "json_schema", "schema": schema}}, ()
 
 
+_CHOICES = {"none": "none", "required": "any"}
+
+
+def _settings(request: InferenceRequest) -> dict[str, Any]:
+    """Stop sequences and the choice of tools."""
+    overrides = request.overrides
+    if overrides is None:
+        return {}
+    drop(request, "seed")
+    choice = choice_of(request)
+    chosen: dict[str, Any] = {}
+    if choice is not None:
+        kind = _CHOICES.get(choice)
+        chosen = {"type": kind} if kind else {"type": "tool", "name": wire_name(choice)}
+    if overrides.parallel_tool_calls is False and request.tools and choice != "none":
+        chosen = {"type": "auto", **chosen, "disable_parallel_tool_use": True}
+    return {"stop_sequences": list(overrides.stop or ()), "tool_choice": chosen}
+
+
 def _by_hand(
     overrides: InferenceOverride | None, model: Claude, platform: Platform, betas: Sequence[str]
 ) -> dict[str, Any]:
@@ -154,6 +175,7 @@ def _by_hand(
         body["temperature"] = overrides.temperature
     if overrides is not None and overrides.top_p is not None:
         body["top_p"] = overrides.top_p
+    extra = extra_of(overrides)
     if body or (platform == "bedrock" and model.version < (4, 7)):
         if platform == "anthropic":
             headers["anthropic-version"] = _OLD_VERSION[platform]
@@ -161,7 +183,7 @@ def _by_hand(
             body["anthropic_version"] = _OLD_VERSION[platform]
     if betas:
         headers["anthropic-beta"] = ",".join(dict.fromkeys(betas))
-    return {"extra_body": body, "extra_headers": headers}
+    return {"extra_body": {**body, **extra}, "extra_headers": headers}
 
 
 # -- calls that were begun without thinking -----------------------------------------------------

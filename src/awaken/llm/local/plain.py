@@ -17,6 +17,7 @@ from awaken.domain.message import (
     ToolResultBlock,
     ToolUse,
 )
+from awaken.llm.settings import choice_of, drop, refuse
 
 MODEL = "local"
 
@@ -30,6 +31,10 @@ def plain_request(request: InferenceRequest, max_tokens: int) -> InferenceReques
     Raises:
         InvalidRequest: the request contains something other than text.
     """
+    drop(request, "seed", "parallel_tool_calls", "extra")
+    refuse(request, "stop")
+    if choice_of(request) not in (None, "none"):
+        refuse(request, "tool_choice")
     overrides = request.overrides or InferenceOverride()
     return msgspec.structs.replace(
         request,
@@ -44,6 +49,7 @@ def plain_request(request: InferenceRequest, max_tokens: int) -> InferenceReques
             overrides,
             upstream_model=None,
             reasoning_effort=None,
+            tool_choice=None,
             max_tokens=overrides.max_tokens or max_tokens,
         ),
     )

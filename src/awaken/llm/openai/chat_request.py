@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.codec import loads
 from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import ReasoningBudget
+from awaken.domain.inference import InferenceOverride, ReasoningBudget
 from awaken.domain.message import (
     Audio,
     Base64Source,
@@ -40,6 +40,7 @@ from awaken.llm.openai.content import (
     wire_name,
 )
 from awaken.llm.openai.schema import object_schema
+from awaken.llm.settings import choice_of, extra_of
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The fields for reasoning: DeepSeek and llama.cpp use the first, OpenRouter and vLLM both."""
@@ -119,7 +120,23 @@ def chat_body(request: InferenceRequest, dialect: ChatDialect, origin: str) -> d
     if dialect.prompt_cache_key and (key := cache_key(request)) is not None:
         body["prompt_cache_key"] = key
     body.update(_effort(request, dialect))
+    if request.overrides is not None:
+        body.update(_settings(request, request.overrides))
     return body
+
+
+def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
+    choice = choice_of(request)
+    given = {
+        "seed": overrides.seed,
+        "stop": list(overrides.stop) if overrides.stop else None,
+        "parallel_tool_calls": overrides.parallel_tool_calls if request.tools else None,
+        "tool_choice": choice
+        if choice in (None, "none", "required")
+        else {"type": "function", "function": {"name": wire_name(choice)}},
+    }
+    fields = {name: value for name, value in given.items() if value is not None}
+    return {**fields, **extra_of(overrides)}
 
 
 def _effort(request: InferenceRequest, dialect: ChatDialect) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from awaken.contract.llm import InferenceRequest, inline_source
+from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import (
     Base64Source,
     ContentBlock,
@@ -41,6 +42,7 @@ from awaken.llm.openai.content import (
     wire_name,
 )
 from awaken.llm.openai.schema import object_schema
+from awaken.llm.settings import choice_of, drop, extra_of, refuse
 
 # Older models without reasoning, which refuse all parameters for it.
 _WITHOUT_REASONING = re.compile(r"(ft:)?(gpt-3|gpt-4|chatgpt-4|davinci|babbage)|gpt-5[\d.]*-chat")
@@ -104,7 +106,22 @@ def responses_body(
     if (key := cache_key(request)) is not None:
         body["prompt_cache_key"] = key
     body.update(_reasoning(request, options))
+    if request.overrides is not None:
+        body.update(_settings(request, request.overrides))
     return body
+
+
+def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
+    drop(request, "seed")
+    refuse(request, "stop")
+    fields: dict[str, Any] = {}
+    choice = choice_of(request)
+    if choice is not None:
+        named = {"type": "function", "name": wire_name(choice)}
+        fields["tool_choice"] = choice if choice in ("none", "required") else named
+    if overrides.parallel_tool_calls is not None and request.tools:
+        fields["parallel_tool_calls"] = overrides.parallel_tool_calls
+    return {**fields, **extra_of(overrides)}
 
 
 def _reasoning(request: InferenceRequest, options: ResponsesOptions) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class StopReason(StrEnum):
 # A constant, because on Python 3.11 reading an enum member costs as much as a function call.
 _MAX_TOKENS = StopReason.MAX_TOKENS
 
+
 class TokenUsage(Value, frozen=True, kw_only=True):
     """The tokens of a model call, as reported by the provider; `None` means not reported."""
 

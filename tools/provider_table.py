@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,6 +17,7 @@ from awaken.domain.inference import EffortWord, InferenceOverride
 from awaken.domain.message import Message
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.anthropic import AnthropicMessages
+from awaken.llm.bedrock import BedrockConverse
 from awaken.llm.google import GoogleGemini
 from awaken.llm.openai import OpenAIChat, OpenAIResponses
 from awaken.llm.openai.providers import CHAT_PROVIDERS
@@ -27,6 +29,7 @@ MODELS = {
     "openai": "gpt-4.1 gpt-5 gpt-5.1 gpt-5.6 o3",
     "openai-chat": "gpt-4.1 gpt-5",
     "anthropic": "claude-haiku-4-5 claude-opus-4-6 claude-sonnet-5",
+    "bedrock-converse": "amazon.nova-pro-v1:0",
     "google": "gemini-2.5-flash gemini-3-pro",
     "groq": "llama-3.3-70b-versatile openai/gpt-oss-120b qwen/qwen3-32b",
     "mistral": "mistral-large-latest mistral-small-latest",
@@ -54,6 +57,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "openai": OpenAIResponses,
     "openai-chat": OpenAIChat,
     "anthropic": AnthropicMessages,
+    "bedrock-converse": partial(BedrockConverse, region="us-east-1"),
     "google": GoogleGemini,
 }
 _LOOK = ToolDescriptor(id="look", name="look", description="Look.")

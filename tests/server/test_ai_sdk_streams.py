@@ -30,7 +30,7 @@ class Stage(NamedTuple):
     desk: Desk
 
     async def send(self, text: str, *, chat: str = "t", id: str = "u1") -> httpx2.Response:
-        return await self.client.post(CHAT, json=body(text, chat=chat, id=id), timeout=60)
+        return await self.client.post(CHAT, json=body(text, chat=chat, id=id), timeout=550)
 
     async def until(self, number: int, status: RunStatus) -> None:
         """Wait until the chat has so many runs of a status."""

@@ -227,7 +227,7 @@ async def test_a_client_that_reads_nothing_slows_no_one_and_is_whole_later(tmp_p
         taken = await runtime.submit("a", "go", thread="t")
         path = f"/v1/runs/{taken.run_id}/events"
         slow = _silent_client(address, path)
-        async with httpx2.AsyncClient(base_url=address, headers=STREAM, timeout=60) as client:
+        async with httpx2.AsyncClient(base_url=address, headers=STREAM, timeout=550) as client:
             async with asyncio.TaskGroup() as group:
                 reading = [group.create_task(client.get(path)) for _ in range(8)]
                 while sum(application.state.observer.streams.by_protocol().values()) < 9:  # noqa: ASYNC110

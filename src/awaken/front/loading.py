@@ -51,6 +51,7 @@ _PROVIDERS = {
     "llamacpp": ("awaken.llm.openai", "open_llamacpp"),
     "anthropic": ("awaken.llm.anthropic", "open_anthropic"),
     "bedrock": ("awaken.llm.anthropic", "open_bedrock"),
+    "bedrock-converse": ("awaken.llm.bedrock", "open_bedrock_converse"),
     "vertex": ("awaken.llm.anthropic", "open_vertex"),
     "google": ("awaken.llm.google", "open_google"),
     "google-vertex": ("awaken.llm.google", "open_google_vertex"),

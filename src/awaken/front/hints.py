@@ -80,7 +80,7 @@ FOREIGN = {
     "RunContextWrapper": "RunContext",
     "Runner": "Runtime, or agent.run_sync(…)",
     "function_tool": "tool",
-    "FunctionToolset": "tool",
+    "FunctionToolset": "awaken.toolsets.Toolset",
     "AgentRunResult": "RunResult",
     "InMemorySaver": "Runtime(…, store='memory:')",
     "SQLiteSession": "Runtime(…, store='sqlite:///…'), and run(…, thread='…')",

@@ -42,6 +42,7 @@ from awaken.domain.ticket import Ticket
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
+from awaken.stores.sql.delta import pack, writable
 from awaken.stores.sqlite import (
     commands,
     listing,
@@ -55,7 +56,6 @@ from awaken.stores.sqlite import (
 )
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
-from awaken.stores.sqlite.delta import pack, writable
 from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.owners import new_owner
 from awaken.stores.sqlite.profile import SqliteProfiles

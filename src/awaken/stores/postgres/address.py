@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from awaken.domain.secret import shown_address
@@ -49,7 +49,7 @@ def parse_address(address: str) -> Address:
     ours = {name: value for name, value in theirs if name in _READERS}
     others = [(name, value) for name, value in theirs if name not in _READERS]
     dsn = urlunsplit(parts._replace(query=urlencode(others)))
-    read = {name: _READERS[name](shown, value) for name, value in ours.items()}
+    read: dict[str, Any] = {name: _READERS[name](shown, value) for name, value in ours.items()}
     return Address(
         dsn=dsn,
         direct=str(read.get("direct", dsn)),

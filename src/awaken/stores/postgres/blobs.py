@@ -76,7 +76,7 @@ class PostgresBlobs:
                 media_type=media_type,
                 name=name,
             )
-            values = (blob.id, scope, upload, size, sha256, media_type, name, now)
+            values = (blob.id, scope, upload, size, sha256, *_said(media_type, name), now)
             kept = await engine.write(lambda db: db.value(_FINISH, *values))
         except BaseException:
             await engine.write(lambda db: _drop(db, [upload]))
@@ -96,7 +96,13 @@ class PostgresBlobs:
         if row is None:
             raise BlobNotFound(id)
         upload, size, sha256, media_type, name = row
-        blob = Blob(id=id, size=size, sha256=sha256, media_type=media_type, name=name)
+        blob = Blob(
+            id=id,
+            size=size,
+            sha256=sha256,
+            media_type=media_type.decode(),
+            name=name.decode() if name is not None else None,
+        )
         yield OpenedBlob(engine, blob, upload, *range.within(blob))
 
     async def delete_unreferenced(self, before_ms: int) -> FreedBlobs:
@@ -126,13 +132,18 @@ class OpenedBlob:
             values = (offset + 1, length, self._upload, number)
             piece = await self._engine.read(lambda db, values=values: db.value(_PIECE, *values))  # type: ignore[misc]
             if piece is None or len(piece) != length:
-                raise BlobDamaged(self.blob.id)
+                raise BlobDamaged(self.blob.id, "a part of it is missing")
             digest.update(piece)
             at += length
             yield piece
         is_whole = (self._start, self._stop) == (0, self.blob.size)
         if is_whole and digest.hexdigest() != self.blob.sha256:
-            raise BlobDamaged(self.blob.id)
+            raise BlobDamaged(self.blob.id, "its digest differs")
+
+
+def _said(media_type: str, name: str | None) -> tuple[bytes, bytes | None]:
+    """What callers say about a blob, as bytes: it may be a text that Postgres does not take."""
+    return media_type.encode(), name.encode() if name is not None else None
 
 
 async def _upload(engine: Engine, upload: int, stream: AsyncIterable[bytes]) -> tuple[int, str]:

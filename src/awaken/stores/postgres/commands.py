@@ -158,7 +158,7 @@ async def waiting(db: Db, node: int, after: int, now_ms: int) -> dict[int, str]:
     """The threads of the pending commands that are due, with ids above `after`, by id: those that
     the node owns, and those without a live owner."""
     rows = await db.rows(_WAITING, after, now_ms, node)
-    return {id: thread_id for id, thread_id in rows}
+    return dict(map(tuple, rows))
 
 
 async def list_outboxes(db: Db) -> Sequence[str]:

@@ -124,6 +124,10 @@ class Pool:
                 elif not connection.is_closed():
                     self._free.append(connection)
 
+    def give(self, connection: asyncpg.Connection) -> None:
+        """Keep a connection that was opened for something else."""
+        self._free.append(connection)
+
     async def _take(self) -> asyncpg.Connection:
         while self._free:
             connection = self._free.pop()

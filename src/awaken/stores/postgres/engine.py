@@ -50,6 +50,7 @@ class Engine:
         self.pool = Pool(address.pool, lambda: connect(address))
         self._tasks = OwnedTasks(log)
         self._looks = asyncio.Event()
+        self._is_listening = False
         self._listener = Listener(address, self.watch, self._looks.set)
         self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()))
         self.writer: Writer
@@ -72,26 +73,29 @@ class Engine:
         Raises:
             StoreUnavailable: the database cannot be used; the text says what to do.
         """
+        connection = None
         try:
             connection = await connect(self.address, direct=True)
-            try:
-                await prepare(connection, self.address, load_migrations("postgres"))
-                await self.heart.start(connection)
-            finally:
-                await end(connection)
+            await prepare(connection, self.address, load_migrations("postgres"))
+            await self.heart.start(connection)
         except Exception as error:
+            if connection is not None:
+                await end(connection)
             raise explain(self.address.shown, error) from error
+        if self.address.is_pooled:
+            await end(connection)
+        else:
+            self.pool.give(connection)
         self.writer = Writer(self.address.shown, self.schema, lambda: connect(self.address))
-        self._tasks.start_repeating(
-            lambda: self._listener.listen(self.node), 1.0, "hints are not heard"
-        )
-        self._tasks.start_repeating(self._look, 1.0, "changes are not seen")
 
     async def close(self) -> None:
         """Finish the writes under way, and release every thread of this node."""
         await self.writer.close()
         await self._tasks.close(5.0)
-        await self.heart.stop()
+        try:
+            await self.read(self.heart.stop)
+        except StoreUnavailable as error:
+            log.warning("%s could not release its threads: %s", self.owner, error)
         self.watch.mark_all()
         await self.pool.close()
 
@@ -199,6 +203,12 @@ class Engine:
 
     async def wait(self, channel: Channel, since: int) -> int:
         """Wait until the channel has a change after number `since`, and return its number."""
+        if not self._is_listening:
+            self._is_listening = True
+            self._tasks.start_repeating(
+                lambda: self._listener.listen(self.node), 1.0, "hints are not heard"
+            )
+            self._tasks.start_repeating(self._look, 1.0, "changes are not seen")
         self._looks.set()
         return await self.watch.wait(channel, since)
 

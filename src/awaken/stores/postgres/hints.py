@@ -27,7 +27,7 @@ _TELL = """
 SELECT pg_notify($2 || coalesce('n' || t.owner, 'work'), t.pk::text)
 FROM @threads AS t WHERE t.id = ANY ($1::text[])
 """
-# What a thread looks like: any write to its head, its metadata, its commands or its stream log shows.
+# What a thread looks like: a write to its head, metadata, commands or stream log shows.
 _MARKS = """
 SELECT t.id, t.xmin::text, t.position, t.epoch,
        (SELECT m.xmin::text FROM @thread_metadata AS m WHERE m.thread = t.pk),

@@ -19,7 +19,7 @@ import asyncpg
 from awaken.contract.commits import Fence
 from awaken.errors import LeaseLost
 from awaken.stores.postgres.address import Address
-from awaken.stores.postgres.connections import Schema, connect, end
+from awaken.stores.postgres.connections import Db, Schema, connect, end
 from awaken.stores.postgres.rows import owner_name
 
 log = logging.getLogger("awaken.stores")
@@ -122,6 +122,7 @@ class Heart:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
         self._is_ending = False
+        self._releases = True
         self._ticked = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
@@ -150,17 +151,21 @@ class Heart:
         self._ticked = time.monotonic()
         self._timer = self._main_loop.call_later(1.0, self._tick)
 
-    async def stop(self) -> None:
+    async def stop(self, db: Db) -> None:
         """Release the node's threads, and end its lease."""
+        self._releases = False
         self.abandon()
         if self._timer is not None:
             self._timer.cancel()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
         self._lease.end()
+        await db.run(_RELEASE_ALL, self.node)
+        await db.run(_FORGET, self.node)
 
     def abandon(self) -> None:
-        """End without waiting; for a store that is never closed, or whose event loop is gone."""
+        """End without waiting, for a store that is never closed, or whose event loop is gone: the
+        thread releases the node's threads."""
         self._is_ending = True
         loop, ending = self._loop, self._ending
         if loop is not None and ending is not None and not loop.is_closed():
@@ -181,13 +186,14 @@ class Heart:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         connection: asyncpg.Connection | None = None
         has_failed = False
-        while not self._is_ending:
+        while True:
             try:
                 async with asyncio.timeout(self._address.lease / 3):
                     await self._ending.wait()
+                break
             except TimeoutError:
                 pass
-            if self._is_ending or self._main_loop.is_closed():
+            if self._main_loop.is_closed():
                 break
             if time.monotonic() - self._ticked > PATIENCE:
                 continue  # the event loop hangs: its runs are to go on elsewhere
@@ -203,7 +209,10 @@ class Heart:
                 has_failed = True
                 if connection is not None:
                     connection.terminate()
-        await self._end(connection)
+        if self._releases:
+            connection = await self._release_all(connection)
+        if connection is not None:
+            await end(connection)
 
     async def _beat(self, connection: asyncpg.Connection) -> None:
         was_held, sent = self._lease.held, time.monotonic()
@@ -229,13 +238,15 @@ class Heart:
         except RuntimeError:
             self._is_ending = True  # the event loop is gone, and its runs with it
 
-    async def _end(self, connection: asyncpg.Connection | None) -> None:
+    async def _release_all(
+        self, connection: asyncpg.Connection | None
+    ) -> asyncpg.Connection | None:
         try:
             if connection is None or connection.is_closed():
                 connection = await connect(self._address, direct=True)
-            await connection.execute(self._schema.statement(_RELEASE_ALL), self.node)
-            await connection.execute(self._schema.statement(_FORGET), self.node)
+            db = Db(connection, self._schema)
+            await db.run(_RELEASE_ALL, self.node)
+            await db.run(_FORGET, self.node)
         except Exception as error:
             log.warning("%s could not release its threads: %r", owner_name(self.node), error)
-        if connection is not None:
-            await end(connection)
+        return connection

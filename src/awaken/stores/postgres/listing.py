@@ -12,6 +12,7 @@ from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
 from awaken.errors import InvalidRecord
 from awaken.stores.postgres.connections import Db
+from awaken.stores.postgres.metadata import label_bytes, user_bytes
 from awaken.stores.postgres.rows import RUN_COLUMNS, THREAD_COLUMNS, RunRow, ThreadRow
 from awaken.stores.postgres.tickets import read_ticket
 from awaken.stores.sql.cursors import Query, cursor_after, place_of_cursor
@@ -23,11 +24,7 @@ WITH RECURSIVE beneath(pk, id) AS (
 )
 SELECT pk FROM beneath
 """
-_LABELLED = """
-t.pk IN (SELECT m.thread FROM @thread_metadata AS m
-         WHERE m.labels IS NOT NULL AND jsonb_exists(m.labels, ?)
-           AND (?::text IS NULL OR m.labels ->> ? = ?))
-"""
+_LABELLED = "t.pk IN (SELECT m.thread FROM @thread_metadata AS m WHERE ? = ANY (m.labels))"
 _LATEST = """
 EXISTS (SELECT 1 FROM @runs AS r WHERE r.id = t.latest_run
         AND (?::text IS NULL OR r.status = ?) AND (?::text IS NULL OR r.agent = ?))
@@ -68,12 +65,12 @@ async def list_threads(db: Db, query: ThreadQuery) -> Page[Thread]:
 def _add_metadata(where: _Where, query: ThreadQuery) -> None:
     """Add the conditions on what is said about a thread, and on its latest run."""
     if query.user is not None:
-        where.add(
-            "t.pk IN (SELECT m.thread FROM @thread_metadata AS m WHERE m.user_id = ?)", query.user
-        )
+        user = user_bytes(query.user)
+        where.add("t.pk IN (SELECT m.thread FROM @thread_metadata AS m WHERE m.user_id = ?)", user)
     if query.label is not None:
         name, value = label_filter(query.label)
-        where.add(_LABELLED, name, value, name, value)
+        by_name, by_value = label_bytes(name, value or "")
+        where.add(_LABELLED, by_name if value is None else by_value)
     if query.status is not None and not query.status.is_terminal:
         where.add("t.pk IN (SELECT thread FROM @runs WHERE status <> 'done')")
     if (query.status, query.agent) != (None, None):
@@ -102,7 +99,7 @@ async def list_runs(db: Db, query: RunQuery) -> Page[RunRecord]:
     where.equals("r.scope", query.scope)
     where.equals("r.agent", query.agent_id)
     where.equals("r.parent", query.parent_run_id)
-    where.equals("r.user_id", query.user)
+    where.equals("r.user_id", user_bytes(query.user))
     where.equals("r.kind", query.kind.value if query.kind is not None else None)
     if query.status is not None:
         where.equals("r.status", query.status.value)
@@ -155,7 +152,7 @@ class _Where:
         self._conditions.append(condition)
         self._values.extend(values)
 
-    def equals(self, column: str, value: str | None) -> None:
+    def equals(self, column: str, value: str | bytes | None) -> None:
         if value is not None:
             self.add(f"{column} = ?", value)
 

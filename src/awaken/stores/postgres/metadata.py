@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from awaken.codec import dumps_text
+from awaken.codec import dumps
 from awaken.domain.metadata import ThreadMetadata, ThreadPatch
 from awaken.domain.thread import Thread
 from awaken.errors import NotFound
@@ -30,5 +30,15 @@ async def update_thread(
 
 
 async def write_metadata(db: Db, thread: int, metadata: ThreadMetadata, text: bytes) -> None:
-    labels = dumps_text(metadata.labels) if metadata.labels else None
-    await db.run(_SET, thread, metadata.user, labels, text)
+    labels = [bytes for label in metadata.labels.items() for bytes in label_bytes(*label)]
+    await db.run(_SET, thread, user_bytes(metadata.user), labels, text)
+
+
+def user_bytes(user: str | None) -> bytes | None:
+    """The id of an end user as it is stored: it may be a text that Postgres does not take."""
+    return user.encode() if user is not None else None
+
+
+def label_bytes(name: str, value: str) -> tuple[bytes, bytes]:
+    """What is stored of a label: its name, and its name with its value. One is never the other."""
+    return dumps(name), dumps([name, value])

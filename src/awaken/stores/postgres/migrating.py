@@ -1,4 +1,4 @@
-"""The version of a schema: setting it up, bringing it up to date, and refusing what does not fit."""
+"""The version of a schema: setting it up, bringing it up to date, refusing what does not fit."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def migrate(
     *,
     dry_run: bool = False,
 ) -> list[Migration]:
-    """Bring a schema up to date, each step in a transaction; returns the steps that were missing."""
+    """Bring a schema up to date, each step in a transaction; returns the steps it lacked."""
     schema = Schema(address.schema)
     await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
     try:

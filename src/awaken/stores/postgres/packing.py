@@ -15,6 +15,7 @@ from awaken.domain.names import Place, place_of
 from awaken.domain.run import RunRecord
 from awaken.errors import InvalidRecord, StaleFence, StoreError, VersionConflict
 from awaken.stores.answers import has_pending
+from awaken.stores.postgres.metadata import label_bytes, user_bytes
 from awaken.stores.postgres.rows import node_of
 from awaken.stores.sql.delta import Packed
 
@@ -40,7 +41,7 @@ class Element(NamedTuple):
     agent: str | None
     parent_run: str | None
     kind: str | None
-    user: str | None
+    user: bytes | None
     is_delegated: bool | None
     is_suspect: bool | None
     updated_at_ms: int | None
@@ -79,7 +80,7 @@ def element_of(packed: Packed, sends: Sequence[tuple[ThreadCommand, bytes]]) -> 
         *(commit.thread_id, owner, fence.epoch if fence is not None else None),
         *(commit.expected_length, len(commit.messages), len(commit.events), commit.at_ms),
         *(packed.delta, commit.release, commit.ends_stream),
-        *_run_columns(run, packed.record),
+        *_run_columns(run, packed.record),  # type: ignore[call-arg]
         *(commit.parent_thread_id, *place, _extras(packed, sends), commit.rewinds_to),
     )
 
@@ -89,7 +90,7 @@ def _run_columns(run: RunRecord | None, record: bytes | None) -> tuple[Any, ...]
         return (None,) * 10 + (False,)
     return (
         *(run.run_id, record, run.status.value, run.agent_id, run.parent_run_id, run.kind.value),
-        run.request.user if run.request is not None else None,
+        user_bytes(run.request.user) if run.request is not None else None,
         *(run.is_delegated, run.takeovers is not None, run.updated_at_ms),
         isinstance(run.termination_reason, CancelledEnd),
     )
@@ -101,10 +102,13 @@ def _extras(packed: Packed, sends: Sequence[tuple[ThreadCommand, bytes]]) -> str
     extras: dict[str, Json] = {}
     said = metadata_of(commit.run) if commit.expected_length == 0 else NO_METADATA
     if said is not NO_METADATA:
-        labels: Json = dict(said.labels) if said.labels else None
-        extras["metadata"] = {"user": said.user, "labels": labels, "record": dumps(said).decode()}
-        if labels is None:
-            del extras["metadata"]["labels"]  # type: ignore[union-attr]  # null is no JSON value here
+        labels = [bytes for label in said.labels.items() for bytes in label_bytes(*label)]
+        user = user_bytes(said.user)
+        extras["metadata"] = {
+            "user": _base64(user) if user is not None else None,
+            "labels": [_base64(label) for label in labels],
+            "record": dumps(said).decode(),
+        }
     if commit.tickets:
         extras["tickets"] = [
             {
@@ -136,12 +140,14 @@ def _extras(packed: Packed, sends: Sequence[tuple[ThreadCommand, bytes]]) -> str
     if commit.blobs:
         extras["blobs"] = list(commit.blobs)
     if commit.texts:
-        extras["texts"] = [
-            [text.digest, base64.b64encode(text.body).decode()] for text in commit.texts
-        ]
+        extras["texts"] = [[text.digest, _base64(text.body)] for text in commit.texts]
     if OUTBOX_KEY in commit.thread_state:
         extras["outbox"] = has_pending(commit.thread_state[OUTBOX_KEY])
     return dumps_text(extras) if extras else None
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
 
 
 def is_withdrawal(command: ThreadCommand) -> bool:

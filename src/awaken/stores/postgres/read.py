@@ -7,6 +7,7 @@ never change, so what it reads after that belongs to the same instant.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -45,8 +46,8 @@ from awaken.stores.sql.fold import persisted
 
 _replace = msgspec.structs.replace
 
-# Everything that changes, and the commits that most callers need: those behind the last snapshot, and
-# those that hold the last messages, as long as none is out of view.
+# Everything that changes, and the commits that most callers need: those behind the last snapshot,
+# and those that hold the last messages, as long as none is out of view.
 _CONTEXT = f"""
 SELECT {THREAD_COLUMNS}, w.lows, w.highs, {RUN_COLUMNS}, s.position, s.state,
        c.ids, c.bodies, p.pieces, l.positions, l.first_seqs, l.runs, l.deltas
@@ -90,7 +91,8 @@ WHERE thread = ? AND position <= ? AND position(? IN delta) > 0 ORDER BY positio
 """
 _COMMIT_OF_EVENT = "SELECT @commit_of_event_v1(?, ?, ?)"
 _OPEN_STREAM = """
-SELECT s.piece FROM @streams AS s JOIN @threads AS t ON t.pk = s.thread WHERE t.id = ? ORDER BY s.number
+SELECT s.piece FROM @streams AS s JOIN @threads AS t ON t.pk = s.thread WHERE t.id = ?
+ORDER BY s.number
 """
 _HAS_OWNER = "SELECT @is_alive_v1(owner) FROM @threads WHERE id = ?"
 _USED = "SELECT DISTINCT blob FROM @blob_uses WHERE blob = ANY (?::text[])"
@@ -159,25 +161,25 @@ async def load_rewound(db: Db, thread_id: str, to: int, tail: int | None) -> Thr
 class _Context:
     """A row of `_CONTEXT`."""
 
-    def __init__(self, row: Sequence[object]) -> None:
+    def __init__(self, row: Sequence[Any]) -> None:
         values = list(row)
         heads, runs = len(ThreadRow._fields), len(RunRow._fields)
-        self.thread = ThreadRow(*values[:heads])  # type: ignore[arg-type]
+        self.thread = ThreadRow(*values[:heads])
         lows, highs, *rest = values[heads:]
-        self.spans: list[tuple[int, int]] = list(zip(lows or (), highs or (), strict=True))  # type: ignore[call-overload]
+        self.spans: list[tuple[int, int]] = list(zip(lows or (), highs or (), strict=True))
         self.hidden: Hidden = hidden_by(self.spans)
-        self.run = RunRow(*rest[:runs]) if rest[0] is not None else None  # type: ignore[arg-type]
-        at, self.state, ids, bodies, pieces, *columns = rest[runs:]  # type: ignore[misc]
-        self.snapshot: int = at or 0  # type: ignore[assignment]
-        self._commands = zip(ids or (), bodies or (), strict=True)  # type: ignore[call-overload]
-        self._pieces: Sequence[bytes] = pieces or ()  # type: ignore[assignment]
-        arrays = zip(*[column or () for column in columns], strict=True)  # type: ignore[misc]
+        self.run = RunRow(*rest[:runs]) if rest[0] is not None else None
+        at, self.state, ids, bodies, pieces, *columns = rest[runs:]
+        self.snapshot: int = at or 0
+        self._commands = zip(ids or (), bodies or (), strict=True)
+        self._pieces: Sequence[bytes] = pieces or ()
+        arrays = zip(*[column or () for column in columns], strict=True)
         self.commits = [
             CommitRow(position, first_seq, 0, 0, run, delta)
             for position, first_seq, run, delta in arrays
         ]
 
-    def context(self, **read: object) -> ThreadContext:
+    def context(self, **read: Any) -> ThreadContext:
         """The context, with what was computed from the commits."""
         return ThreadContext(
             thread=self.thread.thread(),
@@ -186,7 +188,7 @@ class _Context:
                 _replace(loads(body, ThreadCommand), id=id) for id, body in self._commands
             ),
             stream_log=tuple(loads(piece, StreamLogEntry) for piece in self._pieces),
-            **read,  # type: ignore[arg-type]
+            **read,
         )
 
 

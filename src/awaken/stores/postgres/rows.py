@@ -39,7 +39,8 @@ RUN = f"SELECT {RUN_COLUMNS} FROM @runs AS r WHERE r.id = ?"
 
 COMMIT_COLUMNS = "position, first_seq, first_event, at_ms, run, delta"
 COMMITS = f"""
-SELECT {COMMIT_COLUMNS} FROM @commits WHERE thread = ? AND position BETWEEN ? AND ? ORDER BY position
+SELECT {COMMIT_COLUMNS} FROM @commits
+WHERE thread = ? AND position BETWEEN ? AND ? ORDER BY position
 """
 COMMITS_OF_RUN = f"""
 SELECT {COMMIT_COLUMNS} FROM @commits

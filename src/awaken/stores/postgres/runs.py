@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -54,13 +55,13 @@ async def latest_run(db: Db, thread_id: str) -> RunRecord | None:
     return await _whole(db, await db.row(_LATEST, thread_id))
 
 
-async def _whole(db: Db, found: Sequence[object] | None) -> RunRecord | None:
+async def _whole(db: Db, found: Sequence[Any] | None) -> RunRecord | None:
     if found is None:
         return None
     columns = len(RunRow._fields)
     values = list(found)
-    row = RunRow(*values[:columns])  # type: ignore[arg-type]
-    thread = ThreadRow(*values[columns:])  # type: ignore[arg-type]
+    row = RunRow(*values[:columns])
+    thread = ThreadRow(*values[columns:])
     record = row.record()
     output = record.output
     if output is not None and output.range is not None:

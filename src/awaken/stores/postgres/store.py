@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import AsyncGenerator, Collection, Sequence
+from functools import partial
 from typing import Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -155,7 +156,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
             engine, after = await self._opening.engine(), telling.looks_after
             number, now = engine.watch.number(COMMANDS), self._clock.now_ms()
             waiting = await engine.read(
-                lambda db, after=after, now=now: commands.waiting(db, engine.node, after, now)  # type: ignore[misc]
+                partial(commands.waiting, node=engine.node, after=after, now_ms=now)
             )
             threads = telling.tell(waiting, after)
             if threads or is_first:

@@ -16,7 +16,7 @@ from awaken.domain.run import RunRecord
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.postgres.commands import add_command, cancel_tree, send_if_there
 from awaken.stores.postgres.connections import Db
-from awaken.stores.postgres.metadata import write_metadata
+from awaken.stores.postgres.metadata import user_bytes, write_metadata
 from awaken.stores.postgres.read import find_rewind
 from awaken.stores.postgres.rows import (
     ThreadRow,
@@ -184,8 +184,8 @@ async def _take(
     record = submission.record()
     await db.run(
         _ADD_RUN,
-        *(submission.run_id, thread.pk, thread.scope, submission.agent_id, submission.user),
-        *(record.is_delegated, at_ms, packed.record),
+        *(submission.run_id, thread.pk, thread.scope, submission.agent_id),
+        *(user_bytes(submission.user), record.is_delegated, at_ms, packed.record),
     )
     command = ThreadCommand.run(submission)
     await add_command(db, thread.pk, command, body, submission.not_before_ms)

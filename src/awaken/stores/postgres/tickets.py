@@ -18,7 +18,8 @@ _replace = msgspec.structs.replace
 
 # A key is unique; ticket ids and call ids may repeat.
 _NAMED = """
-SELECT status, record FROM @tickets WHERE thread = $1 AND (key = $2 OR ticket_id = $2 OR call_id = $2)
+SELECT status, record FROM @tickets
+WHERE thread = $1 AND (key = $2 OR ticket_id = $2 OR call_id = $2)
 ORDER BY asked_at, pk
 """
 _OPEN = """

@@ -90,7 +90,8 @@ async def fork(
 
 _CHILDREN = f"SELECT {THREAD_COLUMNS} FROM @threads AS t WHERE t.parent = ANY (?::text[])"
 _LOCK = f"""
-SELECT {THREAD_COLUMNS} FROM @threads AS t WHERE t.pk = ANY (?::bigint[]) ORDER BY t.id FOR UPDATE OF t
+SELECT {THREAD_COLUMNS} FROM @threads AS t WHERE t.pk = ANY (?::bigint[])
+ORDER BY t.id FOR UPDATE OF t
 """
 _DETACH = "UPDATE @threads SET parent = NULL, updated_at = ? WHERE parent = ?"
 _OPEN_ABOVE = """
@@ -206,8 +207,8 @@ async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> Freed:
 
 # -- prune ------------------------------------------------------------------------------------
 
-# The threads that may go: old, without an open or a submitted run, without a live owner, not beneath
-# an open run, and without children that are kept.
+# The threads that may go: old, without an open or a submitted run, without a live owner, not
+# beneath an open run, and without children that are kept.
 _OLD = """
 WITH RECURSIVE old AS (
     SELECT t.pk, t.id, t.parent FROM @threads AS t

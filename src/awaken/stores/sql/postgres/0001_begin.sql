@@ -43,14 +43,15 @@ WHERE active_at IS NOT NULL AND parent IS NULL;
 CREATE INDEX children_by_activity ON threads (parent, active_at DESC) WHERE parent IS NOT NULL;
 CREATE INDEX threads_by_owner ON threads (owner) WHERE owner IS NOT NULL;
 
--- What people wrote about a thread.
+-- What people wrote about a thread. They may write anything, also what Postgres does not take as text:
+-- so user ids and labels are bytes. `labels` has each name, and each name with its value.
 CREATE TABLE thread_metadata (
     thread  bigint PRIMARY KEY,
-    user_id text COLLATE "C",
-    labels  jsonb,
+    user_id bytea,
+    labels  bytea[],
     record  bytea NOT NULL
 );
--- A hash index takes texts of any length.
+-- A hash index takes values of any length.
 CREATE INDEX threads_of_users ON thread_metadata USING hash (user_id);
 
 -- Epochs are never reused: a thread created again under the id of a deleted one continues from here.
@@ -67,7 +68,7 @@ CREATE TABLE runs (
     parent         text COLLATE "C",
     kind           text   NOT NULL,
     status         text   NOT NULL,
-    user_id        text COLLATE "C",
+    user_id        bytea,
     delegated      bool   NOT NULL, -- another run's call started it
     suspect        bool   NOT NULL, -- it was taken over before, without progress
     first_position int    NOT NULL, -- 0: submitted, and not started
@@ -229,8 +230,8 @@ CREATE TABLE blobs (
     upload     bigint NOT NULL,
     size       bigint NOT NULL,
     sha256     text   NOT NULL,
-    media_type text   NOT NULL,
-    name       text,
+    media_type bytea  NOT NULL,
+    name       bytea,
     put_at     bigint NOT NULL
 );
 CREATE INDEX blobs_by_age ON blobs (put_at);

@@ -125,7 +125,10 @@ BEGIN
     IF extras ? 'metadata' AND at = 1 THEN
         part := extras -> 'metadata';
         INSERT INTO thread_metadata (thread, user_id, labels, record)
-        VALUES (of, part ->> 'user', part -> 'labels', convert_to(part ->> 'record', 'UTF8'));
+        VALUES (of, decode(part ->> 'user', 'base64'),
+                (SELECT array_agg(decode(label, 'base64'))
+                 FROM jsonb_array_elements_text(part -> 'labels') AS label),
+                convert_to(part ->> 'record', 'UTF8'));
     END IF;
     FOR part IN SELECT jsonb_array_elements(extras -> 'tickets') LOOP
         INSERT INTO tickets AS t (thread, scope, key, ticket_id, call_id, run_id, status, asked_at,
@@ -203,7 +206,7 @@ CREATE FUNCTION commit_v1(
     thread_ids text[], owners int[], epochs bigint[], lengths int[], messages int[], event_counts int[],
     times bigint[], deltas bytea[], releases bool[], stream_ends bool[],
     run_ids text[], records bytea[], statuses text[], agents text[], run_parents text[], kinds text[],
-    users text[], delegations bool[], suspicions bool[], updates bigint[], cancelled bool[],
+    users bytea[], delegations bool[], suspicions bool[], updates bigint[], cancelled bool[],
     parents text[], scopes text[], families text[], extras jsonb[], rewinds_to int[]
 ) RETURNS TABLE (
     outcome text, number bigint, who text, first_event int, thread_pk bigint, at int, since_snapshot int,

@@ -39,9 +39,10 @@ from awaken.stores.postgres import PostgresStore
 from awaken.testing.conformance import leave_behind
 
 async def work():
-    store = PostgresStore(sys.argv[1])
-    await store.open()
-    await leave_behind(store)
+    for address in sys.argv[1:]:
+        store = PostgresStore(address)
+        await store.open()
+        await leave_behind(store)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(work())
@@ -90,21 +91,30 @@ async def test_blobs(check: BlobCheck, store: PostgresStore) -> None:
     await check(store.blobs, store)
 
 
+@pytest.fixture(scope="module")
+async def left(postgres: Postgres) -> dict[str, str]:
+    """For each check, the schema that a process has left behind that was killed."""
+    schemas = {check.__name__: f"crash_{place}" for place, check in enumerate(crash_checks())}
+    addresses = [f"{postgres.dsn}?schema={schema}" for schema in schemas.values()]
+    died = await asyncio.create_subprocess_exec(sys.executable, "-c", DIE, *addresses)
+    assert await died.wait() == -signal.SIGKILL
+    return schemas
+
+
 @pytest.mark.parametrize("check", crash_checks(), ids=lambda check: check.__name__)
-async def test_store_after_a_crash(check: StoreCheck, postgres: Postgres) -> None:
+async def test_store_after_a_crash(
+    check: StoreCheck, postgres: Postgres, left: dict[str, str]
+) -> None:
     """When the lease of the dead node is over, and the node that takes over has held its own for
     as long as a lease lasts."""
-    await postgres.clean("crashes")
-    address = f"{postgres.dsn}?schema=crashes"
-    died = await asyncio.create_subprocess_exec(sys.executable, "-c", DIE, address)
-    assert await died.wait() == -signal.SIGKILL
-    store = PostgresStore(address)
+    schema = left[check.__name__]
+    store = PostgresStore(f"{postgres.dsn}?schema={schema}")
     await store.open()
     connection = await asyncpg.connect(postgres.dsn)
     await connection.execute(
-        "UPDATE crashes.nodes SET held_since = held_since - interval '1 hour'; "
-        "UPDATE crashes.nodes SET lease_until = clock_timestamp() WHERE 'node-' || id <> "
-        f"'{store.owner}'"
+        f"UPDATE {schema}.nodes SET held_since = held_since - interval '1 hour'; "
+        f"UPDATE {schema}.nodes SET lease_until = clock_timestamp() "
+        f"WHERE 'node-' || id <> '{store.owner}'"
     )
     await connection.close()
 

@@ -14,6 +14,7 @@ from awaken.cli.cancel import cancel
 from awaken.cli.chaos import chaos
 from awaken.cli.chat import chat
 from awaken.cli.console import say
+from awaken.cli.db import db
 from awaken.cli.decide import decide
 from awaken.cli.demo import demo
 from awaken.cli.exits import Exit
@@ -39,7 +40,7 @@ _SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "See what they do": (threads, runs, tasks, show, watch),
     "Steer them, from any process": (decide, cancel, send, fork),
     "Be sure": (export, replay, chaos),
-    "Look after the store": (gc,),
+    "Look after the store": (gc, db),
     "Serve agents": (keys,),
 }
 

@@ -6,15 +6,50 @@ from collections.abc import Sequence
 
 import asyncpg
 
+from awaken.domain.value import Value
 from awaken.errors import StoreUnavailable
-from awaken.stores.postgres.address import Address
-from awaken.stores.postgres.connections import Schema
-from awaken.stores.sql.migrations import Migration
+from awaken.stores.postgres.address import Address, parse_address
+from awaken.stores.postgres.connections import Schema, connect, end
+from awaken.stores.postgres.faults import explain
+from awaken.stores.sql.migrations import Migration, load_migrations
 
 _LOCK = 0x41574B4E
 """The advisory lock that one migration at a time holds."""
 _OLDEST_SERVER = 150_000
 _VERSION = "SELECT max(number) FROM @migrations"
+
+
+class Migrated(Value, frozen=True, kw_only=True):
+    """The steps that brought a schema up to date, or would, and the version after them."""
+
+    schema: str
+    steps: tuple[str, ...]
+    version: int
+
+
+async def migrate_address(address: str, *, dry_run: bool = False) -> Migrated:
+    """Bring the schema of an address up to date. With `dry_run`, nothing is changed.
+
+    Raises:
+        ConfigError: the address is not one of Postgres.
+        StoreUnavailable: the database cannot be used; the text says why.
+    """
+    place = parse_address(address)
+    migrations = load_migrations("postgres")
+    try:
+        connection = await connect(place, direct=True)
+        try:
+            missing = await migrate(connection, place, migrations, dry_run=dry_run)
+            version = await version_of(connection, Schema(place.schema)) or 0
+        finally:
+            await end(connection)
+    except Exception as error:
+        raise explain(place.shown, error) from error
+    return Migrated(
+        schema=place.schema,
+        steps=tuple(step.name for step in missing),
+        version=len(migrations) if missing else version,
+    )
 
 
 async def version_of(connection: asyncpg.Connection, schema: Schema) -> int | None:

@@ -57,11 +57,10 @@ class Writer:
         self._open = open
         self._waiting: list[Waiting] = []
         self._in_flight: set[str] = set()
-        self._changed = asyncio.Event()
+        self._idle: list[asyncio.Future[None]] = []
         self._tasks = OwnedTasks(log)
         self._is_closing = False
         self._lost: list[int] = []
-        self.trips = 0
         for _ in range(LANES):
             self._tasks.start_logged(self._lane(), "the writer of a store ended")
 
@@ -76,8 +75,16 @@ class Writer:
             raise StoreUnavailable(f"the store of {self._shown} was closed: open it again")
         waiting = Waiting(element, targets, asyncio.get_running_loop().time())
         self._waiting.append(waiting)
-        self._changed.set()
+        self._wake()
         return await waiting.future
+
+    def _wake(self) -> None:
+        """Wake the lane that rested last: its connection is open."""
+        while self._idle:
+            resting = self._idle.pop()
+            if not resting.done():
+                resting.set_result(None)
+                return
 
     def take_lost(self) -> list[int]:
         """The sessions of the server that may still be writing a batch whose answer was lost."""
@@ -87,7 +94,7 @@ class Writer:
     async def close(self) -> None:
         """Write what waits, then end."""
         self._is_closing = True
-        self._changed.set()
+        self._wake()
         tasks = list(self._tasks)
         if tasks:
             await asyncio.wait(tasks)
@@ -102,8 +109,6 @@ class Writer:
             if connection is not None:
                 await self._send(connection, batch)
             self._in_flight.difference_update(one.element.thread_id for one in batch)
-            if self._waiting or self._is_closing:
-                self._changed.set()
         if connection is not None:
             await end(connection)
 
@@ -113,12 +118,15 @@ class Writer:
         while True:
             batch = self._pick()
             if batch:
+                if self._waiting:
+                    self._wake()  # more waits than one batch takes
                 return batch
             if self._is_closing and not self._waiting:
-                self._changed.set()  # the other lane is to end as well
+                self._wake()  # the other lane is to end as well
                 return None
-            self._changed.clear()
-            await self._changed.wait()
+            resting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(resting)
+            await resting
 
     def _pick(self) -> list[Waiting]:
         batch: list[Waiting] = []
@@ -182,7 +190,6 @@ class Writer:
                     await self._send(connection, [one])
 
     async def _trip(self, connection: asyncpg.Connection, batch: list[Waiting]) -> None:
-        self.trips += 1
         targets = [target for one in batch for target in one.targets]
         values = arguments([one.element for one in batch], targets)
         rows = await Db(connection, self._schema).rows(COMMIT, *values)

@@ -34,7 +34,7 @@ async def test_dependencies_are_made_again_once_by_a_process_that_can(
         ((_, why),) = runtime.not_resumed.items()
         assert "agent 'bank' needs its dependencies, a Bank" in why
         with pytest.raises(RunAbandoned, match="Runtime"):
-            await runtime.wait(THREAD, timeout=30)
+            await runtime.wait(THREAD, timeout=550)
 
     made: list[RunInfo] = []
 

@@ -22,6 +22,10 @@ class StopReason(StrEnum):
     STOP_SEQUENCE = "StopSequence"
 
 
+# A constant, because on Python 3.11 reading an enum member costs as much as a function call.
+_MAX_TOKENS = StopReason.MAX_TOKENS
+
+
 class TokenUsage(Value, frozen=True, kw_only=True):
     """The tokens of a model call, as reported by the provider; `None` means not reported."""
 
@@ -51,7 +55,7 @@ class StreamResult(Value, frozen=True, kw_only=True):
 
     @property
     def needs_truncation_recovery(self) -> bool:
-        return self.stop_reason is StopReason.MAX_TOKENS and (
+        return self.stop_reason is _MAX_TOKENS and (
             self.has_incomplete_tool_calls or (not self.tool_calls and bool(self.text()))
         )
 

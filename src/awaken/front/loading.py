@@ -64,6 +64,8 @@ _BACKENDS = {
 _STORES = {
     "memory": ("awaken.stores.memory", "MemoryStore"),
     "sqlite": ("awaken.stores.sqlite", "SqliteStore"),
+    "postgresql": ("awaken.stores.postgres", "PostgresStore"),
+    "postgres": ("awaken.stores.postgres", "PostgresStore"),
 }
 
 
@@ -164,7 +166,7 @@ def open_store(address: str) -> Store:
     """The store at an address such as `sqlite:///awaken.db`; it is not opened yet.
 
     Raises:
-        ConfigError: the address has no scheme, or an unknown one.
+        ConfigError: the address has no scheme, or an unknown one; or an extra is not installed.
     """
     scheme, colon, _ = address.partition(":")
     if scheme not in _STORES:
@@ -174,7 +176,11 @@ def open_store(address: str) -> Store:
             f"store {shown_address(address)!r}: scheme {scheme!r} is unknown; known: "
             + ", ".join(f"{known}:" for known in _STORES)
         )
-    store: Store = load(*_STORES[scheme]).from_address(address)
+    try:
+        kind = load(*_STORES[scheme])
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"store {shown_address(address)!r}: {error}") from error
+    store: Store = kind.from_address(address)
     return store
 
 

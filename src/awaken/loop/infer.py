@@ -68,8 +68,8 @@ class Answer(msgspec.Struct):
     short: BudgetExhausted | None = None
     failure: InferenceFailed | None = None
 
-    @property
     def is_whole(self) -> bool:
+        """Whether the answer did not break off."""
         return not self.cancelled and self.short is None and self.failure is None
 
 
@@ -93,7 +93,7 @@ async def ask_model(run: LiveRun) -> Answer:
     sent_before: list[SentRequest | None] = []
     while (
         answer.result.needs_truncation_recovery
-        and answer.is_whole
+        and answer.is_whole()
         and retries < run.agent.spec.max_continuation_retries
     ):
         more = _to_go_on(run, answer.result)
@@ -306,7 +306,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         offered=request.tools,
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,
-        mended=heard.is_mended,
+        mended=heard.is_mended(),
         sent=_sent(run, made, request, heard),
     )
 

@@ -64,6 +64,28 @@ def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | Non
     )
 
 
+def _open_journal(request: BackendRootRunRequest, start: PreparedRun) -> Journal:
+    """The journal of a run, with what its first commit stores besides messages and state."""
+    thread, first = start.thread, start.first
+    journal = Journal(
+        request.sink,
+        request.checkpoint_store,
+        request.run_identity,
+        start.services.clock,
+        thread.log_length,
+        thread.fence,
+        seq=thread.event_count,
+        topic=start.topic,
+        begins=thread.previous is None,
+        unkept=start.unkept,
+    )
+    journal.acks.extend(first.acks)
+    journal.tickets.extend(first.tickets)
+    journal.sends.extend(first.sends)
+    journal.rewinds_to = first.rewinds_to
+    return journal
+
+
 class LiveRun:
     """One run while it runs: the first argument of the loop's functions, and private to them."""
 
@@ -127,12 +149,8 @@ class LiveRun:
         request: BackendRootRunRequest,
         start: PreparedRun,
     ) -> None:
-        services, controls, thread, first = (
-            start.services,
-            start.controls,
-            start.thread,
-            start.first,
-        )
+        services, controls = start.services, start.controls
+        thread, first = start.thread, start.first
         self.services, self.controls = services, controls
         self.clock, self.ids = services.clock, services.ids
         self.phases = phases
@@ -159,22 +177,7 @@ class LiveRun:
         self.input_tokens = previous.input_tokens if previous else 0
         self.took = taken_before(previous)
         self.output_tokens = previous.output_tokens if previous else 0
-        self.journal = Journal(
-            request.sink,
-            request.checkpoint_store,
-            identity,
-            self.clock,
-            thread.log_length,
-            thread.fence,
-            seq=thread.event_count,
-            topic=start.topic,
-            begins=previous is None,
-            unkept=start.unkept,
-        )
-        self.journal.acks.extend(first.acks)
-        self.journal.tickets.extend(first.tickets)
-        self.journal.sends.extend(first.sends)
-        self.journal.rewinds_to = first.rewinds_to
+        self.journal = _open_journal(request, start)
         self.last_step = thread.last_step
         self.ledger = {entry.key: entry for entry in thread.calls}
         self.stream, self.told = thread.stream, thread.told
@@ -298,7 +301,7 @@ class LiveRun:
         self.message_id = self.ids.new() if message_id is None else message_id
         self.cut_off = ""
         self.in_step, self.reading = True, None
-        self.journal.outputs.clear()  # the step that streamed them is over
+        self.journal.enter_step()
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 
     def _progress(self) -> Progress:

@@ -15,6 +15,8 @@ from awaken.state.key import Merge, Scope, StateKey
 from awaken.state.step_keys import CONTEXT_MESSAGES, CONTEXT_THROTTLE
 
 _replace = msgspec.structs.replace
+# A constant, because on Python 3.11 reading an enum member costs as much as a function call.
+_DONE = RunStatus.DONE
 
 
 # -- run lifecycle ----------------------------------------------------------------------------
@@ -74,7 +76,7 @@ LifecycleUpdate = Start | StepCompleted | SetWaiting | SetRunning | Done
 def _lifecycle(state: RunLifecycleState, update: LifecycleUpdate) -> RunLifecycleState:
     match update:
         case StepCompleted():
-            if state.status is RunStatus.DONE:
+            if state.status is _DONE:
                 return state
             return _replace(state, step_count=state.step_count + 1, updated_at=update.updated_at)
         case Start():

@@ -198,7 +198,6 @@ class StreamAccumulator:
             stop_reason=StopReason.END_TURN,
         )
 
-    @property
     def is_mended(self) -> bool:
         """Whether earlier streams of this answer broke off after they had reported usage."""
         return self._used is not None
@@ -478,8 +477,10 @@ def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
 
 def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
     """The sum of two usages; a count that neither reports stays unknown."""
-    if one is None or other is None:
-        return one or other
+    return one or other if one is None or other is None else _added(one, other)
+
+
+def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
     return TokenUsage(
         **{
             name: (getattr(one, name) or 0) + (getattr(other, name) or 0)

@@ -22,6 +22,7 @@ from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Role, Text, ToolCall
 from awaken.domain.principal import Principal
 from awaken.domain.suspension import ToolCallResume
+from awaken.domain.tool import ToolDescriptor
 from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.testing import FunctionModel
@@ -76,6 +77,7 @@ SCRIPTS = {
         said("Let me see.", ("find_order", {"number": 7}), tokens=120),
         said("Order 7 was paid with 40 euros, and delivered.", tokens=160),
     ],
+    "host-1": [said("I ask.", ("ask_visitor", {"what": "your name"})), said("")],
     "porter-1": [said("I weigh it.", ("weigh", {"parcel": "P-1"})), said("The scale is broken.")],
 }
 
@@ -120,13 +122,16 @@ class Shop:
         desk = Agent(
             "desk", model="desk-1", tools=[policy, refund], delegates=[clerk], max_rounds=1_000
         )
-        return [desk, clerk, Agent("porter", model="porter-1", tools=[weigh])]
+        host = Agent("host", model="host-1")
+        return [desk, clerk, host, Agent("porter", model="porter-1", tools=[weigh])]
 
     def _answer(self, name: str) -> Any:
         async def answer(request: InferenceRequest) -> StreamResult:
             self.received[name].append(replace(request, messages=list(request.messages)))
             await self.gate.wait()
             given = sum(message.role is Role.ASSISTANT for message in request.messages)
+            if name == "host-1" and given:
+                return said(f"Welcome, {request.messages[-1].text()}")
             return self.scripts[name][given % len(self.scripts[name])]
 
         return answer
@@ -169,6 +174,13 @@ class Shop:
         assert result.waiting
         return result.run_id
 
+    async def asking_run(self, thread: str) -> str:
+        """The id of a run that waits for a value."""
+        asks = ToolDescriptor(id="ask_visitor", name="ask_visitor", description="Ask a visitor.")
+        result = await self.runtime.run("host", "Hello.", thread=thread, frontend_tools=[asks])
+        assert result.waiting
+        return result.run_id
+
     async def answer_elsewhere(self, thread: str) -> None:
         """Ann denies, by other means than the page."""
         for ticket in await self.runtime.list_tickets(TicketQuery(thread_id=thread)):
@@ -184,8 +196,11 @@ class Shop:
     async def hostile_run(self, thread: str, texts: list[str]) -> str:
         """The id of a run in which a user, a model and a tool say these texts."""
         every = "\n".join(texts)
+        deep: Any = texts[0]
+        for text in texts[:80]:
+            deep = {text: deep}
         self.scripts["desk-1"] = [
-            said(every, ("policy", {"topic": every, texts[0]: texts[1]})),
+            said(every, ("policy", {"topic": every, texts[0]: texts[1], "deep": deep})),
             said(every),
         ]
         result = await self.runtime.run("desk", every, thread=thread)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,14 @@ class Shop:
     model has no price. Models answer when the `gate` is open.
     """
 
-    def __init__(self, folder: Path, *, keep_requests: bool = True, **edge: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        agents: Sequence[Agent] = (),
+        keep_requests: bool = True,
+        **edge: Any,
+    ) -> None:
         self.gate, self.paying = asyncio.Event(), asyncio.Event()
         self.gate.set()
         self.paid: list[str] = []
@@ -97,7 +104,7 @@ class Shop:
         self.received: dict[str, list[InferenceRequest]] = {name: [] for name in SCRIPTS}
         self.scripts = dict(SCRIPTS)
         self.runtime = Runtime(
-            self._agents(),
+            [*self._agents(), *agents],
             store=f"sqlite:///{folder / 'shop.db'}",
             models={name: FunctionModel(self._answer(name), name) for name in SCRIPTS},
             prices=PRICES,
@@ -120,7 +127,7 @@ class Shop:
 
         clerk = Agent("clerk", model="clerk-1", description="Knows orders.", tools=[find_order])
         desk = Agent(
-            "desk", model="desk-1", tools=[policy, refund], delegates=[clerk], max_rounds=1_000
+            "desk", model="desk-1", tools=[policy, refund], delegates=[clerk], max_rounds=20_000
         )
         host = Agent("host", model="host-1")
         return [desk, clerk, host, Agent("porter", model="porter-1", tools=[weigh])]
@@ -214,11 +221,9 @@ class Shop:
 
 
 @asynccontextmanager
-async def open_shop(
-    folder: Path, *, keep_requests: bool = True, **edge: Any
-) -> AsyncIterator[Shop]:
+async def open_shop(folder: Path, **given: Any) -> AsyncIterator[Shop]:
     """A shop that is open and served."""
-    shop = Shop(folder, keep_requests=keep_requests, **edge)
+    shop = Shop(folder, **given)
     async with shop.runtime, shop.client:
         await shop.start()
         try:

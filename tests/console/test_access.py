@@ -109,6 +109,6 @@ def test_the_types_of_the_pages_fit() -> None:
         env={"PATH": os.pathsep.join([str(NODE.parent), os.environ["PATH"]])},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=550,
     )
     assert done.returncode == 0, done.stdout

@@ -229,7 +229,7 @@ async def test_a_long_run_is_drawn_from_its_outline_and_a_step_is_read_when_it_i
     run = await shop.long_run("audit", 320)
     await page.goto(shop.link(f"runs/{run}"))
     await expect(page.locator(".stats span", has_text="steps").locator("b")).to_have_text("321")
-    assert await page.evaluate("document.querySelectorAll('*').length") < 700
+    await page.wait_for_function("document.querySelectorAll('*').length < 700")
     await page.get_by_role("tree").focus()
     await page.keyboard.press("End")
     await page.keyboard.press("ArrowUp")

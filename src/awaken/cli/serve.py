@@ -141,7 +141,7 @@ def serve(inherited: str, no_open: bool, **given: Any) -> Exit:
     A run that a client asks for is stored before the answer, and goes on whether the client stays
     or not. SIGTERM or Ctrl-C stops the server: runs are left at the end of their step, and the next
     start, or another server on the same store, goes on with them; a second one ends it at once.
-    SIGHUP reads the file again; runs under way keep the agents they have.
+    SIGHUP reads the file and the keys again; runs under way keep the agents they have.
 
     Without --keys, only this machine's own addresses are used, unless --no-auth says otherwise.
     On a terminal with a display, the console is opened in a browser.
@@ -217,6 +217,8 @@ def _run(
     application = load("awaken.server", "app")(runtime, **_edge(options))
 
     def reload() -> str:
+        if application.state.keys is not None:
+            application.state.keys.read_again()
         again = _load(options)
         if again.makes_runtime:
             return f"{again.name} makes its own Runtime, so its agents stay as they were"

@@ -23,6 +23,7 @@ from awaken.server.observe import observed
 from awaken.server.origins import ANY, LOOPBACK, Hosts, Origins
 from awaken.server.routes import ROUTES
 from awaken.server.table import Route
+from awaken.server.ticket_news import TicketNews
 from awaken.server.tokens import Tokens
 
 
@@ -83,6 +84,7 @@ def app(
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, ROUTES
+    made.state.keys, made.state.ticket_news = file, TicketNews(runtime.engine)
     made.state.sessions, made.state.pages = sessions, pages
     made.state.audit = Audit(audit)
     made.add_middleware(Audited, made.state.audit)

@@ -97,7 +97,7 @@ function growText(text, { event }) {
     case 'text_delta':
       return text + event.delta;
     case 'step_snapshot':
-      return event.text;
+      return event.text ?? '';
     case 'step_start':
     case 'step_end':
     case 'stream_reset':

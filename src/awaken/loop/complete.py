@@ -77,7 +77,7 @@ def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
 
 
 async def complete(
-    run: LiveRun, step: StepCalls, index: int, output: ToolOutput, *, hooks: bool = True
+    run: LiveRun, step: StepCalls, index: int, output: ToolOutput, hooks: bool = True
 ) -> None:
     """End a call: write its state and its tool's state changes, run the hooks after it, and add
     its result to the log, the ledger and the events."""
@@ -97,7 +97,7 @@ async def complete(
     put = _put(run, step, index, result)
     if not hooked and not output.command:
         run.state.update(TOOL_CALL_STATES, put)
-        _record(run, step, index, logged, shown, at_ms=put.call.updated_at)
+        _record(run, step, index, logged, shown, put.call.updated_at)
         return
     command = Command().update(TOOL_CALL_STATES, put)
     if output.command:
@@ -252,16 +252,14 @@ def _record(
     index: int,
     result: ToolResult,
     shown: Text | None,
-    *,
-    stopped: bool | None = None,
     at_ms: int | None = None,
+    stopped: bool | None = None,
 ) -> None:
     """Write the message, the ledger entry and the event of a call that ended or is suspended.
 
-    `shown` is what the model reads, `None` if the call is suspended.
-
-    `stopped` is given only for a cancelled call: whether its work has really stopped. `at_ms` is
-    the current time, if the caller has read it already.
+    `shown` is what the model reads, `None` if the call is suspended. `at_ms` is the current time,
+    if the caller has read it already. `stopped` is given only for a cancelled call: whether its
+    work has really stopped.
     """
     call, message_id = step.calls[index], ""
     message: Message | None = None

@@ -71,7 +71,8 @@ async def complete_step(run: LiveRun) -> None:
 
 async def persist_checkpoint(
     run: LiveRun,
-    *,
+    # Not keyword-only, here and in other functions that a step calls: on Python 3.11 a call with
+    # such parameters takes a slow path, whether they are given or not.
     termination: TerminationReason | None = None,
     error_payload: Json = None,
     finish: RunFinish | None = None,
@@ -109,7 +110,7 @@ async def persist_checkpoint(
     if finish is not None:
         journal.note(finish)
     run.record = record
-    await journal.commit(messages, record, run_state, thread_state, release=release, wait=wait)
+    await journal.commit(messages, record, run_state, thread_state, release, wait)
 
 
 def _own_messages(

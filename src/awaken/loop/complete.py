@@ -87,9 +87,10 @@ async def complete(
     result = logged = output.result
     shown: Text | None = None
     if result.status is not _PENDING:
-        text = result.model_text()
+        text, message = result.model_text(), result.message
         run.unsaved += len(text)
-        if len(text) > run.inline_limit or _has_other_data(result):
+        has_other_data = message is not None and result.data not in (None, message)
+        if len(text) > run.inline_limit or has_other_data:
             logged, shown = await shortened(run, call.name, result, text)
         else:
             shown = Text(text=text)
@@ -123,12 +124,6 @@ async def complete(
     else:
         run.state.commit(command.batch)
     _record(run, step, index, logged, shown)
-
-
-def _has_other_data(result: ToolResult) -> bool:
-    """Whether a result has data besides the text that the model reads."""
-    message, data = result.message, result.data
-    return message is not None and data is not None and data is not message
 
 
 def _checked(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> ToolOutput:
@@ -283,7 +278,7 @@ def _record(
             if stopped is None and OUTCOME_UNKNOWN not in result.metadata
             else _phase(result, stopped),
             held=held,
-            stopped=bool(stopped),
+            stopped=stopped is True,
         )
     )
     outcome = _OUTCOME[result.status]

@@ -69,10 +69,10 @@ async def complete_step(run: LiveRun) -> None:
         run.step_ends = run.journal.last_promised()
 
 
+# The parameters are not keyword-only, here and in other functions that every step calls: Python
+# 3.11 calls a function that has such parameters on a slow path, even if they are not given.
 async def persist_checkpoint(
     run: LiveRun,
-    # Not keyword-only, here and in other functions that a step calls: on Python 3.11 a call with
-    # such parameters takes a slow path, whether they are given or not.
     termination: TerminationReason | None = None,
     error_payload: Json = None,
     finish: RunFinish | None = None,

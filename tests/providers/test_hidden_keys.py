@@ -15,11 +15,15 @@ from awaken.domain.message import Message, Text
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
 from awaken.llm.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
+from awaken.llm.bedrock import BedrockConverse
 from awaken.llm.google import GoogleGemini
 from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
 
 KEY = "sk-SECRETSECRETSECRET"
 EXECUTORS: dict[str, Callable[[], Any]] = {
+    "bedrock converse": lambda: BedrockConverse(
+        api_key=KEY, region="eu-west-1", default_headers={"x-key": KEY}
+    ),
     "gemini": lambda: GoogleGemini(api_key=KEY, headers={"authorization": KEY}),
     "gemini at an address": lambda: GoogleGemini(api_key="k", base_url=f"https://u:{KEY}@x/"),
     "vertex by key": lambda: GoogleGemini(api_key=KEY, vertex=True),
@@ -81,7 +85,7 @@ def test_a_shown_address_has_no_password(address: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda url: Runtime([], store=f"postgres{url}"),
+        lambda url: Runtime([], store=f"mongodb{url}"),
         lambda url: Runtime([], store=f"memory{url}"),
         lambda url: Runtime([], store=f"sqlite{url}"),
         lambda url: Runtime([], store=f"sqlite:///x.db?password={KEY}"),

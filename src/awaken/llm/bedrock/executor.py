@@ -20,7 +20,7 @@ from awaken.contract.llm import (
     ProviderError,
     Unauthorized,
 )
-from awaken.domain.secret import RedactedString
+from awaken.domain.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
 from awaken.llm.anthropic.clouds import REGIONS, first_set, region_of_profile
 from awaken.llm.anthropic.content import wire_name
@@ -87,7 +87,9 @@ class BedrockConverse:
         self._region = region or first_set(REGIONS) or region_of_profile(self._boto, profile)
         self._url = base_url or f"https://bedrock-runtime.{self._region}.amazonaws.com"
         self._profile, self._timeout, self._clock = profile, timeout, clock
-        self._headers = {"content-type": "application/json", **(default_headers or {})}
+        # Headers may contain a key, too.
+        headers = {"content-type": "application/json", **(default_headers or {})}
+        self._headers = {name: RedactedString(value) for name, value in headers.items()}
         self._session: Any = None
         self._clients: PerLoop[Any] = PerLoop(self._connect, _close)
 
@@ -144,15 +146,16 @@ class BedrockConverse:
         Raises:
             Unauthorized: AWS's library finds no credentials.
         """
+        headers = {name: value.expose_secret() for name, value in self._headers.items()}
         if self._key is not None:
-            return {**self._headers, "authorization": f"Bearer {self._key.expose_secret()}"}
+            return {"authorization": f"Bearer {self._key.expose_secret()}", **headers}
         if self._session is None:
             self._session = self._boto.Session(profile_name=self._profile)
         credentials = self._session.get_credentials()
         if credentials is None:
             raise Unauthorized(f"there are no AWS credentials: {_SIGN_IN}")
         asked = sdk("botocore.awsrequest", extra="bedrock", whose=self.name).AWSRequest(
-            method="POST", url=url, data=body, headers=self._headers
+            method="POST", url=url, data=body, headers=headers
         )
         frozen = credentials.get_frozen_credentials()
         self._auth.SigV4Auth(frozen, "bedrock", self._region).add_auth(asked)
@@ -175,7 +178,9 @@ class BedrockConverse:
         if isinstance(error, self._http.TimeoutException):
             return InferenceTimeout(f"no word from Bedrock for {self._timeout:g} s")
         if isinstance(error, self._http.ConnectError):
-            return ProviderError(f"connection error: nothing answers at {self._url} ({words})")
+            return ProviderError(
+                f"connection error: nothing answers at {shown_address(self._url)} ({words})"
+            )
         if isinstance(error, self._http.HTTPError):
             return ProviderError(f"connection reset: {words}")
         if type(error).__module__ == "botocore.exceptions":

@@ -7,7 +7,7 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server plots proof schemathesis lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server bench-console plots proof schemathesis lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch agents at work: in the browser if there is one, else in the terminal
 	@$(PYTHON) tools/console_libraries.py || true
@@ -124,6 +124,9 @@ plots: .venv/.dev ## the README's plots and table, from benchmarks/results.json
 
 bench-server: .venv/.dev ## CPU of a delta to one client and to many, idle streams, submissions, a stop
 	$(BIN)/python -m benchmarks.server
+
+bench-console: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## the console's budgets, in a real Chromium
+	@PYTHONPATH=tests:tests/server:tests/console $(BIN)/python -m benchmarks.console
 
 bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares with another checkout
 	$(BIN)/python -m benchmarks.growth $(if $(BESIDE),--beside $(BESIDE))

@@ -33,15 +33,12 @@ FONTS = re.compile(r"@font-face \{.*?\n\s*\}\n", re.DOTALL)
 
 async def page_picture() -> None:
     """The page with a waiting approval."""
-    demo = subprocess.Popen(
-        [*AWAKEN, "--console", "--no-open"],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    demo = await asyncio.create_subprocess_exec(
+        *AWAKEN, "--console", "--no-open", stdout=subprocess.PIPE, start_new_session=True
     )
     assert demo.stdout is not None
     try:
-        link = demo.stdout.readline().split(": ", 1)[1].strip()
+        link = (await demo.stdout.readline()).decode().split(": ", 1)[1].strip()
         async with open_browser() as browser:
             page = await browser.new_page(viewport={"width": 1280, "height": 600})
             await page.goto(link)
@@ -49,7 +46,7 @@ async def page_picture() -> None:
             await page.screenshot(path=FOLDER / "console.png")
     finally:
         os.killpg(demo.pid, signal.SIGINT)
-        demo.communicate()
+        await demo.communicate()
 
 
 def terminal_picture() -> None:

@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 from console_kit import Shop, open_shop
+from hostile import TEXTS
 from playwright.async_api import Browser, Page, expect
 
+from awaken.domain.metadata import ThreadPatch
 from awaken.server.keys import add_key
 
 pytestmark = pytest.mark.anyio
-HOSTILE = Path(__file__).parent / "hostile.txt"
+OPEN_ALL = "document.querySelectorAll('details').forEach((one) => (one.open = true))"
+GO = """(place) => {
+    history.pushState(null, '', '/console/' + place);
+    dispatchEvent(new PopStateEvent('popstate'));
+}"""
 
 
 def row(page: Page, kind: str, text: str) -> Any:
@@ -168,25 +174,39 @@ async def test_the_keyboard_alone_opens_a_run_and_inspects_a_step(page: Page, sh
     await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("refund")
 
 
-async def test_hostile_texts_are_shown_as_texts(page: Page, shop: Shop) -> None:
-    """07/CO-44 in part, 07/CO-45: nothing runs, nothing is asked for, and `innerHTML` raises."""
-    texts = HOSTILE.read_text().splitlines()
+async def test_two_hundred_hostile_texts_are_shown_as_texts(page: Page, shop: Shop) -> None:
+    """07/CO-44, 07/CO-45: as what a user, a model, a tool, a title and a key say, and in deep JSON:
+    nothing runs, nothing is asked for, no global is new, and `innerHTML` raises."""
+    assert len(TEXTS) >= 200
     dialogues: list[str] = []
     asked: list[str] = []
+    refused: list[str] = []
     page.on("dialog", lambda shown: dialogues.append(shown.message))
     page.on("request", lambda request: asked.append(request.url))
-    run = await shop.hostile_run("evil", texts)
-    for place in ("threads", "runs", "threads/evil", f"runs/{run}"):
-        await page.goto(shop.link(place))
-        await expect(page.get_by_text("onerror").first).to_be_visible()
+    page.on("console", lambda line: refused.append(line.text))
+    run = await shop.hostile_run("evil", TEXTS)
+    await shop.runtime.update_thread("evil", ThreadPatch(title=TEXTS[0]))
+    await page.goto(shop.link("threads"))
+    await expect(page.get_by_text("<script>").first).to_be_visible()
+    before = await page.evaluate("Object.keys(window).length")
+    for place in ("runs", "threads/evil", f"runs/{run}?tab=request", f"runs/{run}?tab=events"):
+        await page.evaluate(GO, place)
+        await expect(page.get_by_text("<script>").first).to_be_visible()
     await row(page, "call", "policy").first.click()
-    await expect(page.locator(".side .json")).to_contain_text("<script>")
+    for tab in ("Overview", "Request", "Result", "State", "Events"):
+        await page.get_by_role("tab", name=tab).click()
+        await page.evaluate(
+            "document.querySelectorAll('details').forEach((one) => (one.open = true))"
+        )
+    await expect(page.locator(".side")).to_contain_text("<script>")
     raised = await page.evaluate(
         "(() => { try { document.body.innerHTML = '<b>x</b>' } catch (e) { return e.name } })()"
     )
     assert raised == "TypeError"
-    assert await page.evaluate("typeof window.pwned") == "undefined"
+    assert await page.evaluate("Object.keys(window).length") == before
+    assert await page.locator("script, iframe, object, embed, img, form").count() == 1
     assert dialogues == []
+    assert [line for line in refused if "TrustedHTML" not in line] == []
     assert all(url.startswith(shop.address) for url in asked)
 
 

@@ -12,6 +12,12 @@ _MAKERS = {
     "o4": "openai",
     "claude": "anthropic",
     "gemini": "google",
+    "grok": "xai",
+    "deepseek-": "deepseek",
+    "mistral-": "mistral",
+    "magistral": "mistral",
+    "kimi": "moonshot",
+    "glm-": "zai",
 }
 """Prefixes of model names, and the provider each belongs to."""
 _SETTINGS = (

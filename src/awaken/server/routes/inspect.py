@@ -11,11 +11,19 @@ from awaken.codec import Json, to_json
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.manifest import FailedAttempt, RequestManifest, UnloggedMessage
 from awaken.domain.run import RunRecord
-from awaken.errors import AwakenError, NotFound, RequestNotKept, TextGone
+from awaken.domain.tool import ToolError
+from awaken.errors import (
+    AwakenError,
+    NotFound,
+    RequestNotKept,
+    ResolveError,
+    RuntimeFault,
+    TextGone,
+)
 from awaken.live.outline import StepOutline, outline
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
-from awaken.server.finding import find_run
+from awaken.server.finding import find_run, find_ticket
 from awaken.server.given import Given
 from awaken.server.routes.steps import run_commits
 from awaken.server.table import Role, Route
@@ -146,8 +154,45 @@ async def _step(call: Call, run: RunRecord) -> tuple[StepOutline, StepOutline | 
     return rows[0], rows[1] if len(rows) > 1 else None
 
 
+class ArgumentsGiven(Given, frozen=True, kw_only=True):
+    """Arguments with which an approver would have a call made."""
+
+    arguments: Any
+
+
+class ArgumentsChecked(View, frozen=True, kw_only=True):
+    """Why the tool refuses the arguments, in its own words. Null if it takes them, or if its agent
+    does not run here, so that it cannot be asked."""
+
+    problem: str | None
+
+
+async def check_arguments(call: Call) -> ASGIApp:
+    given: ArgumentsGiven = call.body
+    ticket = await find_ticket(call, call.path("ticket"))
+    run = await call.runtime.find_run(ticket.run_id)
+    agent = ticket.asker.agent_id if ticket.asker is not None else run.agent_id if run else ""
+    problem = None
+    try:
+        call.runtime.check_arguments(agent, ticket.tool_name, given.arguments)
+    except ToolError as error:
+        problem = str(error)
+    except (ResolveError, RuntimeFault, NotFound):
+        pass
+    return JsonResponse(ArgumentsChecked(problem=problem))
+
+
 _STEP = "/v1/runs/{run}/steps/{step}"
 ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/tickets/{ticket}/arguments",
+        handle=check_arguments,
+        summary="Check other arguments for the call that a ticket asks about",
+        needs=(Role.INVOKE, Role.DECIDE),
+        body=ArgumentsGiven,
+        answers={200: ArgumentsChecked},
+    ),
     Route(
         method="GET",
         path=_STEP + "/request",

@@ -23,6 +23,10 @@ from awaken.errors import describe
 
 _SUCCESS = ToolStatus.SUCCESS  # looked up once, because access to an enum member is slow
 
+# Compared by type, because `isinstance` is slow for structs.
+_BLOCKS = frozenset({Text, Image, Audio, Video, Document})
+_MAY_HOLD = _BLOCKS | {list, tuple}
+
 TIMED_OUT, WORKER_DIED = "timed_out", "worker_died"
 """Metadata keys of results of calls that were cut short: they may have taken effect."""
 _CUT_SHORT = {TIMED_OUT, WORKER_DIED}
@@ -48,7 +52,7 @@ def to_output(tool: str, value: Any) -> ToolOutput:
         return ToolOutput(to_output(tool, value.result).result, value.command)
     elif isinstance(value, ToolResult):
         return ToolOutput(value)
-    elif (content := _content(value)) is not None:
+    elif type(value) in _MAY_HOLD and (content := _content(value)) is not None:
         message = _told(content)
         result = ToolResult(tool_name=tool, status=_SUCCESS, message=message, content=content)
         return ToolOutput(result)
@@ -58,15 +62,12 @@ def to_output(tool: str, value: Any) -> ToolOutput:
     return ToolOutput(ToolResult(tool_name=tool, status=_SUCCESS, data=data, message=message))
 
 
-_BLOCKS = (Text, Image, Audio, Video, Document)
-
-
 def _content(value: Any) -> tuple[ContentBlock, ...] | None:
     """The value as content, if it is a block or a list with one; texts and paths may stand among
     them."""
-    if isinstance(value, _BLOCKS):
+    if type(value) in _BLOCKS:
         return (value,)
-    if type(value) not in (list, tuple) or not any(isinstance(one, _BLOCKS) for one in value):
+    if not any(type(one) in _BLOCKS for one in value):
         return None
     try:
         return tuple([Text(text=one) if type(one) is str else as_content(one) for one in value])

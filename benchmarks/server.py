@@ -40,9 +40,12 @@ from awaken.domain.event import RunEvent, TextDelta
 from awaken.domain.inference import StopReason
 from awaken.server import app
 from awaken.server.event_frames import EventFrames
+from awaken.server.limits import Limits
 from awaken.server.names import Names
 
 WORD = "token "
+FREE = Limits(rate=1e6, burst=1_000_000)
+"""The clients of a benchmark come all at once."""
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -107,7 +110,10 @@ def _serve(listening: socket.socket, control: Connection) -> None:
                 control.fileno(), lambda: control.send((control.recv(), _use(runtime))[1])
             )
             config = uvicorn.Config(
-                Benched(app(runtime)), lifespan="off", log_level="error", access_log=False
+                Benched(app(runtime, limits=FREE)),
+                lifespan="off",
+                log_level="error",
+                access_log=False,
             )
             await uvicorn.Server(config).serve([listening])
 
@@ -256,6 +262,42 @@ def idle_row(served: Served, streams: int) -> None:
         stream.close()
 
 
+def crowd_row(served: Served, deltas: int, clients: int) -> None:
+    """06/SV-23: many clients of one run, of which one reads nothing until the run has ended."""
+    alone = _run_of(served, "alone", deltas, 1)[0]
+    together, memory, rest = _run_of(served, "crowd", deltas, clients)
+    ended = b'"event_type":"run_finish"' in rest
+    say(f"a run of {deltas} deltas with one client", f"{alone:.2f} s")
+    say(f"the same with {clients} clients, one reads nothing", f"{together:.2f} s")
+    say("  memory of a connection", f"{memory / clients / 1024:.1f} KiB")
+    say("  the one that read nothing is whole later", "yes" if ended else "no")
+
+
+def _run_of(served: Served, thread: str, deltas: int, clients: int) -> tuple[float, int, bytes]:
+    """How long a run takes until its clients have it, how much memory they have taken, and what the
+    client that read nothing gets afterwards."""
+    served.post(thread, "1")
+    before = served.use()[1]
+    path = f"/v1/threads/{thread}/events"
+    slow = open_stream(served.address, path)
+    streams = [open_stream(served.address, path) for _ in range(clients)]
+    for stream in streams:
+        told = b""
+        while b"event: run_finish" not in told:
+            told += stream.recv(1 << 16)
+    began = time.perf_counter()
+    served.post(thread, str(deltas))
+    read_all(streams, b'"event_type":"run_finish"')
+    took = time.perf_counter() - began
+    memory = served.use()[1] - before
+    slow.settimeout(30)
+    rest = b""
+    while rest.count(b'"event_type":"run_finish"') < 2 and (part := slow.recv(1 << 20)):
+        rest += part
+    slow.close()
+    return took, memory, rest
+
+
 def submissions_row(served: Served, count: int) -> None:
     connection = HTTPConnection(*served.address)
     body = json.dumps({"messages": ["1"]})
@@ -281,16 +323,11 @@ def stop_row(runs: int) -> None:
         for n in range(runs):
             _post(first, f"r{n}")
         second = _start(store)
-        began = time.perf_counter()
-        first.terminate()
-        first.wait()
-        ended = time.perf_counter() - began
-        left = asyncio.run(_until_owned(store, runs))
-        taken = time.perf_counter() - began
+        ended, taken, left = asyncio.run(_stop(store, runs, first))
         second.kill()
         second.wait()
     say(f"SIGTERM with {runs} runs: the process has ended after", f"{ended:.2f} s")
-    say("  the other server has all of them after", f"{taken:.2f} s ({left} lost)")
+    say("  a run goes on elsewhere after its release, at most", f"{taken:.2f} s ({left} lost)")
 
 
 STEPPER = """
@@ -345,14 +382,27 @@ def _post(server: Started, thread: str) -> None:
     connection.close()
 
 
-async def _until_owned(store: str, runs: int) -> int:
-    """Wait until every thread has an owner. Returns how many runs are not open any more."""
+async def _stop(store: str, runs: int, first: Started) -> tuple[float, float, int]:
+    """Stop a server. Returns the seconds until it has ended, the longest that a run was without an
+    owner, and how many runs are not open any more."""
     async with Runtime([], store=store, recover=False) as runtime:
-        while True:
-            threads = (await runtime.list_threads(ThreadQuery(limit=runs))).items
-            if all(thread.owner is not None for thread in threads):
-                return runs - sum(thread.open_run_id is not None for thread in threads)
-            await asyncio.sleep(0.02)
+        query = ThreadQuery(limit=runs)
+        owner = (await runtime.list_threads(query)).items[0].owner
+        began = time.perf_counter()
+        first.terminate()
+        ended, free, taken = 0.0, dict[str, float](), dict[str, float]()
+        while len(taken) < runs or not ended:
+            threads, now = (await runtime.list_threads(query)).items, time.perf_counter() - began
+            for thread in threads:
+                if thread.owner is None:
+                    free.setdefault(thread.id, now)
+                elif thread.owner != owner:
+                    taken.setdefault(thread.id, now)
+            if not ended and first.poll() is not None:
+                ended = now
+            await asyncio.sleep(0.01)
+        longest = max(at - free.get(id, at) for id, at in taken.items())
+        return ended, longest, runs - sum(thread.open_run_id is not None for thread in threads)
 
 
 def main() -> int:
@@ -368,6 +418,7 @@ def main() -> int:
         deltas_row(served, options.deltas, options.clients)
         submissions_row(served, 300)
         idle_row(served, min(options.idle, min(hard, 8192) - 200))
+        crowd_row(served, 2_000, min(options.idle, min(hard, 8192) - 200))
     finally:
         served.process.kill()
     stop_row(100)

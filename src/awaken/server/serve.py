@@ -25,7 +25,7 @@ from awaken.front.runtime import Runtime
 from awaken.server.connection import PATIENCE
 from awaken.server.observe import Observer
 
-LOOK = 1.0
+LOOK = 0.3
 """Seconds between two looks for runs that another server has left."""
 ENDING = 2
 """Seconds for answers that are still being written when the process ends."""

@@ -12,7 +12,7 @@ from loop_stage import CheckedModel, Stage
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.contract.tool import Tool
-from awaken.domain.lifecycle import NATURAL_END
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END
 from awaken.errors import ConfigError, ToolIdConflict, ToolsetFailed
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response
@@ -166,6 +166,24 @@ async def test_a_condition_decides_for_a_run() -> None:
     assert [ids(model), ids(model, 1)] == [["find", "delete"], ["find"]]
 
 
+async def test_a_run_that_is_cancelled_while_a_set_is_asked_ends_so() -> None:
+    begun = asyncio.Event()
+
+    @toolset
+    async def slow(run: RunInfo) -> list[Tool]:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    agent = Agent("a", model=ScriptedModel([]), tools=[slow])
+    async with Runtime([agent]) as runtime:
+        submitted = await runtime.submit("a", "go", thread="t")
+        await begun.wait()
+        await runtime.cancel(submitted.run_id)
+        ended = await runtime.wait(submitted.run_id, timeout=60)
+    assert ended.termination == CANCELLED
+
+
 # -- what goes wrong --------------------------------------------------------------------------
 
 
@@ -180,6 +198,9 @@ async def test_a_set_that_fails_keeps_a_run_from_starting_unless_it_is_not_requi
         with pytest.raises(ToolsetFailed, match=r"toolset 'down' could not be asked.*no route"):
             await runtime.run("a", "go", thread="t")
         assert await runtime.store.load_thread("t") is None
+        submitted = await runtime.submit("a", "go", thread="t")
+        ended = await runtime.wait(submitted.run_id, timeout=60)
+        assert "toolset 'down'" in (ended.reason or "")
     lenient = Agent("a", model=model, tools=[CRM, toolset(name="down", required=False)(down)])
     async with Runtime([lenient]) as runtime:
         assert (await runtime.run("a", "go")).unwrap() == "fine"

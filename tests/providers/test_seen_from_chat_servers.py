@@ -21,7 +21,7 @@ from awaken.contract.llm import (
     ProviderError,
 )
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Image, Message, Role, Text, Thinking, ToolCall, UrlSource
+from awaken.domain.message import Image, Message, Opaque, Role, Text, Thinking, ToolCall, UrlSource
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.anthropic import AnthropicMessages
@@ -107,6 +107,34 @@ async def test_5a_a_stream_without_any_sign_of_its_end_is_cut_off(events: list[A
     async with serving(answer(*events, unframed=True)) as (model, _):
         with pytest.raises(ProviderError, match="ended early"):
             await ask(model)
+
+
+# -- 5e: parts that are not understood --------------------------------------------------------
+
+
+async def test_5e_pictures_and_custom_calls_of_a_chat_are_kept_and_sent_back() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
+    reference = {"type": "reference", "reference_ids": [1]}
+    custom = {"index": 0, "id": "c1", "type": "custom", "custom": {"name": "sql", "input": "sel"}}
+    rest = {"index": 0, "custom": {"input": "ect"}}
+    first = answer(
+        chunk(content=[{"type": "text", "text": ""}, reference], images=[picture]),
+        chunk(tool_calls=[custom]),
+        chunk("tool_calls", tool_calls=[rest]),
+        "[DONE]",
+    )
+    async with serving(first, answer(chunk("stop", content="Ok"), "[DONE]")) as (model, server):
+        said = await ask(model)
+        history = Message(role=Role.ASSISTANT, content=said.content)
+        await ask(model, Message.user("Hi"), history, Message.user("So?"))
+    assert [type(block) for block in said.content] == [Opaque] * 3
+    whole = {"type": "custom", "id": "c1", "custom": {"name": "sql", "input": "select"}}
+    assert server.requests[1].body["messages"][1] == {
+        "role": "assistant",
+        "content": [reference],
+        "images": [picture],
+        "tool_calls": [whole],
+    }
 
 
 # -- 5f: reasoning between tags ---------------------------------------------------------------

@@ -454,6 +454,21 @@ async def test_5m_5n_anthropic_goes_on_after_a_summary_and_after_a_pause(
     assert not caplog.messages
 
 
+async def test_5n_an_answer_may_pause_several_times() -> None:
+    more = {**USE, "id": "su_2"}
+    async with serving(
+        AnthropicMessages,
+        claude((USE, QUERY), stop="pause_turn"),
+        claude((RESULT, []), (more, QUERY), stop="pause_turn"),
+        claude(({**RESULT, "tool_use_id": "su_2"}, []), words("Cats.")),
+        native=[WebSearch()],
+    ) as (model, server):
+        assert (await ask(model)).text() == "Cats."
+    (sent,) = server.requests[2].body["messages"][1:]
+    kinds = [block["type"] for block in sent["content"]]
+    assert kinds == ["server_tool_use", "web_search_tool_result", "server_tool_use"]
+
+
 async def test_5n_a_call_without_its_result_is_left_out_of_later_requests() -> None:
     broken = Opaque(origin="anthropic", kind="server_tool_use", data=USE)
     history = [HI, Message(role=Role.ASSISTANT, content=(broken, Text(text="So"))), HI]

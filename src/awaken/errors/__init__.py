@@ -15,7 +15,7 @@ AwakenError
 │   └── Cancelled
 ├── RuntimeFault                  the runtime cannot start or address a run
 │   ├── ThreadAlreadyRunning · AgentNotFound · ResolveFailed
-│   ├── ToolsetFailed             a toolset could not say which tools it has for a run
+│   │   └── ToolsetFailed         (of ResolveFailed) a toolset could not be asked for a run's tools
 │   ├── BudgetExhausted           a run has spent its budget
 │   ├── RunLeft                   the runtime left the run before it ended
 │   └── RunAbandoned              the caller waits for a run that no worker continues

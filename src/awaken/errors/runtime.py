@@ -44,7 +44,7 @@ class ResolveFailed(RuntimeFault):
         self.message = message
 
 
-class ToolsetFailed(RuntimeFault):
+class ToolsetFailed(ResolveFailed):
     """A toolset could not say which tools it has for a run; the run did not start."""
 
     def __init__(self, toolset: str, why: str) -> None:

@@ -21,7 +21,7 @@ from awaken.domain.message import Message
 from awaken.domain.phase import Phase
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, StopConditionSpec, ToolExecutorKind
-from awaken.errors import ConfigError
+from awaken.errors import ConfigError, ResolveFailed
 from awaken.ext.handoff import MAX_HANDOFFS, Handoff
 from awaken.front.agent_checks import (
     GivenTool,
@@ -265,10 +265,13 @@ class Agent(Generic[Deps_contra, Out_co]):
         """The tools that the agent's sets offer in one run only.
 
         Raises:
-            ToolsetFailed, ToolIdConflict, ConfigError: they cannot be had, or do not fit the agent.
+            ResolveFailed, ToolIdConflict: they cannot be had, or do not fit the agent.
         """
         offered = await offered_tools(self.toolsets, run, known)
-        check_deps_of(offered.values(), self.deps, f"agent {self.id!r}: ")
+        try:
+            check_deps_of(offered.values(), self.deps, f"agent {self.id!r}: ")
+        except ConfigError as error:
+            raise ResolveFailed(str(error)) from error
         if not self.sequential:
             return offered
         return dict(zip(offered, one_at_a_time(offered.values(), self.sequential), strict=True))

@@ -12,6 +12,12 @@ _MAKERS = {
     "o4": "openai",
     "claude": "anthropic",
     "gemini": "google",
+    "grok": "xai",
+    "deepseek-": "deepseek",
+    "mistral-": "mistral",
+    "magistral": "mistral",
+    "kimi": "moonshot",
+    "glm-": "zai",
 }
 """Prefixes of model names, and the provider each belongs to."""
 _SETTINGS = (
@@ -80,7 +86,7 @@ FOREIGN = {
     "RunContextWrapper": "RunContext",
     "Runner": "Runtime, or agent.run_sync(…)",
     "function_tool": "tool",
-    "FunctionToolset": "tool",
+    "FunctionToolset": "awaken.toolsets.Toolset",
     "AgentRunResult": "RunResult",
     "InMemorySaver": "Runtime(…, store='memory:')",
     "SQLiteSession": "Runtime(…, store='sqlite:///…'), and run(…, thread='…')",

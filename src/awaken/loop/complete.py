@@ -82,7 +82,7 @@ def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
 
 
 async def complete(
-    run: LiveRun, step: StepCalls, index: int, output: ToolOutput, *, hooks: bool = True
+    run: LiveRun, step: StepCalls, index: int, output: ToolOutput, hooks: bool = True
 ) -> None:
     """End a call: write its state and its tool's state changes, run the hooks after it, and add
     its result to the log, the ledger and the events."""
@@ -96,9 +96,10 @@ async def complete(
     if result.content:
         logged, shown = await with_content(run, call.name, result)
     elif result.status is not _PENDING:
-        text = result.model_text()
+        text, message = result.model_text(), result.message
         run.unsaved += len(text)
-        if len(text) > run.inline_limit or _has_other_data(result):
+        has_other_data = message is not None and result.data not in (None, message)
+        if len(text) > run.inline_limit or has_other_data:
             logged, short = await shortened(run, call.name, result, text)
             shown = (short,)
         else:
@@ -107,7 +108,7 @@ async def complete(
     put = _put(run, step, index, result)
     if not hooked and not output.command:
         run.state.update(TOOL_CALL_STATES, put)
-        _record(run, step, index, logged, shown, at_ms=put.call.updated_at)
+        _record(run, step, index, logged, shown, put.call.updated_at)
         return
     command = Command().update(TOOL_CALL_STATES, put)
     if output.command:
@@ -156,12 +157,6 @@ async def rewritten(run: LiveRun, step: StepCalls, index: int, output: ToolOutpu
             )
             break
     return ToolOutput(result, output.command)
-
-
-def _has_other_data(result: ToolResult) -> bool:
-    """Whether a result has data besides the text that the model reads."""
-    message, data = result.message, result.data
-    return message is not None and data is not None and data is not message
 
 
 def _checked(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> ToolOutput:
@@ -288,16 +283,14 @@ def _record(
     index: int,
     result: ToolResult,
     shown: tuple[ContentBlock, ...] | None,
-    *,
-    stopped: bool | None = None,
     at_ms: int | None = None,
+    stopped: bool | None = None,
 ) -> None:
     """Write the message, the ledger entry and the event of a call that ended or is suspended.
 
-    `shown` is what the model reads, `None` if the call is suspended.
-
-    `stopped` is given only for a cancelled call: whether its work has really stopped. `at_ms` is
-    the current time, if the caller has read it already.
+    `shown` is what the model reads, `None` if the call is suspended. `at_ms` is the current time,
+    if the caller has read it already. `stopped` is given only for a cancelled call: whether its
+    work has really stopped.
     """
     call, message_id = step.calls[index], ""
     message: Message | None = None
@@ -321,7 +314,7 @@ def _record(
             if stopped is None and OUTCOME_UNKNOWN not in result.metadata
             else _phase(result, stopped),
             held=held,
-            stopped=bool(stopped),
+            stopped=stopped is True,
         )
     )
     outcome = _OUTCOME[result.status]

@@ -220,7 +220,6 @@ class Journal(EventSender):
         record: RunRecord,
         run_state: dict[str, msgspec.Raw],
         thread_state: dict[str, msgspec.Raw],
-        *,
         release: bool = False,
         wait: bool = True,
     ) -> None:

@@ -54,11 +54,6 @@ class SentRequest(msgspec.Struct, frozen=True, gc=False):
     attempts: tuple[FailedAttempt, ...] = ()
     first_ms: int | None = None
 
-    def is_plain(self) -> bool:
-        """Whether the model got the request as the run made it, at the first attempt."""
-        request = self.request
-        return self.asked is request and not self.attempts and request.overrides is None
-
 
 class _Base(msgspec.Struct, frozen=True, gc=False):
     """The manifest that later ones are like: the position of its answer, the list that it showed,
@@ -74,6 +69,7 @@ class RequestKeeper:
     """Makes the manifests of one run's requests, and gives them to its journal."""
 
     __slots__ = (
+        "_bare",
         "_base",
         "_index",
         "_indexed",
@@ -95,8 +91,10 @@ class RequestKeeper:
         self._parts: tuple[Any, ...] = ()
         self._texts: set[str] = set()
         self._base: _Base | None = None
-        # The last manifest, if the next one may differ from it only by more messages.
+        # The last manifest, and its request without messages, if the next one may differ from it
+        # only by more messages.
         self._last: RequestManifest | None = None
+        self._bare: InferenceRequest | None = None
         self._list = _ShownList([])
         # The positions of messages by id, made when first needed, and how many are in it.
         self._index: dict[str | None, int] | None = None
@@ -125,14 +123,14 @@ class RequestKeeper:
     def _only_grew(self, sent: SentRequest) -> bool:
         """Whether a request is the last one with nothing but the messages logged since, as in most
         steps. They are then counted as shown."""
-        view = sent.request.messages
-        if not (isinstance(view, MessageView) and sent.is_plain()):
+        request, known = sent.request, self._list
+        view = request.messages
+        if sent.asked is not request or sent.attempts or not isinstance(view, MessageView):
             return False
         source, stop, first, last = view.parts()
-        known = self._list
         if source is not known.source or source is not self._transcript.items or first or last:
             return False
-        if not self._has_settings_of(sent.request):
+        if _replace(request, messages=()) != self._bare:
             return False
         # Messages are appended to this list and to the log together, so none is looked at.
         known.high += stop - known.seen
@@ -179,16 +177,26 @@ class RequestKeeper:
             first_ms=sent.first_ms,
         )
         is_range = like is not None and known.high > 0 and len(manifest.shown) == 1
-        self._last = manifest if is_range and sent.is_plain() and not head else None
+        is_plain = asked is request and not (sent.attempts or head)
+        self._last = manifest if is_range and is_plain else None
+        self._bare = _replace(request, messages=())
         return manifest
 
     # -- the settings -------------------------------------------------------------------------
 
     def _settings_of(self, request: InferenceRequest) -> RequestSettings:
         """The settings of a request: the same object as before if they are the same."""
-        known, output = self._settings, request.output
-        if known is not None and self._has_settings_of(request):
+        known, parts = self._settings, self._parts
+        if (
+            known is not None
+            and request.tools is parts[0]
+            and request.output is parts[1]
+            and request.system == parts[2]
+            and request.upstream_model == known.model
+            and request.enable_prompt_cache is known.prompt_cache
+        ):
             return known
+        output = request.output
         made = RequestSettings(
             thread_id=self._thread_id,
             run_id=self._run_id,
@@ -201,20 +209,6 @@ class RequestKeeper:
         self._parts = (request.tools, request.output, request.system)
         self._settings = settings = made if known is None or made != known else known
         return settings
-
-    def _has_settings_of(self, request: InferenceRequest) -> bool:
-        """Whether a request surely has the settings of the last one."""
-        known = self._settings
-        if known is None:
-            return False
-        tools, output, system = self._parts
-        return (
-            request.tools is tools
-            and request.output is output
-            and request.upstream_model == known.model
-            and request.enable_prompt_cache is known.prompt_cache
-            and (request.system is system or request.system == system)
-        )
 
     def _used(self, text: KeptText) -> str:
         """Commit a text, unless this run has done so. Returns its digest."""

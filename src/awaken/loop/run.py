@@ -117,15 +117,21 @@ async def run_agent_loop(
 async def _with_tools_of_run(
     agent: ResolvedAgent, request: BackendRootRunRequest, start: PreparedRun
 ) -> ResolvedAgent:
-    """The agent with the tools that it has in this run only.
+    """The agent with the tools that it has in this run only. A run that was cancelled or given up
+    only has to be ended, for which it needs none.
 
     Raises:
-        ToolsetFailed, ToolIdConflict: they cannot be had; nothing was written.
+        ResolveFailed, ToolIdConflict: they cannot be had; nothing was written.
     """
-    identity = request.run_identity
+    identity, previous = request.run_identity, start.thread.previous
+    if previous is not None and previous.is_abandoned:
+        return agent
     info = RunInfo.of(agent.spec.id, identity.thread_id, identity.run_id, start.first.request)
-    with interruptible(start.controls.cancellation_token, asyncio.current_task()):
-        return await agent.with_offered(info)
+    try:
+        with interruptible(start.controls.cancellation_token, asyncio.current_task()):
+            return await agent.with_offered(info)
+    except Cancelled:
+        return agent
 
 
 async def _begin(

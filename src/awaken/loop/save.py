@@ -69,9 +69,10 @@ async def complete_step(run: LiveRun) -> None:
         run.step_ends = run.journal.last_promised()
 
 
+# The parameters are not keyword-only, here and in other functions that every step calls: Python
+# 3.11 calls a function that has such parameters on a slow path, even if they are not given.
 async def persist_checkpoint(
     run: LiveRun,
-    *,
     termination: TerminationReason | None = None,
     error_payload: Json = None,
     finish: RunFinish | None = None,
@@ -109,7 +110,7 @@ async def persist_checkpoint(
     if finish is not None:
         journal.note(finish)
     run.record = record
-    await journal.commit(messages, record, run_state, thread_state, release=release, wait=wait)
+    await journal.commit(messages, record, run_state, thread_state, release, wait)
 
 
 def _own_messages(

@@ -171,7 +171,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
         event = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
         if (ready := journal.begin(event, now)) is not None:
             await journal.send(ready)
-    _say(run, answer, calls=True, at_ms=now)
+    _say(run, answer, now)
     garbled = result.has_incomplete_tool_calls and result.stop_reason is not StopReason.MAX_TOKENS
     if not result.tool_calls:
         if not garbled:
@@ -190,7 +190,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     return _SUSPENDED if step.suspended else _CONTINUE
 
 
-def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None) -> None:
+def _say(run: LiveRun, answer: Answer, at_ms: int | None = None, calls: bool = True) -> None:
     """Log the model's answer, with or without its calls, and queue its `InferenceComplete` event.
 
     Every ending of a step calls this, so that the log has the text a client has already shown.

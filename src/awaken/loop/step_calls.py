@@ -75,14 +75,16 @@ class StepCalls:
 
     def log(self, run: LiveRun) -> None:
         """Log the results in call order, up to the first call that is still open."""
-        while self._logged in self._ended:
-            ready = self._ended[self._logged]
+        at, ended = self._logged, self._ended
+        while at in ended:
+            ready = ended[at]
             if ready is not None and ready is not _LOGGED:
                 if self.late:
-                    run.transcript.answer(self.calls[self._logged].id, ready)
+                    run.transcript.answer(self.calls[at].id, ready)
                 else:
                     run.transcript.append(ready)
-            self._logged += 1
+            at += 1
+        self._logged = at
 
     def restore(self, index: int, message: Message | None, *, logged: bool = False) -> None:
         """Restore a call after a crash: it ended with `message`, or with `None` it is suspended.

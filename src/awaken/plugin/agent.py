@@ -93,7 +93,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         fingerprint. Prompt caches of providers hold for the tools before them.
 
         Raises:
-            ToolsetFailed: a source of tools could not be asked.
+            ResolveFailed: the source of the tools could not be asked.
             ToolIdConflict: two of the tools have one id.
         """
         source = self.env.services.get(ToolSource)

@@ -61,7 +61,7 @@ class _Heard(StreamAccumulator):
         self.max_bytes = sys.maxsize  # the listener limits the answer
 
     def going_on(self, request: InferenceRequest) -> InferenceRequest:
-        """The request that continues the answer."""
+        """The request with all of the answer so far, which continues it."""
         begun = Message(role=Role.ASSISTANT, content=self.finish().content)
         return msgspec.structs.replace(request, messages=[*request.messages, begun])
 
@@ -86,7 +86,6 @@ class AnthropicMessages:
     """
 
     platform: Platform = "anthropic"
-    _extra_body: Mapping[str, Any] = {}
 
     def __init__(
         self,
@@ -147,11 +146,11 @@ class AnthropicMessages:
         )
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        prepared = self._prepared(request)
+        heard = _Heard() if prepared.may_pause else None
         spent: TokenUsage | None = None
         for _ in range(MAX_PAUSES):
-            prepared = self._prepared(request)
             reader = StreamReader(prepared.names, spent)
-            heard = _Heard() if prepared.may_pause else None
             try:
                 stream = await self._clients.get().messages.create(**prepared.options)
                 try:
@@ -175,7 +174,7 @@ class AnthropicMessages:
                 return
             if heard is None:
                 break
-            spent, request = reader.usage, heard.going_on(request)
+            spent, prepared = reader.usage, self._prepared(heard.going_on(request))
         yield Stop(reason=StopReason.END_TURN)
 
     async def aclose(self) -> None:

@@ -53,8 +53,9 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 THINKING_PARTS = "thinking"
 """Marks reasoning that came in a part of the content, as Mistral sends it and wants it back."""
 
-PICTURE = "image"
-"""The kind of a picture that came beside the content, as OpenRouter sends it."""
+PICTURE, CUSTOM_CALL = "image", "custom_tool_call"
+"""The kinds of parts that come beside the content: pictures of OpenRouter, and calls whose
+arguments are text."""
 
 _ACKNOWLEDGED = "Ok."
 
@@ -245,11 +246,12 @@ class _Writer:
             written.update(_reasoning(message.content, self._origin))
         if parts := self._parts(message.content):
             written["content"] = parts
-        if pictures := _pictures(message.content, self._origin):
+        if pictures := _kept(message.content, self._origin, PICTURE):
             written["images"] = pictures
-        if calls := calls_of(message.content, message.tool_calls):
+        calls = [self._call(call) for call in calls_of(message.content, message.tool_calls)]
+        if calls := [*_kept(message.content, self._origin, CUSTOM_CALL), *calls]:
             written["content"] = written["content"] or None
-            written["tool_calls"] = [self._call(call) for call in calls]
+            written["tool_calls"] = calls
         self._written.append(written)
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
@@ -276,7 +278,7 @@ class _Writer:
         if block.origin != self._origin:
             return None
         if isinstance(block, Opaque):
-            return block.data if block.kind != PICTURE else None
+            return block.data if block.kind not in (PICTURE, CUSTOM_CALL) else None
         if block.signature != THINKING_PARTS or not self._dialect.send_reasoning:
             return None
         return {"type": "thinking", "thinking": [_text(block.thinking)]}
@@ -337,11 +339,12 @@ def _nine_letters(id: str) -> str:
     return id if re.fullmatch(r"[A-Za-z0-9]{9}", id) else digest(id)[:9]
 
 
-def _pictures(content: tuple[ContentBlock, ...], origin: str) -> list[Any]:
+def _kept(content: tuple[ContentBlock, ...], origin: str, kind: str) -> list[Any]:
+    """Parts of one kind that came from here."""
     return [
         block.data
         for block in content
-        if isinstance(block, Opaque) and (block.origin, block.kind) == (origin, PICTURE)
+        if isinstance(block, Opaque) and (block.origin, block.kind) == (origin, kind)
     ]
 
 

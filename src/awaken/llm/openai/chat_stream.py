@@ -26,7 +26,12 @@ from awaken.domain.message import Citation
 from awaken.ids import UUID7, Ids
 from awaken.llm.bounds import PendingSize
 from awaken.llm.opaque import unread
-from awaken.llm.openai.chat_request import PICTURE, REASONING_FIELDS, THINKING_PARTS
+from awaken.llm.openai.chat_request import (
+    CUSTOM_CALL,
+    PICTURE,
+    REASONING_FIELDS,
+    THINKING_PARTS,
+)
 from awaken.llm.openai.content import citation_of
 from awaken.llm.openai.failures import cut_off, reported
 from awaken.llm.openai.think_tags import Found, ThinkTags
@@ -84,6 +89,7 @@ class ChatReader:
         self._out: list[LlmStreamEvent] = []
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
+        self._custom: dict[int, dict[str, Any]] = {}
         self._field: str | None = None
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
@@ -150,6 +156,8 @@ class ChatReader:
         for call in self._calls:
             if not call.told:  # the call has no name; the listener drops it
                 out.append(ToolCallDelta(id=call.id, args_delta="".join(call.early)))
+        for custom in self._custom.values():
+            self._keep(CUSTOM_CALL, custom)
         refusal = "".join(self._refusal)
         said = self._spoke or self._calls or self._kept
         if self._finish == "content_filter" or (refusal and not said):
@@ -185,7 +193,10 @@ class ChatReader:
                 self._parts(text)
         if not only_text:
             for call in delta.get("tool_calls") or ():
-                self._call(call)
+                if "custom" in call:
+                    self._custom_call(call)
+                else:
+                    self._call(call)
             for note in delta.get("annotations") or ():
                 self._held.add("", _DETAIL)
                 self._citations.append(citation_of(self._origin, note))
@@ -306,6 +317,16 @@ class ChatReader:
         google = (piece.get("extra_content") or {}).get("google") or {}
         if signature := google.get("thought_signature"):
             self._out.append(ToolCallSigned(id=call.id, signature=signature))
+
+    def _custom_call(self, piece: Mapping[str, Any]) -> None:
+        """A call whose arguments are text and not JSON; no tool of ours has such calls."""
+        index, said = piece.get("index") or 0, piece["custom"] or {}
+        empty = {"type": "custom", "id": "", "custom": {"name": "", "input": ""}}
+        whole = self._custom.setdefault(index, empty)
+        whole["id"] = piece.get("id") or whole["id"]
+        for name in ("name", "input"):
+            self._held.add(said.get(name) or "")
+            whole["custom"][name] += said.get(name) or ""
 
     def _call_of(self, piece: Mapping[str, Any], name: str) -> _Call:
         """The call that a piece belongs to, by its index; without an index, a name begins a new

@@ -27,7 +27,7 @@ def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     opener.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
     opener.chmod(0o755)
     process = subprocess.Popen(
-        [sys.executable, "-m", "awaken.cli", "demo", "--console"],
+        [sys.executable, "-m", "awaken.cli", "demo", "--console", "--fast"],
         cwd=tmp_path,
         env={**os.environ, "DISPLAY": ":0", "BROWSER": str(opener), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,

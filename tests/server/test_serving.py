@@ -57,6 +57,7 @@ def taken_port() -> Iterator[int]:
 
 
 def test_a_start_that_cannot_work_says_why(tmp_path: Path, taken_port: int) -> None:
+    """07/CO-5: an address that others can reach needs keys."""
     (tmp_path / "empty.py").write_text("x = 1\n")
     (tmp_path / "app.py").write_text(
         "from awaken import Agent, Runtime\n"

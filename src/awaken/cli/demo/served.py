@@ -109,7 +109,7 @@ class Demo:
 
     async def _wait(self, tool: str, entry: BookEntry) -> None:
         """The side effect has happened and the call has not ended: no worse moment for a kill."""
-        await SYSTEM_CLOCK.sleep(CROSSING_SECONDS * self._given.speed)
+        await SYSTEM_CLOCK.sleep(CROSSING_SECONDS)
 
     def _kill_route(self) -> StarletteRoute:
         route = Route(

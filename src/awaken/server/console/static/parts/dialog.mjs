@@ -11,5 +11,5 @@ export function Dialog({ title, onClose, children }) {
     return () => before?.focus();
   }, []);
   return html`<dialog ref=${box} onClose=${onClose} aria-labelledby="dialog-title">
-    <h2 id="dialog-title">${title}</h2>${children}</dialog>`;
+    <h1 id="dialog-title">${title}</h1>${children}</dialog>`;
 }

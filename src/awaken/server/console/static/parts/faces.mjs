@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from '../view.mjs';
 import { Text } from './text.mjs';
 
-export const Loading = () => html`<div class="lines" aria-busy="true" aria-label="Loading">
+export const Loading = () => html`<div class="lines" role="status" aria-busy="true" aria-label="Loading">
   ${[1, 2, 3, 4, 5, 6].map((line) => html`<span key=${line} />`)}
 </div>`;
 

@@ -1,0 +1,1 @@
+"""Live buses between machines, one package for each technology."""

@@ -14,6 +14,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import INLINE_LIMIT, BlobStore
+from awaken.contract.bus import LiveBus
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import InferenceRequest, LlmExecutor, preview_of
 from awaken.contract.profile import ProfileStore
@@ -37,7 +38,7 @@ from awaken.front.archive import Archive
 from awaken.front.asked import checked_agent, checked_when_busy
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly, shapes_of
-from awaken.front.loading import blobs_beside, checked_store, open_store
+from awaken.front.loading import blobs_beside, checked_store, open_bus, open_store
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
@@ -74,6 +75,9 @@ class Runtime(Archive):
     Args:
         agents: all agents that can be run, handed over to, or delegated to.
         store: an address such as `sqlite:///awaken.db` or `memory:`, or a store, which stays open.
+        bus: an address such as `nats://host:4222`, over which processes hear each other's runs as
+            they work, or a live bus, which stays open. Without it, runs of other processes are read
+            from the store. While the bus is away, everything but the pace of live text is the same.
         recover: while the runtime is open (by `async with`), resume open runs of these agents that
             no process owns: their process has ended, or they were answered, cancelled or timed out
             while none ran them. Without it, a run is still resumed when background tasks that it
@@ -110,6 +114,7 @@ class Runtime(Archive):
         agents: Iterable[AnyAgent],
         *,
         store: str | Store = "memory:",
+        bus: str | LiveBus | None = None,
         recover: bool = True,
         on_close: Literal["cancel", "leave"] = "cancel",
         tools: Iterable[Tool | Callable[..., Any]] = (),
@@ -130,7 +135,9 @@ class Runtime(Archive):
     ) -> None:
         self._owns_store = isinstance(store, str)
         kept = open_store(store) if isinstance(store, str) else checked_store(store)
-        super().__init__(kept, clock, ids, blobs or blobs_beside(kept, clock))
+        self._owns_bus = isinstance(bus, str)
+        live_bus = open_bus(bus) if isinstance(bus, str) else bus
+        super().__init__(kept, clock, ids, blobs or blobs_beside(kept, clock), live_bus)
         if max_inline_result < LEAST_INLINE:
             raise ConfigError(
                 f"max_inline_result is {max_inline_result}: give at least {LEAST_INLINE} bytes, "
@@ -173,6 +180,7 @@ class Runtime(Archive):
     async def __aenter__(self) -> Self:
         self._engine.one_loop.bind()
         await self._store.open()
+        await self._bus.open()
         if self._sources:
             await self.discover()
         if self._recover:
@@ -203,6 +211,8 @@ class Runtime(Archive):
         failed = await close_plugins(self._closers, leave=self._on_close == "leave")
         await self._assembly.close()
         await self._recovery.stopped()
+        if self._owns_bus:
+            await self._bus.close()
         if self._owns_store:
             await self._store.close()
         if failed is not None:

@@ -56,7 +56,9 @@ class Metrics:
 
     def text(self) -> str:
         """All figures, as they are now."""
-        return "\n".join([*self._http(), *self._of_streams(), *self._of_runs(), ""])
+        return "\n".join(
+            [*self._http(), *self._of_streams(), *self._of_runs(), *self._of_bus(), ""]
+        )
 
     def _http(self) -> Iterator[str]:
         name = "awaken_http_requests_total"
@@ -83,6 +85,20 @@ class Metrics:
         yield _line("awaken_lease_held", {}, int(self._runtime.store.lease.held))
         yield from _head("awaken_draining", "gauge", "Whether this process takes no new runs.")
         yield _line("awaken_draining", {}, int(self._runtime.is_draining))
+
+    def _of_bus(self) -> Iterator[str]:
+        health = self._runtime.bus_health
+        if health is None:
+            return
+        yield from _head("awaken_bus_up", "gauge", "Whether the live bus has a connection.")
+        yield _line("awaken_bus_up", {}, int(health.is_up))
+        name = "awaken_bus_sent_total"
+        yield from _head(name, "counter", "Messages sent over the live bus.")
+        yield _line(name, {}, health.sent)
+        name = "awaken_bus_dropped_total"
+        yield from _head(name, "counter", "Live events and messages that were given up.")
+        for reason, count in sorted(health.dropped.items()):
+            yield _line(name, {"reason": reason}, count)
 
 
 def _head(name: str, kind: str, help: str) -> Iterator[str]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 
 import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from awaken.bus.nats import NatsBus
 
@@ -24,15 +27,17 @@ _NUMBERS = count(1)
 class NatsServer:
     """A NATS server on a port of this machine. It keeps its port when it is started again."""
 
-    def __init__(self, home: Path, *options: str) -> None:
-        self._home, self._options = home, options
+    def __init__(self, home: Path, config: str) -> None:
+        self._home = home
+        (home / "nats.conf").write_text(config)
         self.port = -1
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         words = ["-a", "127.0.0.1", "-p", str(self.port), "--ports_file_dir", str(self._home)]
+        words += ["-c", str(self._home / "nats.conf")]
         with (self._home / "nats.log").open("ab") as log:
-            self._process = subprocess.Popen([_PROGRAM, *words, *self._options], stderr=log)
+            self._process = subprocess.Popen([_PROGRAM, *words], stderr=log)
         self.port = self._written_port()
 
     def _written_port(self) -> int:
@@ -76,9 +81,9 @@ def nats_server() -> Iterator[NatsServer]:
 
 
 @contextmanager
-def open_server(*options: str) -> Iterator[NatsServer]:
+def open_server(config: str = "") -> Iterator[NatsServer]:
     with tempfile.TemporaryDirectory(prefix="awaken-nats-") as home:
-        server = NatsServer(Path(home), *options)
+        server = NatsServer(Path(home), config)
         server.start()
         try:
             yield server
@@ -94,6 +99,37 @@ async def open_bus(address: str) -> AsyncIterator[NatsBus]:
         yield bus
     finally:
         await bus.close()
+
+
+@asynccontextmanager
+async def raw_client(server: NatsServer) -> AsyncIterator[Client]:
+    """A client of NATS that knows nothing of this project."""
+    client = Client()
+    await client.connect(f"nats://127.0.0.1:{server.port}")
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def tapped(server: NatsServer) -> AsyncIterator[Callable[[], list[Msg]]]:
+    """A function that returns all messages that have gone over the server in this block."""
+    seen: list[Msg] = []
+
+    async def take(message: Msg) -> None:
+        seen.append(message)
+
+    async with raw_client(server) as client:
+        await client.subscribe(">", cb=take)
+        await client.flush()
+        yield lambda: seen
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110  # no event says that another node was told
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -10,9 +10,11 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from nats_kit import NatsServer, nats_server, open_server
+from nats_kit import NatsServer, nats_server, open_server, raw_client, tapped, until
 
 from awaken import Agent, Runtime
+from awaken.bus.nats.wire import Batch, Subjects, thread_hash
+from awaken.codec import dumps
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.domain.event import RunEvent, RunFinish, TextDelta
 from awaken.domain.inference import StopReason
@@ -206,26 +208,53 @@ async def test_a_run_that_no_other_node_follows_publishes_nothing(
     tmp_path: Path, nats_server: NatsServer
 ) -> None:
     """06/CL-14. A follower on the node itself hears it without the bus."""
-    async with two_nodes(tmp_path / "f.db", nats_server.address()) as nodes:
-        assert nodes.owner.bus_health is not None
-        before = nodes.owner.bus_health.sent
-        nodes.model.write(3)
-        nodes.model.end()
-        await nodes.run()
-        assert nodes.owner.bus_health.sent == before
-        here = Follower(nodes.owner)
+    address = nats_server.address()
+    events = Subjects(address.rpartition("/")[2]).events(thread_hash(T))
+    async with tapped(nats_server) as seen, two_nodes(tmp_path / "f.db", address) as nodes:
+        here = nodes.follower = Follower(nodes.owner)
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(here.follow())
-            await here.until(lambda f: f.ends == 1)
-            before = nodes.owner.bus_health.sent
             running = tasks.create_task(nodes.run())
-            nodes.model.write(3)
+            await nodes.write_until_heard()
             nodes.model.end()
-            await here.until(lambda f: f.ends == 2)
             await running
-            assert here.live == ["1 ", "2 ", "3 "]
-            assert nodes.owner.bus_health.sent == before
+            await here.until(lambda f: f.ends == 1)
             following.cancel()
+        await until(lambda: any(message.subject.endswith(".w") for message in seen()))
+        assert not [message for message in seen() if message.subject == events]
+
+
+async def test_a_follower_is_not_misled_by_events_of_another_claim(
+    tmp_path: Path, nats_server: NatsServer
+) -> None:
+    """Forged or late: of an older epoch, of one that is yet to come, and far ahead in this one."""
+    address = nats_server.address()
+    subject = Subjects(address.rpartition("/")[2]).events(thread_hash(T))
+    async with two_nodes(tmp_path / "f.db", address) as nodes, raw_client(nats_server) as raw:
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(nodes.run())
+            following = tasks.create_task(nodes.follower.follow())
+            await nodes.write_until_heard()
+            for place in ((2**62, 1), (2**62, 2), (1, 10**6), (1, 1)):
+                for seq, ahead in ((None, False), (10**9, False), (10**9, True)):
+                    forged = RunEvent(
+                        thread_id=T,
+                        run_id="r",
+                        at_ms=1,
+                        live=place,
+                        seq=seq,
+                        ahead=ahead,
+                        event=TextDelta(delta="evil"),
+                    )
+                    await raw.publish(subject, dumps(Batch(1, (forged,), False)))
+            await raw.flush()
+            await nodes.write_until_heard()
+            nodes.model.end()
+            await running
+            await nodes.follower.until(lambda f: f.ends == 1)
+            following.cancel()
+        assert "evil" not in nodes.follower.live
+        await nodes.follower.check()
 
 
 async def test_a_thread_of_another_deployment_is_not_heard(

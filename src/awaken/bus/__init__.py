@@ -1,1 +1,13 @@
-"""Live buses between machines, one package for each technology."""
+"""Live buses: the protocol of one, and what it passes on. Each technology has a package here."""
+
+from awaken.contract.bus import (
+    BusHealth,
+    Heard,
+    Listening,
+    LiveBus,
+    Progress,
+    Standing,
+    Topic,
+)
+
+__all__ = ["BusHealth", "Heard", "Listening", "LiveBus", "Progress", "Standing", "Topic"]

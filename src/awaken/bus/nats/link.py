@@ -121,7 +121,9 @@ class Link:
                 await self._connect(client)
                 await self._serve(client)
             except Exception as error:  # whatever the other end of the socket sends
-                self._error = error
+                # That no server is left says less than what was wrong with the last one.
+                if self._error is None or not isinstance(error, errors.NoServersError):
+                    self._error = error
             finally:
                 await self._end(client)
             if not self._closing:

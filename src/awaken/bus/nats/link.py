@@ -88,7 +88,7 @@ class Link:
         # Made anew by `open`, which may be called in another event loop.
         self._work, self._tried = asyncio.Event(), asyncio.Event()
         self._closing = False
-        self._has_complained = self._was_slow = False
+        self._has_complained = self._was_slow = self._was_refused = False
         self._error: BaseException | None = None
 
     # -- life ---------------------------------------------------------------------------------
@@ -188,8 +188,14 @@ class Link:
             self._overran(error.subject)
             return
         self._error = error
-        if "permissions violation" in str(error).lower():
-            log.warning("the live bus %s: %s", self._address.shown, error)
+        if "permissions violation" in str(error).lower() and not self._was_refused:
+            self._was_refused = True
+            log.warning(
+                "the live bus %s: %s; give its account the permission to publish and subscribe "
+                "awk.>",
+                self._address.shown,
+                error,
+            )
 
     async def _closed(self) -> None:
         self._work.set()

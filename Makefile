@@ -9,7 +9,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server plots proof schemathesis lock clean graph lines test-pythons coverage hooks changelog
 
-run: .venv/.installed ## watch an agent work
+run: .venv/.installed ## watch agents at work: in the browser if there is one, else in the terminal
+	@$(PYTHON) tools/console_libraries.py || true
 	@$(BIN)/awaken demo
 
 test: .venv/.dev tests/kit/node_modules/.installed console ## the whole suite
@@ -149,7 +150,7 @@ lock: .venv/bin/python ## resolve constraints.txt and requirements.lock again; m
 	@$(PYTHON) -m venv .venv-lock
 	@.venv-lock/bin/pip install --quiet pip-tools==7.6.2
 	$(COMPILE) --upgrade --output-file constraints.txt pyproject.toml requirements-dev.txt
-	$(COMPILE) --constraint constraints.txt --build-deps-for editable --output-file requirements.lock pyproject.toml
+	$(COMPILE) --constraint constraints.txt --build-deps-for editable --extra server --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv .venv-llm .venv-lock .venv-3.* tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build site .cache

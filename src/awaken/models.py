@@ -21,6 +21,7 @@ from awaken.contract.llm import (
     LlmStreamEvent,
     ModelAbilities,
     ModelMissing,
+    NoCredit,
     Overloaded,
     PoolAttemptsExhausted,
     ProviderError,
@@ -51,11 +52,13 @@ from awaken.domain.message import (
     Audio,
     Base64Source,
     BlobSource,
+    Citation,
     ContentBlock,
     Document,
     Image,
     MediaSource,
     MessageMetadata,
+    Opaque,
     Role,
     Text,
     Thinking,
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     from awaken.llm.google import GoogleGemini
     from awaken.llm.local import LocalModel
     from awaken.llm.mend import MendingExecutor
+    from awaken.llm.native import CodeExecution, FileSearch, WebSearch
     from awaken.llm.openai import AzureChat, ChatDialect, OpenAIChat, OpenAIResponses
     from awaken.llm.openai.connection import ConnectionOptions
     from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
@@ -103,6 +107,8 @@ __all__ = [
     "BlobSource",
     "ChatDialect",
     "CircuitOpen",
+    "Citation",
+    "CodeExecution",
     "CompactionMode",
     "ConnectionOptions",
     "ContentBlock",
@@ -112,6 +118,7 @@ __all__ = [
     "ContextWindowPolicy",
     "DemoModel",
     "Document",
+    "FileSearch",
     "GoogleGemini",
     "Image",
     "InferenceCancelled",
@@ -131,6 +138,8 @@ __all__ = [
     "ModelMissing",
     "ModelPoolSpec",
     "ModelSpec",
+    "NoCredit",
+    "Opaque",
     "OpenAIChat",
     "OpenAIResponses",
     "OutputFormat",
@@ -171,6 +180,7 @@ __all__ = [
     "VertexMessages",
     "Video",
     "Visibility",
+    "WebSearch",
     "abilities_of",
     "preview_of",
 ]
@@ -184,6 +194,7 @@ __getattr__, __dir__ = lazy_names(
         "awaken.llm.google": "GoogleGemini",
         "awaken.llm.local": "LocalModel",
         "awaken.llm.mend": "MendingExecutor",
+        "awaken.llm.native": "CodeExecution FileSearch WebSearch",
         "awaken.llm.openai": "AzureChat ChatDialect OpenAIChat OpenAIResponses",
         "awaken.llm.openai.connection": "ConnectionOptions",
         "awaken.llm.retry": "LlmRetryPolicy RetryingExecutor",

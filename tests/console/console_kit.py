@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import uvicorn
+from msgspec.structs import replace
 from starlette.applications import Starlette
 
 from awaken import Agent, Runtime, tool
@@ -86,17 +87,19 @@ class Shop:
     model has no price. Models answer when the `gate` is open.
     """
 
-    def __init__(self, folder: Path, **edge: Any) -> None:
+    def __init__(self, folder: Path, *, keep_requests: bool = True, **edge: Any) -> None:
         self.gate, self.paying = asyncio.Event(), asyncio.Event()
         self.gate.set()
         self.paid: list[str] = []
         self.problems: list[str] = []
+        self.received: dict[str, list[InferenceRequest]] = {name: [] for name in SCRIPTS}
         self.scripts = dict(SCRIPTS)
         self.runtime = Runtime(
             self._agents(),
             store=f"sqlite:///{folder / 'shop.db'}",
             models={name: FunctionModel(self._answer(name), name) for name in SCRIPTS},
             prices=PRICES,
+            keep_requests=keep_requests,
         )
         self._edge = edge
         with socket.socket() as free:
@@ -121,6 +124,7 @@ class Shop:
 
     def _answer(self, name: str) -> Any:
         async def answer(request: InferenceRequest) -> StreamResult:
+            self.received[name].append(replace(request, messages=list(request.messages)))
             await self.gate.wait()
             given = sum(message.role is Role.ASSISTANT for message in request.messages)
             return self.scripts[name][given % len(self.scripts[name])]
@@ -171,6 +175,12 @@ class Shop:
             no = ToolCallResume.deny("too late", digest=ticket.digest)
             await self.runtime.decide(ticket.run_id, {ticket.key: no}, principal=ANN)
 
+    async def edit_elsewhere(self, thread: str, arguments: dict[str, Any]) -> None:
+        """Ann approves with other arguments, by other means than the page."""
+        for ticket in await self.runtime.list_tickets(TicketQuery(thread_id=thread)):
+            yes = ToolCallResume.edit(arguments, reason="half of it", digest=ticket.digest)
+            await self.runtime.decide(ticket.run_id, {ticket.key: yes}, principal=ANN)
+
     async def hostile_run(self, thread: str, texts: list[str]) -> str:
         """The id of a run in which a user, a model and a tool say these texts."""
         every = "\n".join(texts)
@@ -189,9 +199,11 @@ class Shop:
 
 
 @asynccontextmanager
-async def open_shop(folder: Path, **edge: Any) -> AsyncIterator[Shop]:
+async def open_shop(
+    folder: Path, *, keep_requests: bool = True, **edge: Any
+) -> AsyncIterator[Shop]:
     """A shop that is open and served."""
-    shop = Shop(folder, **edge)
+    shop = Shop(folder, keep_requests=keep_requests, **edge)
     async with shop.runtime, shop.client:
         await shop.start()
         try:

@@ -49,7 +49,7 @@ class Played:
 
 def run_program(plan: str, home: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(PROGRAM), plan, str(home)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=170)
+    return subprocess.run(command, capture_output=True, text=True, timeout=550)
 
 
 @asynccontextmanager

@@ -167,7 +167,7 @@ async def stage(kill_behind: int | None) -> AsyncIterator[tuple[Servers, str]]:
         servers = Servers(Path(home) / "a.db", kill_behind)
         try:
             async with (
-                httpx2.AsyncClient(timeout=60) as client,
+                httpx2.AsyncClient(timeout=550) as client,
                 served(proxy(servers, client)) as address,
             ):
                 yield servers, address

@@ -25,7 +25,7 @@ def bundle(folder: Path) -> None:
         env={"NODE_PATH": str(KIT / "node_modules")},
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=550,
     )
 
 

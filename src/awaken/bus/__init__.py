@@ -6,8 +6,20 @@ from awaken.contract.bus import (
     Listening,
     LiveBus,
     Progress,
+    Recalls,
+    Sent,
     Standing,
     Topic,
 )
 
-__all__ = ["BusHealth", "Heard", "Listening", "LiveBus", "Progress", "Standing", "Topic"]
+__all__ = [
+    "BusHealth",
+    "Heard",
+    "Listening",
+    "LiveBus",
+    "Progress",
+    "Recalls",
+    "Sent",
+    "Standing",
+    "Topic",
+]

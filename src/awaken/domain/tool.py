@@ -154,6 +154,7 @@ class ToolErrorKind(StrEnum):
     INTERNAL = "internal"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
+    RETRY = "retry"
 
 
 _PREFIX = {
@@ -164,6 +165,7 @@ _PREFIX = {
     ToolErrorKind.INTERNAL: "Internal error: ",
     ToolErrorKind.TIMEOUT: "Timeout: ",
     ToolErrorKind.CANCELLED: "Cancelled: ",
+    ToolErrorKind.RETRY: "Try again: ",
 }
 
 
@@ -201,3 +203,14 @@ class ToolError(AwakenError):
     @classmethod
     def cancelled(cls, message: str) -> Self:
         return cls(ToolErrorKind.CANCELLED, message)
+
+
+class Retry(ToolError):
+    """Raised by a tool, or a check of an output, so that the model tries again: `raise Retry("use
+    the ISO format")`. Calls of a tool are tried again at most `@tool(retries=2)` times in a run.
+
+    A tool that must run once may raise it only before its effect: the call counts as failed.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ToolErrorKind.RETRY, message)

@@ -87,12 +87,9 @@ async def complete(
     result = logged = output.result
     shown: Text | None = None
     if result.status is not _PENDING:
-        text, message = result.model_text(), result.message
-        size = len(text)
-        run.unsaved += size
-        data = None if message is None else result.data
-        has_other_data = data is not None and data is not message
-        if has_other_data or size > run.inline_limit:
+        text = result.model_text()
+        run.unsaved += len(text)
+        if len(text) > run.inline_limit or _has_other_data(result):
             logged, shown = await shortened(run, call.name, result, text)
         else:
             shown = Text(text=text)
@@ -126,6 +123,12 @@ async def complete(
     else:
         run.state.commit(command.batch)
     _record(run, step, index, logged, shown)
+
+
+def _has_other_data(result: ToolResult) -> bool:
+    """Whether a result has data besides the text that the model reads."""
+    message, data = result.message, result.data
+    return message is not None and data is not None and data is not message
 
 
 def _checked(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> ToolOutput:
@@ -307,11 +310,14 @@ def _done(
         outcome=_OUTCOME[result.status] if REJECTED not in result.metadata else _DENIED,
         kind=kind,
         title=title,
-        started_at_ms=step.started_at.get(index),
+        started_at_ms=step.started.get(index),
     )
-    if result.status is not _PENDING:
-        return done
-    asked = next((t for t in reversed(run.journal.tickets) if t.call_id == call.id), None)
+    return done if result.status is not _PENDING else _with_ticket(run, done)
+
+
+def _with_ticket(run: LiveRun, done: ToolCallDone) -> ToolCallDone:
+    """The event of a suspended call, with the ticket that the next commit opens for it."""
+    asked = next((t for t in reversed(run.journal.tickets) if t.call_id == done.id), None)
     if asked is None:
         return done
     return msgspec.structs.replace(

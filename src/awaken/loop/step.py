@@ -47,6 +47,9 @@ class Outcome(Enum):
     SUSPENDED = "suspended"
 
 
+_CONTINUE, _SUSPENDED = Outcome.CONTINUE, Outcome.SUSPENDED
+
+
 async def step(run: LiveRun) -> Outcome | TerminationReason:
     """Take one step; the caller closes and commits it. Returns how the run goes on or ends.
 
@@ -71,7 +74,7 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
         ):
             return end
         answer = await ask_model(run)
-        if not answer.is_whole:
+        if not answer.is_whole():
             return await _break_off(run, answer)
         if run.is_busy(_AFTER_INFERENCE) and (end := await _after_the_model(run, answer)):
             return end
@@ -97,7 +100,7 @@ def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
     if not error.asks:
         return stopped(error)
     ask_for_more(run, error)
-    return Outcome.SUSPENDED
+    return _SUSPENDED
 
 
 async def _before_the_model(run: LiveRun) -> TerminationReason | None:
@@ -172,7 +175,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
         if not garbled:
             return Outcome.NATURAL_END
         run.transcript.append(Message.internal_user(MALFORMED, id=run.ids.new()))
-        return Outcome.CONTINUE
+        return _CONTINUE
     step = StepCalls(run.message_id, result.tool_calls, {})
     await carry_out(run, step, range(len(result.tool_calls)))
     if result.has_incomplete_tool_calls:
@@ -182,7 +185,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
         return Blocked(value=step.blocked)
     if end := check_termination(run.state):
         return end
-    return Outcome.SUSPENDED if step.suspended else Outcome.CONTINUE
+    return _SUSPENDED if step.suspended else _CONTINUE
 
 
 def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None) -> None:
@@ -243,7 +246,7 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
     if end := check_termination(run.state):
         return end
     if any(isinstance(c, ConsecutiveErrors) and c.max > 0 for c in run.agent.spec.stop_conditions):
-        return Outcome.CONTINUE
+        return _CONTINUE
     raise error
 
 

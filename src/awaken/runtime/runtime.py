@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextvars import ContextVar
 from functools import partial
 
 import msgspec
@@ -19,6 +20,7 @@ from awaken.contract.blobs import RunBlobs, blobs_of
 from awaken.contract.bus import LiveBus
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.deps import DepsMakers
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore, profiles_of
 from awaken.contract.registry import ExecutionResolver
@@ -26,6 +28,7 @@ from awaken.contract.start import RunControls, RunServices
 from awaken.contract.store import Store
 from awaken.contract.tool import traits_of
 from awaken.control.cancel import interruptible, is_ours
+from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
@@ -49,6 +52,7 @@ from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
 from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.delegates import Delegates
+from awaken.runtime.deps import Dependencies
 from awaken.runtime.failures import Interrupted, error_for_caller
 from awaken.runtime.listen import CommandListener
 from awaken.runtime.messages import Messages
@@ -74,13 +78,21 @@ from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 MAX_RUNS = 1_000
 """How many runs a runtime has live at most before it stops claiming further ones."""
 
+RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
+"""The agents that runs of the running code use, if they are not those of the registry."""
+
 log = logging.getLogger("awaken.runtime")
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
 """The errors of continuing a paused run that another process has continued meanwhile."""
 
 
 class AgentRuntime(Stopping):
-    """Runs agents; each thread has at most one live run."""
+    """Runs agents; each thread has at most one live run.
+
+    Subscribers of `waited` are called with the seconds from the submission of a run, or the time
+    that it names, to its start here; those of `taken_over` with each claim on a thread whose owner
+    has died.
+    """
 
     def __init__(
         self,
@@ -95,6 +107,7 @@ class AgentRuntime(Stopping):
         max_runs: int = MAX_RUNS,
         keep_requests: bool = True,
         blobs: RunBlobs | None = None,
+        deps: DepsMakers | None = None,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
         self.max_runs = max_runs
@@ -109,7 +122,11 @@ class AgentRuntime(Stopping):
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
         self.one_loop = OneLoop()
-        self.left_alone: set[str] = set()
+        self.left_alone: dict[str, str] = {}
+        """The open runs that were found and are not resumed here, and why."""
+        self.deps = Dependencies(store, deps or {})
+        self.waited: Subscribers[float] = Subscribers()
+        self.taken_over: Subscribers[Fence] = Subscribers()
         self.delegates = Delegates(
             self.run,
             store,
@@ -131,6 +148,7 @@ class AgentRuntime(Stopping):
             lambda: self.commands.subscribe(self.hear),
             self.tool_threads,
             self.unkept,
+            self.deps,
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
@@ -268,6 +286,8 @@ class AgentRuntime(Stopping):
         start the next run at once.
         """
         slot.release()
+        if not waits:
+            self.deps.forget(slot.run_id)
         if waits or slot.missed or slot.told_early or slot.has_next:
             self.unattended.tell(slot.thread_id)
 
@@ -379,6 +399,8 @@ class AgentRuntime(Stopping):
         """Let commands reach the run from now on. Those already in its context were read."""
         slot = opening.slot
         slot.begin(opening.fence, opening.context.commands)
+        for command in opening.context.commands:
+            self.taken.tell(command)
         if opening.sent.cancelled:
             slot.token.cancel()
         if slot.told_early:
@@ -416,6 +438,7 @@ class AgentRuntime(Stopping):
             InvalidResume: the run cannot be continued, or a decision answers no open question.
         """
         if fence.taken_from is not None:
+            self.taken_over.tell(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
         refused: DecisionRefused | None = None
         if request.decisions:
@@ -450,6 +473,10 @@ class AgentRuntime(Stopping):
         slot.topic = self.bus.topic(fence)
         request = as_asked_before(request, choice.previous)
         slot.behalf = Behalf.of(request)
+        deps, previous = None, choice.previous
+        is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
+        if (self.deps.types or request.deps is not None) and not is_to_end:
+            deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
@@ -478,6 +505,7 @@ class AgentRuntime(Stopping):
                 keep_requests=self.keep_requests,
                 clock=self.clock,
                 ids=self.ids,
+                deps=deps,
             ),
             controls=controls,
         )
@@ -498,7 +526,7 @@ class AgentRuntime(Stopping):
     def _resolver(self) -> ExecutionResolver:
         """The resolver for the run's agents. In a background task, the agents it resolves can
         cancel that task."""
-        known, task = self.registry.snapshot(), current_background_task_context()
+        known, task = RESOLVER.get() or self.registry.snapshot(), current_background_task_context()
         if task is None:
             return known
         return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)

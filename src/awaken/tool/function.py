@@ -63,6 +63,8 @@ class ToolOptions(TypedDict, total=False):
     pass_env: Collection[str]
     needs_approval: bool | Callable[..., bool]
     approval_expires_in: float | None
+    retries: int
+    on_exhausted: Literal["tell", "stop"]
     effect: ToolEffect | Literal["read", "idempotent", "once"]
     recover: Recover | Literal["retry", "verify", "ask", "report"] | None
     verify: Callable[[ToolCallContext], Any] | None
@@ -97,6 +99,10 @@ class FunctionTool(Generic[P, R]):
         needs_approval: ask an approver before running: always, or if this function of the decoded
             arguments returns true.
         approval_expires_in: seconds after which an unanswered approval counts as a no.
+        retries: how often in a run the model may try again after the function raised `Retry`, or
+            was called with invalid arguments.
+        on_exhausted: what happens after that: the model is told to go on without the tool
+            (`tell`), or the run stops (`stop`).
         effect: its side effects: `read` (none), `idempotent` or `once`. A call with side effects
             starts only after its intent and its idempotency key have been stored.
         recover: what to do with a call that a crash left without an outcome: `retry`, `verify`,
@@ -123,6 +129,8 @@ class FunctionTool(Generic[P, R]):
         pass_env: Collection[str] = (),
         needs_approval: bool | Callable[..., bool] = False,
         approval_expires_in: float | None = None,
+        retries: int = 2,
+        on_exhausted: Literal["tell", "stop"] = "tell",
         effect: ToolEffect | Literal["read", "idempotent", "once"] = ToolEffect.ONCE,
         recover: Recover | Literal["retry", "verify", "ask", "report"] | None = None,
         verify: Callable[[ToolCallContext], Any] | None = None,
@@ -138,10 +146,25 @@ class FunctionTool(Generic[P, R]):
             if seconds is not None and not seconds > 0:
                 wrong = f"tool {self.name!r}: {option} {seconds!r} is not above 0 seconds"
                 raise ConfigError(wrong)
+        given: Any = retries
+        if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+            raise ConfigError(
+                f"tool {self.name!r}: retries is a whole number from 0 on, not {given!r}"
+            )
+        if on_exhausted not in ("tell", "stop"):
+            raise ConfigError(
+                f"tool {self.name!r}: on_exhausted is 'tell' or 'stop', not {on_exhausted!r}"
+            )
         self._fn = fn
         self._is_async = inspect.iscoroutinefunction(fn)
         signature = read_signature(fn, self.name)
         self._context = signature.context
+        self.deps = signature.deps
+        if isolated and self.deps is not None:
+            raise ConfigError(
+                f"tool {self.name!r} is isolated, and dependencies do not leave their process: "
+                "make what it needs inside it and take `ToolCallContext`, or drop isolated=True"
+            )
         if pass_env and not isolated:
             raise ConfigError(f"tool {self.name!r}: pass_env is for isolated=True")
         self._isolated = _isolated(self.name, fn, signature, pass_env) if isolated else None
@@ -153,6 +176,8 @@ class FunctionTool(Generic[P, R]):
             effect=_checked_word(self.name, "effect", effect, ToolEffect),
             recover=_checked_recovery(self.name, recover, verify),
             stoppable=self._is_async or isolated,
+            retries=retries,
+            stops_exhausted=on_exhausted == "stop",
         )
         self.needs_approval = needs_approval
         self._expires_in = approval_expires_in
@@ -319,6 +344,8 @@ def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         isolated: run it in a worker process; for plain functions at the top level of a module.
         pass_env: names of further environment variables for the worker process.
         sequential: never run it at the same time as other calls of its step.
+        retries, on_exhausted: how often the model may try again after `Retry` or invalid arguments,
+            and whether it is then told to go on without the tool, or the run stops.
         effect: `"read"`, `"idempotent"` or `"once"`, which decides what happens after a crash.
         recover, verify: how to settle a call whose outcome is unknown after a crash.
         approval_expires_in: seconds after which an unanswered approval counts as a no.

@@ -175,11 +175,10 @@ class NatsBus(LocalBus):
         super().forget(topic)
 
     def _set_wanted(self, thread_id: str) -> None:
-        super()._set_wanted(thread_id)
         topic = self._topics.get(thread_id)
         if isinstance(topic, NatsTopic):
             topic.is_followed = topic.hash in self._interests
-            topic.wanted = topic.wanted or topic.is_followed
+            topic.set_wanted(topic.is_followed or thread_id in self.listeners)
 
     def _set_all_followed(self) -> None:
         for thread_id in self._topics:

@@ -11,7 +11,7 @@ import logging
 import random
 import ssl
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -33,7 +33,9 @@ ANSWER_WITHIN = 1.0
 FLUSH_WITHIN = 2.0
 """Seconds in which the server has to say that it has read what was sent, else it is left."""
 PING_EVERY = 5
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 0.5
+LOOK_EVERY = 0.25
+"""Seconds after which the link looks whether its client has closed without a word."""
 WINDOW = 64 * 1024
 """How many bytes are sent before the server has to say that it has read them."""
 OUTBOX_BYTES = 4 * 1024 * 1024
@@ -214,7 +216,9 @@ class Link:
         self._tried.set()
         self._work.set()
         while not client.is_closed:
-            await self._work.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._work.wait()
             self._work.clear()
             await self._settle(client)
             await self._send(client)
@@ -263,16 +267,10 @@ class Link:
                 answer.set_result(None)
         if was_up:
             self._went()
-        for subscription in subscriptions.values():
-            with suppress(errors.Error):
-                await subscription.unsubscribe()
         with suppress(Exception):
             async with asyncio.timeout(ANSWER_WITHIN):
                 await client.close()
-        # A client waits for a server that does not read before it closes its socket.
-        writer = getattr(getattr(client, "_transport", None), "_io_writer", None)
-        if writer is not None:
-            writer.transport.abort()
+        await _clear_away(client, subscriptions.values())
 
     def _forget_outbox(self) -> None:
         self._outbox.clear()
@@ -343,6 +341,24 @@ class Link:
         if answer is not None and not answer.done():
             is_answer = message.headers != _NO_ONE_THERE
             answer.set_result(message.data if is_answer else None)
+
+
+async def _clear_away(client: Client, subscriptions: Iterable[Subscription]) -> None:
+    """End what a client leaves behind if its server does not read any more, or its socket breaks
+    while it closes: the socket, and its tasks. It has no public way to do so."""
+    writer = getattr(getattr(client, "_transport", None), "_io_writer", None)
+    if writer is not None:
+        writer.transport.abort()
+    own = (getattr(client, name, None) for name in ("_reading_task", "_flusher_task"))
+    theirs = (getattr(each, "_wait_for_msgs_task", None) for each in subscriptions)
+    tasks = [task for task in (*own, *theirs) if task is not None]
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        ended, _ = await asyncio.wait(tasks, timeout=ANSWER_WITHIN)
+        for task in ended:
+            # Asked for, so that asyncio does not complain of errors that the client has told.
+            _ = task.cancelled() or task.exception()
 
 
 async def _pass_on(hear: Hear, message: Msg) -> None:

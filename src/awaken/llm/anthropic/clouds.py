@@ -9,8 +9,14 @@ from typing import Any
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.domain.secret import RedactedString
 from awaken.errors import ConfigError
-from awaken.llm.anthropic.executor import AnthropicMessages, common_options, http_client
+from awaken.llm.anthropic.executor import (
+    AnthropicMessages,
+    common_options,
+    http_client,
+    with_native,
+)
 from awaken.llm.bounds import bounded_error
+from awaken.llm.native import NativeTool
 from awaken.llm.sdk import PROVIDER_TIMEOUT, find_key, sdk
 
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -46,8 +52,11 @@ class BedrockMessages(AnthropicMessages):
         timeout: float = PROVIDER_TIMEOUT,
         max_tokens: int | None = None,
         default_headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        native: Sequence[NativeTool] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._extra_body = with_native(extra_body, native, self.platform)
         module = sdk("anthropic", extra="bedrock", whose="bedrock")
         boto = sdk("boto3", extra="bedrock", whose="bedrock")
         if (access_key is None) != (secret_key is None):
@@ -114,8 +123,11 @@ class VertexMessages(AnthropicMessages):
         timeout: float = PROVIDER_TIMEOUT,
         max_tokens: int | None = None,
         default_headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        native: Sequence[NativeTool] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._extra_body = with_native(extra_body, native, self.platform)
         module = sdk("anthropic", extra="vertex", whose="vertex")
         sdk("google.auth", extra="vertex", whose="vertex")
         token = find_key(access_token, whose="vertex", argument="access_token")

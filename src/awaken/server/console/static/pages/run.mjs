@@ -87,11 +87,11 @@ function Run({ known, again }) {
   const { query } = place.value;
   const fits = useMemo(() => filterOf(query, tree), [query.show, query.find, version]);
   const rows = useMemo(() => tree.rows(fits), [version, fits]);
-  const selected = tree.nodes.get(query.node ?? '') ?? tree.root;
+  const selected = tree.nodes.get(query.node ?? '') ?? tree.asking() ?? tree.root;
   const isLive = tree.root.status === 'running';
   const time = isLive ? now.value : 0;
   const scale = useMemo(() => makeScale(busyTimes(tree, time || tree.root.startedAt)), [version, isLive && Math.floor(time / 1000)]);
-  const select = (/** @type {any} */ node) => keepInAddress({ node: node === tree.root ? null : node.id });
+  const select = (/** @type {any} */ node) => keepInAddress({ node: node.id });
   const fold = async (/** @type {any} */ node, /** @type {boolean} */ isOpen) => {
     node.isOpen = isOpen;
     changed();

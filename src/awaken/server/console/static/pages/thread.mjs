@@ -83,7 +83,7 @@ function Thread({ known, again }) {
           <div class="text"><${Markdown} of=${live} /></div></article>`}
         ${questions.map((ticket) => html`<${TicketCard} key=${ticket.key} ticketKey=${ticket.key} />`)}
       </div>
-      ${may('invoke') && html`<${Composer} thread=${thread.id} agent=${latest?.agent_id} isLive=${isLive}
+      ${may('invoke') && html`<${Composer} thread=${thread.id} agent=${latest?.agent_id} run=${latest} isLive=${isLive}
         onStop=${() => setIsCancelling(true)} />`}
     </div>
     <aside class="side" aria-label="Runs of this thread"><h2>Runs</h2><${RunList} runs=${runs} /></aside>

@@ -37,7 +37,7 @@ export function Decided({ ticket }) {
   </div>`;
 }
 
-const WANTS_VALUE = 'use_decision_as_tool_result';
+export const WANTS_VALUE = 'use_decision_as_tool_result';
 
 /** @param {{ticket: any, onAnswered?: () => void}} props */
 function Form({ ticket, onAnswered }) {

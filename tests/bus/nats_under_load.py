@@ -34,6 +34,8 @@ from awaken.domain.inference import StopReason
 from awaken.domain.message import Role
 
 WORDS, PACE = 50, 0.02
+QUIET = 8.0
+"""Seconds of load if there is no outage."""
 
 
 class Writer:
@@ -98,7 +100,7 @@ class Load:
         async with asyncio.TaskGroup() as tasks:
             following = [tasks.create_task(f.follow()) for f in self.followers.values()]
             runs = [tasks.create_task(self._run(t, seconds, over)) for t in self.followers]
-            await asyncio.sleep(WORDS * PACE)
+            await asyncio.sleep(WORDS * PACE if outages else QUIET)
             for _ in range(outages if nats is not None else 0):
                 assert nats is not None
                 await asyncio.to_thread(nats.stop)
@@ -134,11 +136,13 @@ async def play(threads: int, outages: int, nats: NatsServer | None) -> bool:
         owner = Runtime([Agent("a", model=Writer())], store=store, bus=bus)
         async with owner, Runtime([], store=store, bus=bus, recover=False) as other:
             load = Load(owner, other, threads)
+            cpu = time.process_time()
             seconds, back = await load.play(outages, nats)
+            cpu = 1_000 * (time.process_time() - cpu) / load.runs
             wrong = [t for t, f in load.followers.items() if not await f.is_whole()]
     name = "without NATS" if nats is None else f"{outages} outages"
     text = f"{name}: runs {load.runs}, not whole {len(wrong)}, a run took "
-    text += f"{statistics.median(seconds):.2f} s (median), {max(seconds):.2f} s (worst)"
+    text += f"{statistics.median(seconds):.2f} s (median), {max(seconds):.2f} s (worst), {cpu:.0f} ms of CPU"
     if back:
         text += f"; heard by all {statistics.median(back):.2f} s after a start, {max(back):.2f} s"
         text += " at worst"

@@ -142,7 +142,8 @@ async def play(threads: int, outages: int, nats: NatsServer | None) -> bool:
             wrong = [t for t, f in load.followers.items() if not await f.is_whole()]
     name = "without NATS" if nats is None else f"{outages} outages"
     text = f"{name}: runs {load.runs}, not whole {len(wrong)}, a run took "
-    text += f"{statistics.median(seconds):.2f} s (median), {max(seconds):.2f} s (worst), {cpu:.0f} ms of CPU"
+    text += f"{statistics.median(seconds):.2f} s (median), {max(seconds):.2f} s (worst)"
+    text += f", {cpu:.0f} ms of CPU"
     if back:
         text += f"; heard by all {statistics.median(back):.2f} s after a start, {max(back):.2f} s"
         text += " at worst"

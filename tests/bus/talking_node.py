@@ -1,6 +1,6 @@
 """A node that runs an agent. Its model writes a word for each line on standard input.
 
-python tests/bus/talking_node.py FILE BUS
+python tests/bus/talking_node.py STORE BUS
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Typist:
         yield Stop(reason=StopReason.END_TURN)
 
 
-async def main(file: str, bus: str) -> None:
+async def main(store: str, bus: str) -> None:
     agent = Agent("a", model=Typist())
-    async with Runtime([agent], store=f"sqlite:///{file}", bus=bus) as runtime:
+    async with Runtime([agent], store=store, bus=bus) as runtime:
         await runtime.run("a", "go", thread="t")
 
 

@@ -31,10 +31,10 @@ from awaken.bus.nats.wire import (
     Subjects,
     Unreadable,
     batch_of,
+    hash_of,
     interest_of,
     pack,
     standing_of,
-    thread_hash,
 )
 from awaken.codec import dumps
 from awaken.contract.bus import Listening, Progress, Standing, Topic
@@ -78,7 +78,7 @@ async def texts(listening: Listening, last: str) -> list[str]:
 
 GOOD = [
     dumps(Batch(1, (event("a"), event("b", n=2)), False)),
-    dumps(Interest(1, "node", (thread_hash(T),))),
+    dumps(Interest(1, "node", (hash_of(T),))),
     dumps(Answer(1, Standing(run_id="r", epoch=1, n=1, seq=0, ahead=()))),
 ]
 
@@ -181,7 +181,7 @@ async def test_hostile_messages_are_counted_and_never_reach_a_listener(
 ) -> None:
     """Garbage, cut, huge, of another version, thread or epoch, on each subject of a thread."""
     address = nats_server.address("attacked")
-    subjects, thread = Subjects("attacked"), thread_hash(T)
+    subjects, thread = Subjects("attacked"), hash_of(T)
     evil = [
         b"",
         b"\x00\xff garbage",
@@ -202,7 +202,7 @@ async def test_hostile_messages_are_counted_and_never_reach_a_listener(
                     await raw.publish(subject, data, reply=subjects.inbox("x"))
             # A question whose answer would go where others listen.
             await raw.publish(
-                subjects.owner(thread), GOOD[1], reply=subjects.events(thread_hash("other"))
+                subjects.owner(thread), GOOD[1], reply=subjects.events(hash_of("other"))
             )
             await raw.flush()
             say(topic, "good")

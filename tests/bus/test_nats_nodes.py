@@ -13,7 +13,7 @@ import pytest
 from nats_kit import NatsServer, nats_server, open_server, raw_client, tapped, until
 
 from awaken import Agent, Runtime
-from awaken.bus.nats.wire import Batch, Subjects, thread_hash
+from awaken.bus.nats.wire import Batch, Subjects, hash_of
 from awaken.codec import dumps
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.domain.event import RunEvent, RunFinish, TextDelta
@@ -120,17 +120,18 @@ async def two_nodes(file: Path, bus: str) -> AsyncIterator[Nodes]:
         yield Nodes(owner, other, model)
 
 
-async def test_a_node_hears_each_word_of_a_run_in_another_process(
+async def test_a_node_hears_a_run_of_another_process_and_of_the_one_that_takes_it_over(
     tmp_path: Path, nats_server: NatsServer
 ) -> None:
-    """06/CL-13: as the model writes, and all of it by the end of the step."""
-    file, bus = tmp_path / "f.db", nats_server.address()
-    async with Runtime([], store=f"sqlite:///{file}", bus=bus, recover=False) as runtime:
+    """06/CL-13: as the model writes, and all of it by the end of the step. The first owner is
+    killed in the middle of its answer."""
+    store, bus = f"sqlite:///{tmp_path}/f.db", nats_server.address()
+    async with Runtime([], store=store, bus=bus, recover=False) as runtime:
         follower = Follower(runtime)
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(follower.follow())
             node = await asyncio.create_subprocess_exec(
-                sys.executable, str(NODE), str(file), bus, stdin=subprocess.PIPE
+                sys.executable, str(NODE), store, bus, stdin=subprocess.PIPE
             )
             assert node.stdin is not None
             await follower.until(lambda f: bool(f.reader.durable))
@@ -139,9 +140,15 @@ async def test_a_node_hears_each_word_of_a_run_in_another_process(
                 length = follower.reader.size
                 node.stdin.write(b"word \n")
                 await follower.until(lambda f: f.reader.size > length)  # noqa: B023
-            node.stdin.close()
-            await follower.until(lambda f: f.ends == 1)
-            assert await node.wait() == 0
+            node.kill()
+            await node.wait()
+            model = PacedModel()
+            async with Runtime([Agent("a", model=model)], store=store, bus=bus) as third:
+                nodes = Nodes(third, runtime, model)
+                nodes.follower = follower
+                await nodes.write_until_heard()
+                model.end()
+                await follower.until(lambda f: f.ends == 1)
             following.cancel()
         await follower.check()
 
@@ -209,7 +216,7 @@ async def test_a_run_that_no_other_node_follows_publishes_nothing(
 ) -> None:
     """06/CL-14. A follower on the node itself hears it without the bus."""
     address = nats_server.address()
-    events = Subjects(address.rpartition("/")[2]).events(thread_hash(T))
+    events = Subjects(address.rpartition("/")[2]).events(hash_of(T))
     async with tapped(nats_server) as seen, two_nodes(tmp_path / "f.db", address) as nodes:
         here = nodes.follower = Follower(nodes.owner)
         async with asyncio.TaskGroup() as tasks:
@@ -229,7 +236,7 @@ async def test_a_follower_is_not_misled_by_events_of_another_claim(
 ) -> None:
     """Forged or late: of an older epoch, of one that is yet to come, and far ahead in this one."""
     address = nats_server.address()
-    subject = Subjects(address.rpartition("/")[2]).events(thread_hash(T))
+    subject = Subjects(address.rpartition("/")[2]).events(hash_of(T))
     async with two_nodes(tmp_path / "f.db", address) as nodes, raw_client(nats_server) as raw:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(nodes.run())

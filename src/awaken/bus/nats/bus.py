@@ -32,10 +32,10 @@ from awaken.bus.nats.wire import (
     Subjects,
     Unreadable,
     batch_of,
+    hash_of,
     interest_of,
     pack,
     standing_of,
-    thread_hash,
 )
 from awaken.codec import dumps
 from awaken.contract.bus import BusHealth, Standing
@@ -60,7 +60,7 @@ class NatsTopic(LocalTopic):
     def __init__(self, bus: NatsBus, fence: Fence) -> None:
         super().__init__(bus, fence)
         self._nats = bus
-        self.hash = thread_hash(fence.thread_id)
+        self.hash = hash_of(fence.thread_id)
         self.is_followed = self.lost = False
         self.unsent: list[RunEvent] = []
 
@@ -112,6 +112,7 @@ class NatsBus(LocalBus):
 
     async def open(self) -> None:
         """Connect. If NATS does not answer, this says so in the log, and goes on trying."""
+        self._sending = None  # a timer of an event loop that is closed would never fire
         await self._link.open()
         if not len(self._tasks):
             self._tasks.start_repeating(self._renew, TELL_EVERY, "the live bus cannot renew")
@@ -255,7 +256,7 @@ class NatsBus(LocalBus):
     def _tell_all(self, *, asks: bool = False) -> None:
         """Say to all nodes which threads this one follows."""
         size = max(1, min(MOST_THREADS, self._link.longest // 64))
-        for threads in chunks(map(thread_hash, self.listeners), size):
+        for threads in chunks(map(hash_of, self.listeners), size):
             self._tell(*threads)
         if asks:
             self._tell(asks=True)
@@ -269,7 +270,7 @@ class NatsBus(LocalBus):
     @asynccontextmanager
     async def listen(self, thread_id: str) -> AsyncIterator[LocalListening]:
         async with super().listen(thread_id) as listening:
-            thread = thread_hash(thread_id)
+            thread = hash_of(thread_id)
             subject = self._subjects.events(thread)
             if len(self.listeners[thread_id]) == 1:
                 self._followed[subject] = thread_id
@@ -299,7 +300,7 @@ class NatsBus(LocalBus):
         standing = await super().snapshot(thread_id)
         if standing is not None:
             return standing
-        thread = thread_hash(thread_id)
+        thread = hash_of(thread_id)
         follows = (thread,) if thread_id in self.listeners else ()
         question = dumps(Interest(VERSION, self._node, follows))
         data = await self._link.request(self._subjects.owner(thread), question)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -78,7 +78,7 @@ def read(data: bytes, kind: type[M]) -> M:
     return message
 
 
-def _version(data: bytes) -> Any:
+def _version(data: bytes) -> int | None:
     """The version of a message that could not be read; `None` if it does not begin with one."""
     number, comma, _ = data[:16].removeprefix(b"[").partition(b",")
     return int(number) if data[:1] == b"[" and comma and number.isdigit() else None
@@ -177,11 +177,8 @@ def _written(event: RunEvent, longest: int) -> bytes | None:
     return part if len(part) <= longest else None
 
 
-def thread_hash(thread_id: str) -> str:
-    return _hash(thread_id)
-
-
-def _hash(text: str) -> str:
+def hash_of(text: str) -> str:
+    """What stands for an id in a subject: 32 hexadecimal digits."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH_LENGTH // 2).hexdigest()
 
 
@@ -189,7 +186,7 @@ class Subjects:
     """The subjects of a deployment. All begin with `awk.` and the hash of its name."""
 
     def __init__(self, deployment: str) -> None:
-        root = f"awk.{_hash(deployment)}"
+        root = f"awk.{hash_of(deployment)}"
         self.interest = f"{root}.w"
         self._events, self._owner, self._inbox = f"{root}.t.", f"{root}.o.", f"{root}.i."
 

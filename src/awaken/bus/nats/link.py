@@ -46,6 +46,20 @@ Hear = Callable[[bytes, str], None]
 """Called with a message's data and the subject for answers. Must not raise."""
 _NO_ONE_THERE = {"Status": "503"}
 """The headers by which a server says that no process hears a subject."""
+_OPTIONS: dict[str, Any] = {
+    "name": "awaken",
+    "no_echo": True,
+    "connect_timeout": CONNECT_WITHIN,
+    "ping_interval": PING_EVERY,
+    # The link connects again itself, and keeps no stale messages meanwhile.
+    "allow_reconnect": False,
+    "max_reconnect_attempts": 1,
+    "reconnect_time_wait": 0,
+    # Without these bounds no call of the client waits for a slow server. What it holds is bounded
+    # by WINDOW.
+    "pending_size": 0,
+    "flusher_queue_size": 0,
+}
 
 
 class _Outgoing(NamedTuple):
@@ -162,25 +176,16 @@ class Link:
             secret = partial(_expose, client, address, address.secret)
             is_token = address.user is None
             options |= {"token": secret} if is_token else {"user": address.user, "password": secret}
-        async with asyncio.timeout(CONNECT_WITHIN * len(address.servers)):
-            await client.connect(
-                list(address.servers),
-                error_cb=self._failed,
-                closed_cb=self._closed,
-                name="awaken",
-                no_echo=True,
-                # This class connects again itself, and keeps no stale messages meanwhile.
-                allow_reconnect=False,
-                max_reconnect_attempts=1,
-                reconnect_time_wait=0,
-                connect_timeout=CONNECT_WITHIN,  # type: ignore[arg-type]  # seconds, as a float
-                ping_interval=PING_EVERY,
-                # Without these bounds no call of the client waits for a slow server. What it holds
-                # is bounded by WINDOW.
-                pending_size=0,
-                flusher_queue_size=0,
-                **options,
-            )
+        servers = list(address.servers)
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN * len(servers)):
+                await client.connect(
+                    servers, error_cb=self._failed, closed_cb=self._closed, **_OPTIONS, **options
+                )
+        except (BrokenPipeError, ConnectionResetError) as error:
+            # A server that refuses may close before its word has arrived.
+            told = "the server closed the connection: are the credentials right?"
+            raise errors.Error(told) from error
         _check_tls(client, address)
 
     async def _failed(self, error: Exception) -> None:
@@ -267,10 +272,12 @@ class Link:
                 answer.set_result(None)
         if was_up:
             self._went()
+        error = self._error
         with suppress(Exception):
             async with asyncio.timeout(ANSWER_WITHIN):
                 await client.close()
         await _clear_away(client, subscriptions.values())
+        self._error = error  # not what came of closing
 
     def _forget_outbox(self) -> None:
         self._outbox.clear()

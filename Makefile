@@ -83,8 +83,11 @@ $(CONSOLE): tools/console_libraries.py
 	@$(PYTHON) tools/console_libraries.py
 	@touch $@
 
-shots: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## pictures of the console's screens, into build/shots
+shots: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## pictures of the console's screens, into build/shots; README=1 also those of the README
 	@PYTHONPATH=tests:tests/server:tests/console $(BIN)/python tests/console/shots.py
+ifdef README
+	@PYTHONPATH=tests $(BIN)/python tools/demo_pictures.py
+endif
 
 tests/kit/node_modules/.installed: tests/kit/package-lock.json
 	@echo "installing the outside programs the tests talk to"

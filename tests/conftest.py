@@ -1,9 +1,10 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
+from postgres_kit import postgres
 from request_check import request_check
 
-__all__ = ["request_check"]
+__all__ = ["postgres", "request_check"]
 
 pytest.register_assert_rewrite("awaken.testing.conformance")
 

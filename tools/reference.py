@@ -48,6 +48,7 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         "The front door.",
         (
             Part("awaken", "Agent RemoteAgent Runtime RunResult RunInfo"),
+            Part("awaken.toolsets", "toolset"),  # on the page of tools it would be `Toolset`
             Part("awaken.front"),
             Part("awaken", "Budget Price RunRequest CancellationToken AgentSpec RedactedString"),
             Part("awaken.front.replay"),
@@ -59,6 +60,7 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         (
             Part("awaken", "tool TypedTool FrontEndTool ToolCallContext ToolOutput ToolResult"),
             Part("awaken", "ToolError Retry RunContext ToolDescriptor ToolCall"),
+            Part("awaken.toolsets", "Toolset"),
             Part("awaken.tool"),
         ),
     ),

@@ -19,7 +19,7 @@ from awaken.contract.commits import Committed, ThreadCommit
 from awaken.ids import SequentialIds
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
-from awaken.stores.sqlite.state import SNAPSHOT_EVERY
+from awaken.stores.sql.fold import SNAPSHOT_EVERY
 from benchmarks.durable.ours import StepModel, address, agent
 
 THREAD, WARM = "long", "warm"

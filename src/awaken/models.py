@@ -83,6 +83,7 @@ from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
     from awaken.llm.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
+    from awaken.llm.bedrock import BedrockConverse
     from awaken.llm.breaker import CircuitOpen
     from awaken.llm.demo import DemoModel
     from awaken.llm.google import GoogleGemini
@@ -103,6 +104,7 @@ __all__ = [
     "Audio",
     "AzureChat",
     "Base64Source",
+    "BedrockConverse",
     "BedrockMessages",
     "BlobSource",
     "ChatDialect",
@@ -188,6 +190,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "awaken.llm.bedrock": "BedrockConverse",
         "awaken.llm.breaker": "CircuitOpen",
         "awaken.llm.anthropic": "AnthropicMessages BedrockMessages VertexMessages",
         "awaken.llm.demo": "DemoModel",

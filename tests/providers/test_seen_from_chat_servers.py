@@ -141,6 +141,7 @@ async def test_5f_tags_at_the_beginning_become_reasoning(size: int) -> None:
         pytest.param("<think>\n\n</think>\n\nYes.", (Text(text="Yes."),), id="without a thought"),
         pytest.param("<thi", (Text(text="<thi"),), id="no tag"),
         pytest.param("  <b>So</b>", (Text(text="  <b>So</b>"),), id="another tag"),
+        pytest.param(" " * 300 + "So", (Text(text=" " * 300 + "So"),), id="much space"),
     ],
 )
 async def test_5f_text_without_reasoning_stays_as_it_is(text: str, expected: object) -> None:

@@ -20,7 +20,7 @@ from awaken.domain.message import Message, Role
 from awaken.domain.recovery import ABANDONED, MOST_TAKEOVERS
 from awaken.domain.run import RunRecord
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 PROGRAM = Path(__file__).with_name("crash_loop.py")
 KILLED = -9

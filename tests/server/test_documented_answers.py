@@ -173,6 +173,7 @@ async def test_every_documented_answer_occurs(tmp_path: Path) -> None:
 
 
 def test_fuzzing_the_document_finds_nothing(tmp_path: Path) -> None:
-    """06/SV-32, in short; `make schemathesis` does it at length."""
-    for done in fuzz(1, phases="fuzzing", folder=tmp_path, most=2):
+    """06/SV-32, in short, with a key; `make schemathesis` does it at length, and without a key,
+    which a test of the edge does for every route."""
+    for done in fuzz(1, phases="fuzzing", folder=tmp_path, most=1):
         assert done.returncode == 0, done.stdout

@@ -213,7 +213,7 @@ async def test_a_store_that_was_forgotten_gives_up_its_threads(
 
     async with asyncio.timeout(550):
         assert (await claimed()).owner == store.owner
-        while lock_files(path) != [f"{path.name}-owner-{store.owner}"]:  # unlocked, then deleted
+        while lock_files(path) != [f"{path.name}-owner-{store.owner}"]:  # noqa: ASYNC110 - by a thread
             await asyncio.sleep(0.01)
 
 

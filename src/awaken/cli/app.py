@@ -15,6 +15,7 @@ from awaken.cli.chaos import chaos
 from awaken.cli.chat import chat
 from awaken.cli.console import say
 from awaken.cli.console_command import console_command
+from awaken.cli.db import db
 from awaken.cli.decide import decide
 from awaken.cli.demo import demo
 from awaken.cli.exits import Exit
@@ -41,7 +42,7 @@ _SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "See what they do": (console_command, threads, runs, tasks, show, watch),
     "Steer them, from any process": (decide, cancel, send, fork),
     "Be sure": (export, replay, chaos),
-    "Look after the store": (gc,),
+    "Look after the store": (gc, db),
 }
 
 

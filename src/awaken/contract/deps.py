@@ -9,15 +9,17 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.domain.principal import Principal
+from awaken.domain.run import RunRequestSnapshot
 from awaken.domain.value import Value
 from awaken.errors import ConfigError
 
 
 class RunInfo(Value, frozen=True, kw_only=True):
-    """What is stored of the run that dependencies are made for.
+    """What is stored of a run, for functions that make its dependencies or its tools.
 
     `deps_key` is the JSON value that the caller gave with the run; `user`, `labels` and `principal`
-    are those of the run. For a delegate they are those of the run that a caller has started.
+    are those of the run. For the dependencies of a delegate, they are those of the run that a
+    caller has started.
     """
 
     agent_id: str
@@ -27,6 +29,24 @@ class RunInfo(Value, frozen=True, kw_only=True):
     user: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     principal: Principal | None = None
+
+    @classmethod
+    def of(
+        cls, agent_id: str, thread_id: str, run_id: str, asked: RunRequestSnapshot | None
+    ) -> RunInfo:
+        """The facts about a run, with what its record keeps of the request for it."""
+        if asked is None:
+            return cls(agent_id=agent_id, thread_id=thread_id, run_id=run_id)
+        extras = asked.request_extras
+        return cls(
+            agent_id=agent_id,
+            thread_id=thread_id,
+            run_id=run_id,
+            deps_key=extras.get("deps_key") if isinstance(extras, Mapping) else None,
+            user=asked.user,
+            labels=asked.labels,
+            principal=asked.principal,
+        )
 
 
 DepsMaker = Callable[[RunInfo], Any]

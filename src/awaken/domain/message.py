@@ -82,6 +82,30 @@ class Image(Value, frozen=True, kw_only=True, tag="image", tag_field="type"):
 
     source: MediaSource
 
+    @classmethod
+    def from_bytes(cls, data: bytes, media_type: str | None = None) -> Self:
+        """A picture as bytes; the type of PNG, JPEG, GIF and WebP need not be given.
+
+        Raises:
+            ValueError: it is another kind of picture, and no type is given.
+        """
+        kind = media_type or next(
+            (known for known, begins in _PICTURES.items() if data.startswith(begins)), None
+        )
+        if kind is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            kind = "image/webp"
+        if kind is None:
+            raise ValueError("the bytes do not tell their type: give media_type, as in 'image/png'")
+        return cls(source=Base64Source(media_type=kind, data=b64encode(data).decode()))
+
+
+_PICTURES = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/gif": b"GIF8",
+}
+"""How the bytes of pictures begin."""
+
 
 class Audio(Value, frozen=True, kw_only=True, tag="audio", tag_field="type"):
     """Sound."""
@@ -237,7 +261,7 @@ class Message(Value, frozen=True, kw_only=True):
             ValueError: the name of a file does not tell what it holds.
         """
         content = tuple(
-            [Text(text=part) if isinstance(part, str) else _as_content(part) for part in parts]
+            [Text(text=part) if isinstance(part, str) else as_content(part) for part in parts]
         )
         return cls(id=id or UUID7.new(), role=Role.USER, content=content)
 
@@ -358,7 +382,7 @@ class MessageRecord(Value, frozen=True, kw_only=True):
 _MEDIA: dict[str, type[Image | Audio | Video]] = {"image": Image, "audio": Audio, "video": Video}
 
 
-def _as_content(part: Path | ContentBlock) -> ContentBlock:
+def as_content(part: Path | ContentBlock) -> ContentBlock:
     """The content of a file; other parts are content already."""
     if isinstance(part, Value):
         return part

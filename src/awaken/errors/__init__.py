@@ -15,6 +15,7 @@ AwakenError
 │   └── Cancelled
 ├── RuntimeFault                  the runtime cannot start or address a run
 │   ├── ThreadAlreadyRunning · AgentNotFound · ResolveFailed
+│   ├── ToolsetFailed             a toolset could not say which tools it has for a run
 │   ├── BudgetExhausted           a run has spent its budget
 │   ├── RunLeft                   the runtime left the run before it ended
 │   └── RunAbandoned              the caller waits for a run that no worker continues
@@ -89,6 +90,7 @@ from awaken.errors.runtime import (
     RuntimeFault,
     StorageError,
     ThreadAlreadyRunning,
+    ToolsetFailed,
 )
 from awaken.errors.state import (
     Cancelled,
@@ -216,6 +218,7 @@ __all__ = [
     "ThreadOwned",
     "ToolAlreadyRegistered",
     "ToolIdConflict",
+    "ToolsetFailed",
     "UnknownEffectHandler",
     "UnknownKey",
     "UnknownScheduledActionHandler",

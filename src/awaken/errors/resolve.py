@@ -97,8 +97,9 @@ class EnvBuildFailed(ResolveError):
 class ToolIdConflict(ResolveError):
     """Two tools of an agent have the same id."""
 
-    def __init__(self, tool_id: str, sources: str) -> None:
-        super().__init__(f"tool {tool_id!r} comes from {sources}: rename one of the two")
+    def __init__(self, tool_id: str, sources: str, *, in_sets: bool = False) -> None:
+        how = ", as a toolset's prefixed('…') does" if in_sets else ""
+        super().__init__(f"tool {tool_id!r} comes from {sources}: rename one of the two{how}")
         self.tool_id = tool_id
 
 

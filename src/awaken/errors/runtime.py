@@ -44,6 +44,17 @@ class ResolveFailed(RuntimeFault):
         self.message = message
 
 
+class ToolsetFailed(RuntimeFault):
+    """A toolset could not say which tools it has for a run; the run did not start."""
+
+    def __init__(self, toolset: str, why: str) -> None:
+        super().__init__(
+            f"toolset {toolset!r} could not be asked for its tools: {why}; "
+            "@toolset(required=False) lets runs start without them"
+        )
+        self.toolset = toolset
+
+
 class BudgetExhausted(RuntimeFault):
     """Too little of a run's budget is left for its next call.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Unpack, overload
 
 import msgspec
 
+from awaken.contract.deps import RunInfo
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.output import AnswerCheck
 from awaken.contract.profile import ProfileKey
@@ -23,6 +24,7 @@ from awaken.domain.spec import AgentSpec, StopConditionSpec, ToolExecutorKind
 from awaken.errors import ConfigError
 from awaken.ext.handoff import MAX_HANDOFFS, Handoff
 from awaken.front.agent_checks import (
+    GivenTool,
     check_deps_of,
     check_function,
     check_names,
@@ -35,6 +37,7 @@ from awaken.front.agent_checks import (
     checked_prompt,
     listed,
     model_id,
+    one_at_a_time,
     tools_of,
 )
 from awaken.front.budgets import checked_budget, checked_settings
@@ -49,6 +52,7 @@ from awaken.front.team import Delegate, Team
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import PhaseHook, Plugin
 from awaken.state.key import StateKey
+from awaken.tool.toolset import Toolset, offered_tools
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -86,7 +90,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         deps: the class of the agent's dependencies: live objects such as a database session. Give
             them to `run(…, deps=…)`; tools, hooks and the prompt read them as `ctx.deps`. They are
             never stored: `Runtime(deps={Deps: make})` makes them again after a restart.
-        tools: functions, or tools made from them.
+        tools: functions, tools made from them, or sets of tools (`awaken.toolsets`).
         state: typed keys that its tools and plugins write.
         plugins: plugins, in the order in which they run.
         delegates: agents it may give tasks to. For each there is a tool `agent_run_<id>` that
@@ -103,7 +107,8 @@ class Agent(Generic[Deps_contra, Out_co]):
         stop: further conditions that end a run.
         budget: the most that a run, with all the runs and tasks it starts, may use. The result says
             how much was used.
-        sequential: run the tool calls of a step one after another.
+        sequential: run the tool calls of a step one after another; or a list of the tools, as
+            patterns (`delete_*`, `set:crm`), whose calls run alone.
         tool_executor: how the tool calls of a step are run, if `sequential` is not enough.
         profile: typed keys whose values are kept across threads.
         output: the type of its structured output, found in a result's `output`: a dataclass,
@@ -168,7 +173,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         model: Model | None = None,
         deps: type[Deps_contra] | None = None,
         system_prompt: str | Prompt[Deps_contra] = "",
-        tools: Iterable[Tool | Callable[..., Any]] = (),
+        tools: Iterable[GivenTool] = (),
         state: Iterable[StateKey[Any, Any]] = (),
         profile: Iterable[ProfileKey[Any]] = (),
         plugins: Iterable[Plugin] = (),
@@ -184,7 +189,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         max_output_retries: int = 2,
         stop: Sequence[StopConditionSpec] = (),
         budget: Budget | None = None,
-        sequential: bool = False,
+        sequential: bool | Iterable[str] = False,
         tool_executor: ToolExecutorKind | None = None,
         settings: ModelSettings | None = None,
         reasoning_effort: ReasoningEffort | None = None,
@@ -210,6 +215,11 @@ class Agent(Generic[Deps_contra, Out_co]):
         self.team, self.delegate_deps, self.ways = team.members, team.delegate_deps, team.ways
         self.handoffs = tuple(way.agent for way in self.ways)
         self.max_handoffs = checked_max_handoffs(max_handoffs, mine)
+        self.sequential = (
+            () if isinstance(sequential, bool) else listed(sequential, mine + "sequential")
+        )
+        self.toolsets: list[Toolset] = []
+        """The sets that have tools of their own in each run."""
         self.tools = self._all_tools(tools, team.background_tools)
         self._spec = AgentSpec(
             id=id,
@@ -234,21 +244,34 @@ class Agent(Generic[Deps_contra, Out_co]):
         check_spec(self._spec)
 
     def _all_tools(
-        self, given: Iterable[Tool | Callable[..., Any]], in_background: Sequence[Tool]
+        self, given: Iterable[GivenTool], in_background: Sequence[Tool] = ()
     ) -> list[Tool]:
-        """The given tools, those for the background, and the output functions.
+        """The given tools, those for the background, and the output functions. Sets that have
+        further tools in each run are added to `toolsets`.
 
         Raises:
             ConfigError: one is no tool, wants other dependencies, or has the name of another.
         """
         whose, mine = f"agent {self.id!r}", f"agent {self.id!r}: "
-        tools: list[Tool] = [*tools_of(whose, given), *in_background]
+        tools: list[Tool] = [*tools_of(whose, given, self.toolsets), *in_background]
         check_deps_of(tools, self.deps, mine)
         if isinstance(self.output, FunctionsOutput):
             check_deps_of([one.inner for one in self.output.tools], self.deps, mine)
             tools += self.output.tools
         check_names(tools, whose)
-        return tools
+        return one_at_a_time(tools, self.sequential) if self.sequential else tools
+
+    async def offered_tools(self, run: RunInfo, known: Mapping[str, Tool]) -> Mapping[str, Tool]:
+        """The tools that the agent's sets offer in one run only.
+
+        Raises:
+            ToolsetFailed, ToolIdConflict, ConfigError: they cannot be had, or do not fit the agent.
+        """
+        offered = await offered_tools(self.toolsets, run, known)
+        check_deps_of(offered.values(), self.deps, f"agent {self.id!r}: ")
+        if not self.sequential:
+            return offered
+        return dict(zip(offered, one_at_a_time(offered.values(), self.sequential), strict=True))
 
     @property
     def spec(self) -> AgentSpec:
@@ -336,7 +359,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         *,
         model: Model | None = None,
         system_prompt: str | Prompt[Deps_contra] | None = None,
-        tools: Iterable[Tool | Callable[..., Any]] | None = None,
+        tools: Iterable[GivenTool] | None = None,
         deps: Any = None,
     ) -> Override:
         """A context manager: within its block, and in the tasks started there, runs of this agent
@@ -355,8 +378,8 @@ class Agent(Generic[Deps_contra, Out_co]):
             text = system_prompt if is_text else ""
             spec = msgspec.structs.replace(spec, system_prompt=text)
         if tools is not None:
-            changed.tools = tools_of(f"agent {self.id!r}", tools)
-            check_deps_of(changed.tools, self.deps, f"agent {self.id!r}: ")
+            changed.toolsets = []
+            changed.tools = changed._all_tools(tools)
         changed._spec = spec
         return Override(Changed(changed, deps))
 

@@ -19,9 +19,12 @@ from awaken.errors import ConfigError
 from awaken.front.loading import as_pool
 from awaken.plugin.hook import Plugin
 from awaken.tool import FunctionTool
-from awaken.tool import tool as as_tool
+from awaken.tool.given import tool_of
+from awaken.tool.set_tool import SetTool
+from awaken.tool.toolset import Toolset, where_from
 
 T = TypeVar("T")
+GivenTool = Tool | Callable[..., Any] | Toolset
 
 
 def checked_deps(deps: Any, mine: str) -> type | None:
@@ -51,7 +54,7 @@ def check_deps_of(tools: Iterable[Tool], deps: type | None, mine: str) -> None:
         ConfigError: a tool wants other dependencies than the agent has.
     """
     for tool in tools:
-        wanted = tool.deps if isinstance(tool, FunctionTool) else None
+        wanted = tool.deps if isinstance(tool, FunctionTool | SetTool) else None
         if wanted is None or (deps is not None and issubclass(deps, wanted)):
             continue
         has = "has none" if deps is None else f"has {deps.__name__}"
@@ -132,12 +135,25 @@ def checked_max_handoffs(count: int, mine: str) -> int:
 
 
 def checked_executor(
-    sequential: bool, executor: ToolExecutorKind | None, mine: str
+    sequential: bool | Iterable[str], executor: ToolExecutorKind | None, mine: str
 ) -> ToolExecutorKind:
     if sequential and executor not in (None, ToolExecutorKind.SEQUENTIAL):
         raise ConfigError(f"{mine}give either sequential or tool_executor")
-    chosen = ToolExecutorKind.SEQUENTIAL if sequential else executor
+    chosen = ToolExecutorKind.SEQUENTIAL if sequential is True else executor
     return chosen or ToolExecutorKind.PARALLEL_STREAMING
+
+
+def one_at_a_time(tools: Iterable[Tool], patterns: Sequence[str]) -> list[Tool]:
+    """The tools, with those that match a pattern sequential: none of their calls runs at the same
+    time as another call."""
+    chosen: list[Tool] = []
+    for tool in tools:
+        if any(tool.descriptor().matches(pattern) for pattern in patterns):
+            tool = (tool if isinstance(tool, SetTool) else SetTool.of(tool, None)).changed(
+                sequential=True
+            )
+        chosen.append(tool)
+    return chosen
 
 
 def checked_plugins(plugins: Iterable[Plugin], mine: str) -> tuple[Plugin, ...]:
@@ -216,34 +232,41 @@ def check_policy(policy: ContextWindowPolicy, mine: str) -> None:
 def check_names(tools: Sequence[Tool], owner: str) -> None:
     counted = Counter(tool.descriptor().id for tool in tools)
     for name in (name for name, count in counted.items() if count > 1):
+        homes = [where_from(tool) for tool in tools if tool.descriptor().id == name]
+        if len(set(homes)) > 1:
+            raise ConfigError(
+                f"{owner} has two tools named {name!r}, from {' and '.join(homes)}: rename one, as "
+                "in tool(function, name='…') or toolset.prefixed('…')"
+            )
         raise ConfigError(
             f"{owner} has two tools named {name!r}: leave one out, or rename one, as in "
             "tool(function, name='…')"
         )
 
 
-def tools_of(owner: str, items: Iterable[Tool | Callable[..., Any]]) -> list[Tool]:
-    """The items as tools; a function is made into one.
+def tools_of(
+    owner: str, items: Iterable[GivenTool], sets: list[Toolset] | None = None
+) -> list[Tool]:
+    """The items as tools: a function is made into one, a set brings those that are the same in
+    every run. Sets that have further tools are added to `sets`.
 
     Raises:
-        ConfigError: an item is not a tool.
+        ConfigError: an item is not a tool, or is such a set and there is no list of sets.
     """
     given: Any = items
     # A name alone is treated as an item: "is not a tool" says more than "is not a list".
     each: Iterable[Any] = [given] if isinstance(given, str) else listed(given, f"{owner}: tools")
-    return [as_tool_object(owner, item) for item in each]
-
-
-def as_tool_object(owner: str, item: Tool | Callable[..., Any]) -> Tool:
-    if isinstance(item, type):
-        raise ConfigError(
-            f"{owner}: {item.__name__} is a class, not a tool; give an instance of it"
-        )
-    if callable(getattr(item, "descriptor", None)):
-        return item  # type: ignore[return-value]  # an object with a descriptor is a tool
-    if callable(item):
-        return as_tool(item)
-    wanted = "give a function or an object with descriptor() and execute()"
-    if isinstance(item, str):
-        wanted += f", not its name: tools=[{item}]" if item.isidentifier() else ", not its name"
-    raise ConfigError(f"{owner}: {item!r} is not a tool; {wanted}")
+    tools: list[Tool] = []
+    for item in each:
+        if not isinstance(item, Toolset):
+            tools.append(tool_of(owner, item))
+            continue
+        tools += item.tools
+        if item.is_dynamic:
+            if sets is None:
+                raise ConfigError(
+                    f"{owner}: the tools of toolset {item.name!r} differ from run to run: give it "
+                    "to the agents that use it"
+                )
+            sets.append(item)
+    return tools

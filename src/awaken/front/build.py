@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,6 @@ from awaken.clock import Clock
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
-from awaken.contract.tool import Tool
 from awaken.domain.budget import Price
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec
@@ -19,7 +18,7 @@ from awaken.errors import ConfigError
 from awaken.ext import compaction
 from awaken.ext.handoff import Handoff
 from awaken.front.agent import Agent
-from awaken.front.agent_checks import check_effort, listed, tools_of
+from awaken.front.agent_checks import GivenTool, check_effort, listed, tools_of
 from awaken.front.budgets import checked_prices
 from awaken.front.loading import open_backend
 from awaken.front.models import Models, ModelStack
@@ -38,7 +37,7 @@ class Assembly:
     def __init__(
         self,
         *,
-        tools: Iterable[Tool | Callable[..., Any]],
+        tools: Iterable[GivenTool],
         plugins: Iterable[Plugin],
         models: Mapping[str, LlmExecutor | ModelPoolSpec] | None,
         model_specs: Iterable[ModelSpec],

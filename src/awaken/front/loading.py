@@ -52,6 +52,7 @@ _PROVIDERS = {
     "llamacpp": ("awaken.llm.openai", "open_llamacpp"),
     "anthropic": ("awaken.llm.anthropic", "open_anthropic"),
     "bedrock": ("awaken.llm.anthropic", "open_bedrock"),
+    "bedrock-converse": ("awaken.llm.bedrock", "open_bedrock_converse"),
     "vertex": ("awaken.llm.anthropic", "open_vertex"),
     "google": ("awaken.llm.google", "open_google"),
     "google-vertex": ("awaken.llm.google", "open_google_vertex"),
@@ -64,6 +65,8 @@ _BACKENDS = {
 _STORES = {
     "memory": ("awaken.stores.memory", "MemoryStore"),
     "sqlite": ("awaken.stores.sqlite", "SqliteStore"),
+    "postgresql": ("awaken.stores.postgres", "PostgresStore"),
+    "postgres": ("awaken.stores.postgres", "PostgresStore"),
 }
 _BUSES = {
     "nats": ("awaken.bus.nats", "NatsBus"),
@@ -168,7 +171,7 @@ def open_store(address: str) -> Store:
     """The store at an address such as `sqlite:///awaken.db`; it is not opened yet.
 
     Raises:
-        ConfigError: the address has no scheme, or an unknown one.
+        ConfigError: the address has no scheme, or an unknown one; or an extra is not installed.
     """
     scheme, colon, _ = address.partition(":")
     if scheme not in _STORES:
@@ -178,7 +181,11 @@ def open_store(address: str) -> Store:
             f"store {shown_address(address)!r}: scheme {scheme!r} is unknown; known: "
             + ", ".join(f"{known}:" for known in _STORES)
         )
-    store: Store = load(*_STORES[scheme]).from_address(address)
+    try:
+        kind = load(*_STORES[scheme])
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"store {shown_address(address)!r}: {error}") from error
+    store: Store = kind.from_address(address)
     return store
 
 

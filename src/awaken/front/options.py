@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from awaken.domain.spec import StopConditionSpec, ToolExecutorKind
     from awaken.ext.handoff import Handoff
     from awaken.front.agent import Agent
+    from awaken.front.agent_checks import GivenTool
     from awaken.front.answers import AnswersByTicket, OnApproval
     from awaken.front.remote import RemoteAgent
     from awaken.front.team import Delegate
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class AgentOptions(TypedDict, total=False):
     """The options of an agent that do not decide its type; see `Agent`."""
 
-    tools: Iterable[Tool | Callable[..., Any]]
+    tools: Iterable[GivenTool]
     state: Iterable[StateKey[Any, Any]]
     profile: Iterable[ProfileKey[Any]]
     plugins: Iterable[Plugin]
@@ -38,7 +39,7 @@ class AgentOptions(TypedDict, total=False):
     max_output_retries: int
     stop: Sequence[StopConditionSpec]
     budget: Budget | None
-    sequential: bool
+    sequential: bool | Iterable[str]
     tool_executor: ToolExecutorKind | None
     settings: ModelSettings | None
     reasoning_effort: ReasoningEffort | None

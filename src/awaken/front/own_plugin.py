@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from awaken.contract.deps import DelegateDeps
 from awaken.contract.output import AnswerCheck
 from awaken.contract.prompt import PromptSource
+from awaken.contract.tool_source import ToolSource
 from awaken.ext import handoff
 from awaken.ext.handoff import Handoff
 from awaken.plugin.registrar import Registrar
@@ -42,6 +43,8 @@ class OwnPlugin:
             registrar.profile_key(profile_key)
         for tool in self._agent.tools:
             registrar.tool(tool)
+        if self._agent.toolsets:
+            registrar.service(ToolSource, ToolSource(self._agent.offered_tools))
         if (check := self._agent.answer_check()) is not None:
             registrar.service(AnswerCheck, check)
         for phase, hook in self._agent.hooks:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Never, Self
+from typing import Literal, Never, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
@@ -15,12 +15,11 @@ from awaken.contract.deps import DepsMaker
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.store import Store
-from awaken.contract.tool import Tool
 from awaken.domain.budget import Price
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.errors import AwakenError, ConfigError
-from awaken.front.agent_checks import listed
+from awaken.front.agent_checks import GivenTool, listed
 from awaken.front.build import AnyAgent, Assembly, shapes_of, with_teams
 from awaken.front.deps import check_team, checked_makers, deps_types
 from awaken.front.loading import blobs_beside, checked_store, open_bus, open_store
@@ -96,7 +95,7 @@ class Runtime(Running):
         bus: str | LiveBus | None = None,
         recover: bool = True,
         on_close: Literal["cancel", "leave"] = "cancel",
-        tools: Iterable[Tool | Callable[..., Any]] = (),
+        tools: Iterable[GivenTool] = (),
         plugins: Iterable[Plugin] = (),
         models: Mapping[str, LlmExecutor | ModelPoolSpec] | None = None,
         model_specs: Iterable[ModelSpec] = (),

@@ -9,8 +9,9 @@ from awaken import backend
 from awaken.contract.tool import Tool
 from awaken.domain.spec import AgentSpec
 from awaken.ext.handoff import Handoff
-from awaken.front.agent_checks import as_tool_object, listed
+from awaken.front.agent_checks import listed
 from awaken.front.remote import RemoteAgent
+from awaken.tool.given import tool_of
 
 if TYPE_CHECKING:
     from awaken.front.agent import Agent
@@ -50,7 +51,7 @@ class Team:
         beside = listed(background, f"{whose}: background")
         agents = [one for one in beside if is_agent(one)]
         own: list[Any] = [one for one in beside if not is_agent(one)]
-        self.background_tools = [as_tool_object(whose, one) for one in own]
+        self.background_tools = [tool_of(whose, one) for one in own]
         self.ways = tuple(Handoff.of(item) for item in listed(handoffs, f"{whose}: handoffs"))
         self.delegate_deps = {one.id: one.make for one in told if isinstance(one, Delegate)}
         self.members: tuple[Agent[Any, Any] | RemoteAgent, ...] = tuple(

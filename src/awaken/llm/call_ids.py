@@ -25,7 +25,7 @@ class CallIds:
         wire, count = self._fit(id), 1
         while wire in self._used:
             count += 1
-            wire = self._fit(f"{id}#{count}")
+            wire = self._fit(f"{id}_{count}")
         self._used.add(wire)
         self._wire[id] = wire
         return wire

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from awaken.contract.backend import BackendRootRunRequest
+from awaken.contract.deps import RunInfo
 from awaken.contract.start import PreparedRun
+from awaken.contract.tool_source import ToolSource
 from awaken.control.cancel import first_of, interruptible, is_ours
 from awaken.control.inbox import InboxClosed, InboxReceiver
 from awaken.domain.event import AgentEvent, RunStart
@@ -48,7 +50,7 @@ from awaken.loop.resume import (
 )
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
 from awaken.loop.spending import not_counted
-from awaken.loop.step import Outcome, step, switch_agent
+from awaken.loop.step import Outcome, may_switch, step, switch_agent
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
 from awaken.state.call_keys import TOOL_CALL_STATES
@@ -78,6 +80,8 @@ async def run_agent_loop(
             could not take them.
         RunLeft: this process stopped early, and another one will continue the run.
     """
+    if ToolSource in agent.env.services:
+        agent = await _with_tools_of_run(agent, request, start)
     run = LiveRun(agent, phases, request, start)
     run.begin(asyncio.current_task())
     if run.budget is not None:
@@ -110,6 +114,20 @@ async def run_agent_loop(
 # -- beginning --------------------------------------------------------------------------------
 
 
+async def _with_tools_of_run(
+    agent: ResolvedAgent, request: BackendRootRunRequest, start: PreparedRun
+) -> ResolvedAgent:
+    """The agent with the tools that it has in this run only.
+
+    Raises:
+        ToolsetFailed, ToolIdConflict: they cannot be had; nothing was written.
+    """
+    identity = request.run_identity
+    info = RunInfo.of(agent.spec.id, identity.thread_id, identity.run_id, start.first.request)
+    with interruptible(start.controls.cancellation_token, asyncio.current_task()):
+        return await agent.with_offered(info)
+
+
 async def _begin(
     run: LiveRun, start: PreparedRun, *, is_continuation: bool
 ) -> TerminationReason | None:
@@ -132,7 +150,7 @@ async def _begin(
         run.transcript.extend(read_inbox(run))  # messages that arrived while calls were carried out
         if run.transcript.has_large:
             await keep_large(run)  # the model is shown what the next commit will log
-        if refusal := switch_agent(run):
+        if may_switch(run) and (refusal := await switch_agent(run)):
             return refusal
         if run.is_busy(_RUN_START):
             await run.phase(_RUN_START)

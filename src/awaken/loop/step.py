@@ -6,7 +6,9 @@ from enum import Enum
 
 import msgspec
 
+from awaken.contract.deps import RunInfo
 from awaken.contract.llm import AnswerTooLarge, ContentFiltered
+from awaken.contract.tool_source import ToolSource
 from awaken.domain.event import StepStart, StreamReset, ToolCallReady
 from awaken.domain.inference import InferenceError, LLMResponse, StopReason
 from awaken.domain.lifecycle import CANCELLED, Blocked, TerminationReason
@@ -57,11 +59,11 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
         InferenceFailed: the model could not be asked, or gave no whole answer.
         StateError: a hook, gate or command failed.
     """
-    if refusal := switch_agent(run):
-        return refusal
-    if run.agent.spec.context_policy is not None:
-        run_compactor(run)
     try:
+        if may_switch(run) and (refusal := await switch_agent(run)):
+            return refusal
+        if run.agent.spec.context_policy is not None:
+            run_compactor(run)
         if run.reservation is not None and (short := await _affords(run)):
             return short
         run.enter_step()
@@ -250,14 +252,17 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
     raise error
 
 
-def switch_agent(run: LiveRun) -> Blocked | None:
+def may_switch(run: LiveRun) -> bool:
+    """Whether the state may name another agent or overlay than the current ones."""
+    return run.agent.overlay is not None or run.state.has_any(_AGENT_KEYS)
+
+
+async def switch_agent(run: LiveRun) -> Blocked | None:
     """Switch to the agent and overlay that the state names, if they differ from the current ones.
 
     Returns `Blocked` if that agent cannot be used; else, and without a change, `None`.
     """
     old, mine = run.agent, run.agent.spec.id
-    if old.overlay is None and not run.state.has_any(_AGENT_KEYS):
-        return None
     wanted = run.state.read(ACTIVE_AGENT) or mine
     overlays = run.state.read(AGENT_OVERLAYS)
     overlay = overlays.get(wanted) if overlays else None
@@ -268,6 +273,11 @@ def switch_agent(run: LiveRun) -> Blocked | None:
         if agent is None:
             agent = run.services.resolver.resolve(wanted)
             agent.env.bind(run.state, run.controls.owner_inbox)
+            if ToolSource in agent.env.services:
+                identity = run.identity
+                info = RunInfo.of(wanted, identity.thread_id, identity.run_id, run.request)
+                with run.until_cancelled:
+                    agent = await agent.with_offered(info)
         run.use(agent)
         if overlay is not None:
             run.agent = run.agent.with_overlay(overlay, run.services.resolver)
@@ -276,6 +286,8 @@ def switch_agent(run: LiveRun) -> Blocked | None:
             old.env.deactivate(run.state)
             agent.env.activate(run.state, run.agent.spec)
             run.identity = msgspec.structs.replace(run.identity, agent_id=wanted)
+    except Cancelled:
+        raise
     except AwakenError as error:
         # The state names the old agent again: else every later run of the thread would be blocked.
         run.agent, run.profile = old, old.env.profile_access(run.services.profiles)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from awaken.contract.deps import DepsMakers, RunDeps, RunInfo
 from awaken.contract.store import Store
-from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.domain.run import RunRecord
 from awaken.errors import ConfigError
 from awaken.runtime.request import RunRequest
 
@@ -131,22 +131,7 @@ class Dependencies:
         """The facts about the run that a caller has started, from `run` or a run above it."""
         while (parent := await self._store.load_run(run.parent_run_id or "")) is not None:
             run = parent
-        asked = run.request
-        return RunInfo(
-            agent_id=agent_id,
-            thread_id=run.thread_id,
-            run_id=run.run_id,
-            deps_key=key_of(asked),
-            user=asked.user if asked is not None else None,
-            labels=asked.labels if asked is not None else {},
-            principal=asked.principal if asked is not None else None,
-        )
-
-
-def key_of(asked: RunRequestSnapshot | None) -> object:
-    """The `deps_key` that a run's record keeps."""
-    extras = asked.request_extras if asked is not None else None
-    return extras.get("deps_key") if isinstance(extras, Mapping) else None
+        return RunInfo.of(agent_id, run.thread_id, run.run_id, run.request)
 
 
 def _no_maker(agent_id: str, needed: type) -> str:

@@ -18,7 +18,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
 from awaken.contract.blobs import RunBlobs, blobs_of
 from awaken.contract.bus import LiveBus
-from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commands import CommandKind
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.deps import DepsMakers
 from awaken.contract.events import EventSink, NullEventSink
@@ -30,13 +30,11 @@ from awaken.contract.tool import traits_of
 from awaken.control.cancel import interruptible, is_ours
 from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
-from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.result import AgentRunResult
 from awaken.errors import (
     AwakenError,
-    DecisionRefused,
     InvalidResume,
     RunLeft,
     RuntimeFault,
@@ -46,10 +44,11 @@ from awaken.errors import (
 from awaken.ext.background import current_background_task_context, leave_surroundings
 from awaken.ids import UUID7, Ids
 from awaken.live.bus import LocalBus
-from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
+from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
+from awaken.runtime.choosing import choose
 from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.deps import Dependencies
@@ -59,8 +58,6 @@ from awaken.runtime.messages import Messages
 from awaken.runtime.one_loop import OneLoop
 from awaken.runtime.opening import Opening, local_run, open_account, remote_run
 from awaken.runtime.outboxes import Outboxes
-from awaken.runtime.prepare import as_asked_before, choose_run, take_commands
-from awaken.runtime.reading import agent_before, can_hand_over, resolve_and_read, with_rewind
 from awaken.runtime.request import (
     AskAgain,
     CancelFirst,
@@ -440,38 +437,12 @@ class AgentRuntime(Stopping):
         if fence.taken_from is not None:
             self.taken_over.tell(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
-        refused: DecisionRefused | None = None
-        if request.decisions:
-            await self.delegates.check_answers(request.thread_id)
-            try:
-                await self.store.decide(
-                    request.thread_id, request.decisions, at_ms=self.clock.now_ms()
-                )
-            except DecisionRefused as error:
-                refused = error
         resolver = self._resolver()
-        request = await with_rewind(self.store, request)
-        agent, context = await resolve_and_read(self.store, request, resolver)
-        if refused is not None and not _knows_its_questions(agent, request):
-            raise InvalidResume(refused) from refused
-        choice = await choose_run(request, context, self.store, self.ids)
-        if request.decisions and not request.messages and not choice.is_continuation:
-            raise InvalidResume("these answers were given before, and their run is over")
-        sent = take_commands(context.commands, choice)
-        if request.run_mode is RunMode.INTERNAL_WAKE and not (choice.previous or sent.messages):
-            raise InvalidResume("another run has read the messages for which the thread was woken")
-        if sent.cancelled and request.messages and request.continue_run_id is None:
-            raise CancelFirst(choice.run_id)
-        before = agent_before(resolver, choice, agent)
-        if can_hand_over(before, agent) or not request.messages or request.continue_run_id:
-            agent = before
-        else:
-            now = self.clock.now_ms()
-            await self.store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))
-            raise CancelFirst(choice.run_id)
+        request, agent, context, choice, sent = await choose(
+            self.store, self.delegates, resolver, self.clock, self.ids, request
+        )
         self.active.name(slot, choice.run_id)
         slot.topic = self.bus.topic(fence)
-        request = as_asked_before(request, choice.previous)
         slot.behalf = Behalf.of(request)
         deps, previous = None, choice.previous
         is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
@@ -535,8 +506,3 @@ class AgentRuntime(Stopping):
         """Stop listening for other processes' commands when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.hear)
-
-
-def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
-    """Whether the agent's backend, which keeps its questions, has to judge the answers."""
-    return isinstance(agent, ResolvedBackendAgent) and request.agent_id in (None, agent.spec.id)

@@ -51,6 +51,7 @@ from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
     from awaken.stores.memory import MemoryProfiles, MemoryStore
+    from awaken.stores.postgres import PostgresBlobs, PostgresProfiles, PostgresStore
     from awaken.stores.sqlite import Compacted, SqliteProfiles, SqliteStore
 
 __all__ = [
@@ -73,6 +74,9 @@ __all__ = [
     "MessageSeqRange",
     "Page",
     "PersistedState",
+    "PostgresBlobs",
+    "PostgresProfiles",
+    "PostgresStore",
     "Process",
     "ProfileEntry",
     "ProfileOwner",
@@ -115,6 +119,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".memory": "MemoryProfiles MemoryStore",
+        ".postgres": "PostgresBlobs PostgresProfiles PostgresStore",
         ".sqlite": "Compacted SqliteProfiles SqliteStore",
     },
 )

@@ -25,16 +25,11 @@ import msgspec
 from awaken.codec import Json
 from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
 from awaken.domain.recovery import Recover, ToolEffect
-from awaken.domain.suspension import (
-    PendingToolCall,
-    ResumeAction,
-    SuspendTicket,
-    Suspension,
-    ToolCallResume,
-)
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolKind, ToolResult
+from awaken.domain.suspension import ToolCallResume
+from awaken.domain.tool import ToolDescriptor, ToolKind
 from awaken.errors import ConfigError
 from awaken.tool.answer import to_output
+from awaken.tool.approval import ask_for_approval, check_approved
 from awaken.tool.arguments import FunctionReader
 from awaken.tool.docstring import parse_docstring
 from awaken.tool.signature import Signature, plain_function, read_signature
@@ -139,7 +134,7 @@ class FunctionTool(Generic[P, R]):
         if plain is None or not callable(fn):
             raise ConfigError(f"{fn!r} is no function: write @tool above one, or tool(function)")
         functools.update_wrapper(self, fn)
-        self.name = _checked_name(plain.__name__ if name is None else name)
+        self.name = checked_name(plain.__name__ if name is None else name)
         if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
             raise ConfigError(f"tool {self.name!r} yields: return a list, or one text, instead")
         for option, seconds in (("timeout", timeout), ("approval_expires_in", approval_expires_in)):
@@ -173,7 +168,7 @@ class FunctionTool(Generic[P, R]):
         self.traits = ToolTraits(
             sequential=sequential,
             timeout=timeout,
-            effect=_checked_word(self.name, "effect", effect, ToolEffect),
+            effect=checked_word(self.name, "effect", effect, ToolEffect),
             recover=_checked_recovery(self.name, recover, verify),
             stoppable=self._is_async or isolated,
             retries=retries,
@@ -220,7 +215,8 @@ class FunctionTool(Generic[P, R]):
             args = self._reader.read(args)
         values = msgspec.structs.asdict(args)
         if self.needs_approval and not self._approved(values, ctx.resume_input):
-            return ToolOutput(self._ask(args, ctx))
+            given = self._reader.given(args)
+            return ToolOutput(ask_for_approval(self.name, given, ctx, expires_in=self._expires_in))
         if self._isolated is not None:
             return await self._isolated.call(values, ctx)
         if self._context is not None:
@@ -255,23 +251,8 @@ class FunctionTool(Generic[P, R]):
     def _approved(self, values: dict[str, Any], decision: ToolCallResume | None) -> bool:
         if decision is None:
             return callable(self.needs_approval) and not self.needs_approval(**values)
-        if decision.action is not ResumeAction.RESUME:
-            raise ToolError.denied(decision.reason or f"{self.name} was not approved")
+        check_approved(self.name, decision)
         return True
-
-    def _ask(self, args: msgspec.Struct, ctx: ToolCallContext) -> ToolResult:
-        question, given = f"Approve {self.name}?", self._reader.given(args)
-        ticket = SuspendTicket(
-            suspension=Suspension(
-                id=f"approval_{ctx.call_id}",
-                action=f"tool:{self.name}",
-                message=question,
-                parameters=given,
-            ),
-            pending=PendingToolCall(id=ctx.call_id, name=self.name, arguments=given),
-            expires_in=self._expires_in,
-        )
-        return ToolResult.suspended_with(self.name, question, ticket)
 
 
 def _isolated(
@@ -291,7 +272,7 @@ def _isolated(
 W = TypeVar("W", bound=StrEnum)
 
 
-def _checked_word(tool: str, option: str, word: str, kind: type[W]) -> W:
+def checked_word(tool: str, option: str, word: str, kind: type[W]) -> W:
     try:
         return kind(word)
     except ValueError:
@@ -304,7 +285,7 @@ def _checked_recovery(
 ) -> Recover | None:
     if recover is None:
         return Recover.VERIFY if verify is not None else None
-    policy = _checked_word(tool, "recover", recover, Recover)
+    policy = checked_word(tool, "recover", recover, Recover)
     if (policy is Recover.VERIFY) != (verify is not None):
         raise ConfigError(
             f"tool {tool!r}: recover='verify' and verify=<function of the call's context> "
@@ -313,8 +294,13 @@ def _checked_recovery(
     return policy
 
 
-def _checked_name(name: str) -> str:
-    if not re.fullmatch(_NAME, name):
+def is_name(name: str) -> bool:
+    """Whether the name has letters that names of tools may have."""
+    return re.fullmatch(_NAME, name) is not None
+
+
+def checked_name(name: str) -> str:
+    if not is_name(name):
         raise ConfigError(
             f"{name!r} cannot be a tool's name: give one of letters, digits, `_`, `-`, `.` and `:` "
             "with tool(name=...)"

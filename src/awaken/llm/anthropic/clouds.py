@@ -71,7 +71,7 @@ class BedrockMessages(AnthropicMessages):
         options = {
             **common_options(base_url, timeout, default_headers),
             **{name: _exposed(value) for name, value in secrets.items()},
-            "aws_region": region or _found(REGIONS) or _region_of_profile(boto, profile),
+            "aws_region": region or first_set(REGIONS) or region_of_profile(boto, profile),
             "aws_profile": profile,
         }
         if key is not None and (access_key or profile):
@@ -156,7 +156,7 @@ def open_vertex() -> VertexMessages:
     return VertexMessages()
 
 
-def _region_of_profile(boto: Any, profile: str | None) -> str:
+def region_of_profile(boto: Any, profile: str | None) -> str:
     try:
         region = boto.Session(profile_name=profile).region_name
     except Exception as error:
@@ -169,7 +169,7 @@ def _region_of_profile(boto: Any, profile: str | None) -> str:
 
 
 def _needed(given: str | None, names: Sequence[str], what: str, argument: str) -> str:
-    found = given or _found(names)
+    found = given or first_set(names)
     if not found:
         raise ConfigError(
             f"vertex needs {what}: export {' or '.join(names)}, or give it as {argument}"
@@ -177,7 +177,7 @@ def _needed(given: str | None, names: Sequence[str], what: str, argument: str) -
     return found
 
 
-def _found(names: Sequence[str]) -> str | None:
+def first_set(names: Sequence[str]) -> str | None:
     return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
 
 

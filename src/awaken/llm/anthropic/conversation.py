@@ -31,6 +31,7 @@ from awaken.llm.anthropic.content import (
     unsupported,
     wire_name,
 )
+from awaken.llm.call_ids import CallIds
 
 _BEFORE = "(The beginning of the conversation is not shown.)"
 
@@ -57,8 +58,7 @@ class AnthropicConversation:
         self._said: list[BlockParam] = []
         self._last_said: BlockParam | None = None
         self._notes: list[BlockParam] = []
-        self._ids: dict[str, str] = {}
-        self._used: set[str] = set()
+        self._ids = CallIds(wire_name)
         self._last: Message | None = None
 
     def add_all(self, messages: Sequence[Message]) -> None:
@@ -101,7 +101,7 @@ class AnthropicConversation:
         shown = _present(
             media_block(block, self._model, f"{where}[{i}]") for i, block in enumerate(content)
         )
-        result: BlockParam = {"type": "tool_result", "tool_use_id": self._id_of_result(call_id)}
+        result: BlockParam = {"type": "tool_result", "tool_use_id": self._ids.of_result(call_id)}
         self._results.append({**result, "content": shown} if shown else result)
 
     def _fold_notes(self) -> None:
@@ -145,9 +145,9 @@ class AnthropicConversation:
                 case _:
                     what = f"{type(block).__name__} (assistant)"
                     raise unsupported(self._model, what, f"{where}[{index}]")
-        written = {block["id"] for block in blocks if block["type"] == "tool_use"}
+        inside = {block.id for block in message.content if isinstance(block, ToolUse)}
         for call in message.tool_calls or ():
-            if self._ids.get(call.id) not in written:
+            if call.id not in inside:
                 blocks.append(self._call(call.id, call.name, call.arguments))
         if blocks:
             self._end_turn()
@@ -163,24 +163,12 @@ class AnthropicConversation:
             self.messages.append({"role": "assistant", "content": blocks})
 
     def _call(self, id: str, name: str, arguments: Any) -> BlockParam:
-        # Some providers number the ids of calls from the start in every answer; here they must be
-        # unique.
-        base = wire = wire_name(id)
-        count = 1
-        while wire in self._used:
-            count += 1
-            wire = f"{base[:56]}_{count}"
-        self._used.add(wire)
-        self._ids[id] = wire
         return {
             "type": "tool_use",
-            "id": wire,
+            "id": self._ids.of_call(id),
             "name": wire_name(name),
             "input": call_input(arguments),
         }
-
-    def _id_of_result(self, call_id: str) -> str:
-        return self._ids.get(call_id) or wire_name(call_id)
 
 
 _ADD = {

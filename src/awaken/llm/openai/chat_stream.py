@@ -222,7 +222,7 @@ class ChatReader:
             if part.get("type") == "thinking":
                 for inner in part.get("thinking") or ():
                     self._reason(inner.get("text") or "", THINKING_PARTS)
-            elif text := part.get("text"):
+            elif isinstance(text := part.get("text"), str):
                 self._text(text)
             else:
                 self._keep(part.get("type") or "part", part)

@@ -50,12 +50,25 @@ _SAMPLING = ("temperature", "top_p")
 
 OPENAI_MODELS = (
     _models(r"^(ft:)?(gpt-3|gpt-4|chatgpt-4)|^gpt-5[\d.]*-chat", efforts=NO_EFFORT),
-    _models(r"^gpt-5(\.\d+)?-pro", efforts={**LOW_TO_HIGH, "none": "high"}, dropped=_SAMPLING),
-    _models(r"^o\d|^gpt-5-codex", efforts=LOW_TO_HIGH, dropped=_SAMPLING),
     _models(
-        r"^gpt-5($|-mini|-nano|-\d)", efforts={**LOW_TO_HIGH, "none": "minimal"}, dropped=_SAMPLING
+        r"^gpt-5(\.\d+)?-pro",
+        efforts=dict.fromkeys(LOW_TO_HIGH, "high"),
+        dropped=_SAMPLING,
+        refused=("stop",),
     ),
-    _models(r"codex", efforts=LOW_TO_HIGH, dropped=_SAMPLING),
+    _models(
+        r"^o\d",
+        efforts=LOW_TO_HIGH,
+        dropped=(*_SAMPLING, "parallel_tool_calls"),
+        refused=("stop",),
+    ),
+    _models(r"codex", efforts=LOW_TO_HIGH, dropped=_SAMPLING, refused=("stop",)),
+    _models(
+        r"^gpt-5($|-mini|-nano|-\d)",
+        efforts={**LOW_TO_HIGH, "none": "minimal"},
+        dropped=_SAMPLING,
+        refused=("stop",),
+    ),
     _models(r"^gpt-5\.1", efforts=NONE_TO_HIGH, dropped_with_effort=_SAMPLING),
     _models(
         r"^gpt-5\.[2-5]", efforts={**NONE_TO_HIGH, "max": "xhigh"}, dropped_with_effort=_SAMPLING

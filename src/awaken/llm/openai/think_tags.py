@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 _OPEN, _CLOSE = "<think>", "</think>"
+_MAX_SPACE = 256
+"""The most characters of white space that are held back until it is clear where they belong."""
 
 Found = tuple[Literal["text", "reasoning"], str]
 
@@ -46,7 +48,7 @@ class ThinkTags:
         start = self._held.lstrip()
         if start.startswith(_OPEN):
             self._inside, self._held = True, start[len(_OPEN) :]
-        elif not _OPEN.startswith(start):
+        elif not _OPEN.startswith(start) or len(self._held) > _MAX_SPACE:
             found.append(("text", self._held))
             self._held, self.ended = "", True
 
@@ -60,16 +62,19 @@ class ThinkTags:
         else:
             # A beginning of the closing tag, and white space before it, wait for what follows.
             kept = _beginning(self._held, _CLOSE)
-            reasoning = self._held[: len(self._held) - kept].rstrip()
+            reasoning = self._held[: len(self._held) - kept]
+            if len(reasoning) <= _MAX_SPACE or not reasoning.isspace():
+                reasoning = reasoning.rstrip()
             self._held = self._held[len(reasoning) :]
         if reasoning:
             self._thought = True
             found.append(("reasoning", reasoning))
 
     def _answer(self, found: list[Found]) -> None:
-        if text := self._held.lstrip():
+        text, self._held = self._held.lstrip(), ""
+        if text:
             found.append(("text", text))
-            self._held, self.ended = "", True
+            self.ended = True
 
 
 def _beginning(text: str, tag: str) -> int:

@@ -13,10 +13,10 @@ from awaken.domain.thread import Thread
 from awaken.errors import NotFound
 from awaken.stores.answers import check_sent, has_pending
 from awaken.stores.sql import queries
-from awaken.stores.sqlite.delta import writable
+from awaken.stores.sql.delta import writable
+from awaken.stores.sql.unreadable import Unreadable
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import ThreadRow, find_run, find_thread
-from awaken.stores.sqlite.unreadable import Unreadable
 from awaken.stores.submitting import can_withdraw, withdrawn
 
 _replace = msgspec.structs.replace

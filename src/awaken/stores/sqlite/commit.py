@@ -19,13 +19,14 @@ from awaken.domain.thread import project_run
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.answers import cancelled_by
 from awaken.stores.sql import queries
+from awaken.stores.sql.delta import Packed, pack, scalars
+from awaken.stores.sql.fold import SNAPSHOT_EVERY
 from awaken.stores.sqlite.commands import note_outbox, send_if_there
-from awaken.stores.sqlite.delta import Packed, pack, scalars
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.requests import add_texts
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
-from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot, write_rewind
+from awaken.stores.sqlite.state import save_snapshot, write_rewind
 from awaken.stores.sqlite.stream_log import delete_stream_log
 from awaken.stores.sqlite.tickets import write_ticket
 

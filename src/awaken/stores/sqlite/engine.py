@@ -13,13 +13,13 @@ from awaken.contract.commits import Fence
 from awaken.errors import StoreUnavailable
 from awaken.stores.sql import queries
 from awaken.stores.sql.migrations import load_migrations
+from awaken.stores.sql.unreadable import Unreadable
 from awaken.stores.sqlite.address import MEMORY, Address
 from awaken.stores.sqlite.jobs import Job
 from awaken.stores.sqlite.opening import make_private, open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.presence import Presence
 from awaken.stores.sqlite.reader import Reader
-from awaken.stores.sqlite.unreadable import Unreadable
 from awaken.stores.sqlite.watch import Watch, thread_channel
 from awaken.stores.sqlite.writer import Writer
 

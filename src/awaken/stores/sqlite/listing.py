@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
@@ -11,15 +10,13 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-import msgspec
-
-from awaken.codec import digest, dumps, loads, to_json
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.metadata import label_filter
 from awaken.domain.run import RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord
+from awaken.stores.sql.cursors import Query, cursor_after, place_of_cursor
 from awaken.stores.sql.queries import (
     BENEATH,
     COUNT_BETWEEN,
@@ -43,9 +40,6 @@ from awaken.stores.sqlite.tickets import read_ticket
 
 _FEW = 1000
 """A page sorts up to so many threads or runs; with more, it walks the list's own index instead."""
-
-_replace = msgspec.structs.replace
-_Query = RunQuery | ThreadQuery | TicketQuery
 
 
 def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> Page[Thread]:
@@ -74,7 +68,7 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
             for scope in _scopes(db, SCOPES_OF_THREADS, query)
             for is_root in ((1,) if query.root else (0, 1))
         ]
-    if (last := _place(query, int, str)) is not None:
+    if (last := place_of_cursor(query, int, str)) is not None:
         # Two ranges of the index: other threads with the same `active_at`, and earlier ones.
         parts = [
             part.and_(range, *values)
@@ -86,7 +80,7 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
     heads = [ThreadRow._make(row) for row in rows[: query.limit]]
     return Page(
         items=tuple(head.thread(owners) for head in heads),
-        cursor=_cursor(query, rows, heads[-1].active_at or 0, heads[-1].id) if heads else None,
+        cursor=cursor_after(query, rows, heads[-1].active_at or 0, heads[-1].id) if heads else None,
     )
 
 
@@ -186,13 +180,13 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
         where.add("kind = 'task'")  # as in the index of tasks, which is in the order of the list
     elif query.kind is not None:
         where.equals("+kind", query.kind.value)
-    if (last := _place(query, int)) is not None:
+    if (last := place_of_cursor(query, int)) is not None:
         where.add("pk < ?", *last)
     rows = where.open(db, f"{RUN_COLUMNS} FROM runs {index}", order, query).fetchall()
     heads = [RunRow._make(row) for row in rows[: query.limit]]
     return Page(
         items=tuple(head.record() for head in heads),
-        cursor=_cursor(query, rows, heads[-1].pk) if heads else None,
+        cursor=cursor_after(query, rows, heads[-1].pk) if heads else None,
     )
 
 
@@ -238,7 +232,7 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
         asked, is_wide = "+asked_at", False
     elif query.status is not None:
         where.equals("status", query.status.value)
-    if (last := _place(query, int, int)) is not None:
+    if (last := place_of_cursor(query, int, int)) is not None:
         where.add(f"({asked} > ? OR ({asked} = ? AND pk > ?))", last[0], *last)
     parts = [where]
     if is_wide:
@@ -251,7 +245,7 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
     shown = rows[: query.limit]
     return Page(
         items=tuple(read_ticket(status, record) for _, _, status, record in shown),
-        cursor=_cursor(query, rows, *shown[-1][:2]) if shown else None,
+        cursor=cursor_after(query, rows, *shown[-1][:2]) if shown else None,
     )
 
 
@@ -277,7 +271,7 @@ class _Where:
             self.add(f"{column} = ?", value)
 
     def open(
-        self, db: sqlite3.Connection, columns: str, order: str, query: _Query
+        self, db: sqlite3.Connection, columns: str, order: str, query: Query
     ) -> sqlite3.Cursor:
         """A cursor on the rows of a page, and on one more if there is one."""
         if query.limit < 1:
@@ -292,7 +286,7 @@ def _merged(
     parts: Sequence[_Where],
     columns: str,
     order: str,
-    query: _Query,
+    query: Query,
     place: Callable[[tuple[Any, ...]], Any],
 ) -> list[tuple[Any, ...]]:
     """The rows of a page that is made of several parts, each in the order of `place`, and one more
@@ -303,42 +297,3 @@ def _merged(
     finally:
         for cursor in cursors:
             cursor.close()
-
-
-# -- cursors ----------------------------------------------------------------------------------
-
-
-def _cursor(query: _Query, rows: Sequence[Any], *place: int | str) -> str | None:
-    if len(rows) <= query.limit:
-        return None
-    return base64.urlsafe_b64encode(dumps([_name(query), *place])).decode()
-
-
-def _place(query: _Query, *types: type) -> list[Any] | None:
-    """The place where the previous page ended, or `None` without a cursor.
-
-    Raises:
-        InvalidRecord: the cursor does not belong to this query.
-    """
-    if query.cursor is None:
-        return None
-    try:
-        text = base64.b64decode(query.cursor, b"-_", validate=True)
-        name, *place = loads(text, list[int | str])
-    except (ValueError, msgspec.DecodeError) as error:
-        raise InvalidRecord(f"{query.cursor!r} is not a cursor: use the one a page gave") from error
-    if (
-        name != _name(query)
-        or [type(value) for value in place] != list(types)
-        or not all(abs(value) < 2**63 for value in place if isinstance(value, int))
-    ):
-        raise InvalidRecord(
-            f"cursor {query.cursor!r} belongs to another list: use it with the query that gave it"
-        )
-    return list(place)
-
-
-def _name(query: _Query) -> str:
-    """A digest of the query without cursor and limit: the size of the pages may change."""
-    asked = to_json(_replace(query, limit=1, cursor=None))
-    return digest([type(query).__name__, asked])

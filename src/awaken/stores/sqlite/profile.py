@@ -11,7 +11,7 @@ from awaken.codec import Json, dumps_state, loads
 from awaken.contract.profile import ProfileEntry, ProfileOwner
 from awaken.errors import VersionConflict
 from awaken.stores.sql import queries
-from awaken.stores.sqlite.delta import writable
+from awaken.stores.sql.delta import writable
 from awaken.stores.sqlite.engine import Engine
 
 

@@ -22,8 +22,9 @@ from awaken.domain.rewind import (
 from awaken.domain.run import PersistedState
 from awaken.errors import RewindRefused
 from awaken.stores.sql import queries
+from awaken.stores.sql.delta import events_in, messages_in, written_in
+from awaken.stores.sql.fold import persisted
 from awaken.stores.sqlite.commands import all_commands
-from awaken.stores.sqlite.delta import events_in, messages_in, written_in
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import (
     CommitRow,
@@ -34,7 +35,7 @@ from awaken.stores.sqlite.rows import (
     find_thread,
     position_of,
 )
-from awaken.stores.sqlite.state import fold_at, hidden_in, persisted, rewound, run_state
+from awaken.stores.sqlite.state import fold_at, hidden_in, rewound, run_state
 from awaken.stores.sqlite.stream_log import load_stream_log
 
 

@@ -12,7 +12,7 @@ from awaken.domain.manifest import KeptText, RequestManifest
 from awaken.errors import NotFound, RequestNotKept, TextGone
 from awaken.stores.requests import completed, rebuilt
 from awaken.stores.sql import queries
-from awaken.stores.sqlite.delta import requests_in
+from awaken.stores.sql.delta import requests_in
 from awaken.stores.sqlite.read import messages_between
 from awaken.stores.sqlite.rows import (
     CommitRow,

@@ -11,12 +11,13 @@ from awaken.contract.commits import CallEntry
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
 from awaken.stores.sql import queries
-from awaken.stores.sqlite.delta import calls_in
+from awaken.stores.sql.delta import calls_in
+from awaken.stores.sql.fold import enter, persisted
+from awaken.stores.sql.unreadable import Unreadable
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.read import messages_between
 from awaken.stores.sqlite.rows import commits, find_run, find_thread, thread_of
-from awaken.stores.sqlite.state import enter, fold_at, persisted, run_state
-from awaken.stores.sqlite.unreadable import Unreadable
+from awaken.stores.sqlite.state import fold_at, run_state
 
 _replace = msgspec.structs.replace
 

@@ -34,6 +34,7 @@ from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
 from awaken.stores.sql import queries
+from awaken.stores.sql.delta import pack, writable
 from awaken.stores.sqlite import (
     commands,
     listing,
@@ -46,7 +47,6 @@ from awaken.stores.sqlite import (
     upkeep,
 )
 from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
-from awaken.stores.sqlite.delta import pack, writable
 from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.file import SqliteFile
 from awaken.stores.sqlite.rows import find_thread

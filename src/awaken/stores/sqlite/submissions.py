@@ -17,14 +17,14 @@ from awaken.domain.run import RunRecord
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.rewinding import needs_quiet
 from awaken.stores.sql import queries
+from awaken.stores.sql.delta import pack, writable
+from awaken.stores.sql.unreadable import Unreadable
 from awaken.stores.sqlite.commands import add_command, cancel_tree, send_if_there
-from awaken.stores.sqlite.delta import pack, writable
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.read import find_rewind
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_run, find_thread
 from awaken.stores.sqlite.tickets import decide
-from awaken.stores.sqlite.unreadable import Unreadable
 from awaken.stores.submitting import KeptKey, steering
 
 

@@ -18,9 +18,10 @@ from awaken.domain.thread import Thread
 from awaken.domain.value import Value
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.sql import queries
+from awaken.stores.sql.fold import persisted
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_thread, position_of, thread_of
-from awaken.stores.sqlite.state import fold_at, persisted
+from awaken.stores.sqlite.state import fold_at
 
 IsAlive = Callable[[str], bool]
 

@@ -54,6 +54,9 @@ export function beginning(text, most = 80) {
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
 }
 
+/** An answer's text without the marks of its Markdown, for one line of a list. @param {string} text */
+export const plain = (text) => beginning(text.replace(/[*`#>]+/g, ''), 200);
+
 const SHAPES = {
   running: ['▸', 'running'],
   created: ['·', 'waits to start'],

@@ -1,7 +1,7 @@
 /** All conversations, newest first. */
 
 import { get, part } from '../api.mjs';
-import { runStatus, money, statusOf, tokens } from '../format.mjs';
+import { runStatus, money, plain, statusOf, tokens } from '../format.mjs';
 import { may } from '../session.mjs';
 import { entitle } from '../shell.mjs';
 import { changes } from '../tickets.mjs';
@@ -81,7 +81,7 @@ function aboutOf({ run, message_count: count }) {
   const messages = `${count} message${count === 1 ? '' : 's'}`;
   if (!run) return messages;
   const said = run.status === 'done' ? run.response : '';
-  return html`<${Text} of=${run.agent_id} /> · ${said ? html`<${Text} of=${said.slice(0, 200)} />` : `${statusOf(runStatus(run)).word} · ${messages}`}`;
+  return html`<${Text} of=${run.agent_id} /> · ${said ? html`<${Text} of=${plain(said)} />` : `${statusOf(runStatus(run)).word} · ${messages}`}`;
 }
 
 /** @param {any} run */

@@ -82,7 +82,7 @@ function Overview({ node }) {
     </dl>
     ${node.said && html`<h3>It said</h3><p class="said-block"><${Text} of=${node.said} /></p>`}
     ${more.response && html`<h3>Answer</h3><p class="said-block"><${Text} of=${more.response} /></p>`}
-    ${'arguments' in more && html`<h3>Arguments</h3><${Json} of=${more.arguments} />`}
+    ${'arguments' in more && !waits && html`<h3>Arguments</h3><${Json} of=${more.arguments} />`}
     ${more.usage && html`<h3>Usage</h3><${Json} of=${more.usage} />`}
     ${waits && html`<${TicketCard} key=${more.ticket.key} ticketKey=${more.ticket.key} />`}`;
 }

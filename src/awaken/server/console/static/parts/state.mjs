@@ -2,11 +2,14 @@
 
 import { get, part } from '../api.mjs';
 import { changesBetween } from '../diff.mjs';
+import { beginning } from '../format.mjs';
 import { html } from '../view.mjs';
 import { Failed, Loading, useLoaded } from './faces.mjs';
 import { Json } from './json.mjs';
 import { NoStep, stepOf } from './steps.mjs';
 import { Text } from './text.mjs';
+
+const LONGEST = 160;
 
 /** @param {{node: any}} props */
 export function StateTab({ node }) {
@@ -23,7 +26,7 @@ export function StateTab({ node }) {
     <h3>Changed by step ${value.step}</h3>
     ${changes.length ? html`<pre class="difference">${changes.map((change) => html`<${Change} key=${change.path.join('/')} change=${change} />`)}</pre>`
       : html`<p class="sub">No state was changed.</p>`}
-    ${[...touched].map((key) => html`<h3 key=${key}><${Text} of=${key} /></h3>
+    ${[...touched].map((key) => html`<h3 class="key" key=${key}><${Text} of=${key} /></h3>
       <dl><dt>before</dt><dd>${key in value.before ? html`<${Json} of=${value.before[key]} />` : 'not set'}</dd>
         <dt>after</dt><dd>${key in value.after ? html`<${Json} of=${value.after[key]} />` : 'not set'}</dd></dl>`)}
     ${same.length > 0 && html`<h3>${same.length} unchanged</h3>${same.map((key) => html`<details class="event-line" key=${key}>
@@ -33,6 +36,7 @@ export function StateTab({ node }) {
 /** @param {{change: import('../diff.mjs').Change}} props */
 function Change({ change }) {
   const path = change.path.join('.');
-  return html`${'before' in change && html`<div class="was">− <${Text} of=${`${path}: ${JSON.stringify(change.before)}`} /></div>`}
-    ${'after' in change && html`<div class="now">+ <${Text} of=${`${path}: ${JSON.stringify(change.after)}`} /></div>`}`;
+  const line = (/** @type {any} */ value) => beginning(`${path}: ${JSON.stringify(value)}`, LONGEST);
+  return html`${'before' in change && html`<div class="was">− <${Text} of=${line(change.before)} /></div>`}
+    ${'after' in change && html`<div class="now">+ <${Text} of=${line(change.after)} /></div>`}`;
 }

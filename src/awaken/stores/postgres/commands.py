@@ -1,0 +1,165 @@
+"""Commands to thread owners, and outboxes, in the Postgres store. Command ids are never reused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from awaken.codec import dumps, loads
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+from awaken.errors import NotFound
+from awaken.stores.answers import check_sent
+from awaken.stores.postgres.connections import Db
+from awaken.stores.postgres.rows import THREAD_COLUMNS, ThreadRow, lock_thread
+from awaken.stores.sql.delta import writable
+from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.submitting import can_withdraw, withdrawn
+
+_replace = msgspec.structs.replace
+
+_ADD = "SELECT @add_command_v1(?, ?, ?, ?, ?, ?, ?)"
+_IS_OVER = "SELECT 1 FROM @runs WHERE id = ? AND thread = ? AND status = 'done'"
+_WITHDRAW = "DELETE FROM @commands WHERE kind = 'run' AND thread = ? AND run_id = ?"
+_RECORD = "SELECT record FROM @runs WHERE id = ?"
+_END_RUN = """
+UPDATE @runs SET record = $1, updated_at_ms = $2, changed_at = $2, status = 'done' WHERE id = $3
+"""
+_HAS_CANCEL = """
+SELECT 1 FROM @commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
+"""
+# The threads with open runs at or beneath a thread: from each open run up to that thread.
+_OPEN_TREE = f"""
+WITH RECURSIVE above(pk, at) AS (
+    SELECT o.pk, o.id FROM @runs AS r JOIN @threads AS o ON o.pk = r.thread
+    WHERE r.status <> 'done' AND o.open_run IS NOT NULL
+    UNION
+    SELECT a.pk, o.parent FROM above AS a JOIN @threads AS o ON o.id = a.at
+    WHERE o.parent IS NOT NULL AND a.at <> ?
+)
+SELECT {THREAD_COLUMNS} FROM @threads AS t
+WHERE t.pk IN (SELECT pk FROM above WHERE at = ?) ORDER BY t.created_at, t.id
+"""
+_LOCK = "SELECT pk FROM @threads WHERE pk = ANY (?::bigint[]) ORDER BY id FOR UPDATE"
+_COMMANDS = """
+SELECT c.id, c.body FROM @commands AS c JOIN @threads AS t ON t.pk = c.thread
+WHERE t.id = ? AND t.position > 0 AND c.id <> ALL (?::bigint[]) ORDER BY c.id
+"""
+_IS_PENDING = "SELECT 1 FROM @commands WHERE id = ?"
+# The commands that are due, of threads that the node owns or that have no live owner.
+_WAITING = """
+SELECT c.id, t.id FROM @commands AS c JOIN @threads AS t ON t.pk = c.thread
+LEFT JOIN @nodes AS n ON n.id = t.owner AND n.lease_until > clock_timestamp()
+WHERE c.id > ? AND (c.not_before IS NULL OR c.not_before <= ?) AND (n.id IS NULL OR n.id = ?)
+"""
+_OUTBOXES = """
+SELECT t.id FROM @outboxes AS o JOIN @threads AS t ON t.pk = o.thread
+WHERE NOT @is_alive_v1(t.owner) ORDER BY t.id
+"""
+
+
+def pack_command(command: ThreadCommand) -> bytes:
+    """
+    Raises:
+        InvalidRecord: the command holds decisions.
+        Serialization: a value in it cannot be encoded.
+    """
+    check_sent(command)
+    with writable(f"command to thread {command.thread_id!r}"):
+        return dumps(command)
+
+
+async def send(db: Db, command: ThreadCommand, body: bytes) -> int:
+    """Store a command and return its id; see `Commands.send`.
+
+    Raises:
+        NotFound: there is no such thread.
+    """
+    number = await send_if_there(db, command, body)
+    if number is None:
+        raise NotFound("thread", command.thread_id)
+    return number
+
+
+async def send_if_there(db: Db, command: ThreadCommand, body: bytes) -> int | None:
+    """Store a command and return its id, or `None` if there is no such thread."""
+    thread = await lock_thread(db, command.thread_id)
+    if thread is None:
+        return None
+    if command.kind is CommandKind.CANCEL and command.run_id is not None:
+        if await db.value(_IS_OVER, command.run_id, thread.pk):
+            return 0  # that run has no later commit that would delete the cancel
+        if await _withdraw(db, thread, command.run_id, command.at_ms):
+            return 0
+    return await add_command(db, thread.pk, command, body)
+
+
+async def _withdraw(db: Db, thread: ThreadRow, run_id: str, at_ms: int) -> bool:
+    """End a submitted run that has not started. Returns false if there is no such run, or if the
+    thread's owner may be starting it."""
+    if not can_withdraw(thread.owner, thread.open_run):
+        return False
+    if not await db.run(_WITHDRAW, thread.pk, run_id):
+        return False
+    ended = withdrawn(loads(await db.value(_RECORD, run_id), RunRecord), at_ms)
+    await db.run(_END_RUN, dumps(ended), ended.updated_at_ms, run_id)
+    return True
+
+
+async def add_command(
+    db: Db, thread: int, command: ThreadCommand, body: bytes, not_before: int | None = None
+) -> int:
+    """Store a command and return its id.
+
+    If its key was used before, nothing is stored: returns the id of that command if it is still
+    pending, else 0. The thread must be locked.
+    """
+    number: int = await db.value(
+        _ADD,
+        *(thread, command.run_id, command.kind.value, command.by, not_before),
+        *(command.key, body),
+    )
+    return number
+
+
+async def cancel_tree(db: Db, thread_id: str, at_ms: int, by: str | None) -> Sequence[Thread]:
+    """Send a cancel to each open run of a thread and beneath it, unless one is pending already."""
+    found = [ThreadRow(*row) for row in await db.rows(_OPEN_TREE, thread_id, thread_id)]
+    await db.rows(_LOCK, [row.pk for row in found])
+    # Between the two statements a run may have ended.
+    rows = [ThreadRow(*row) for row in await db.rows(_OPEN_TREE, thread_id, thread_id)]
+    for row in rows:
+        run_id = row.open_run or ""
+        if await db.value(_HAS_CANCEL, row.pk, run_id) is None:
+            command = ThreadCommand.cancel(row.id, run_id, at_ms=at_ms, by=by)
+            await add_command(db, row.pk, command, dumps(command))
+    return [row.thread() for row in rows]
+
+
+async def load_commands(
+    db: Db, unreadable: Unreadable, thread_id: str, skip: Collection[int]
+) -> Sequence[ThreadCommand]:
+    """The readable pending commands of a thread but for `skip`, whose bodies are not read."""
+    found: list[ThreadCommand] = []
+    for id, body in await db.rows(_COMMANDS, thread_id, list(skip)):
+        command = unreadable.read(f"command {id}", body, ThreadCommand)
+        if command is not None:
+            found.append(_replace(command, id=id))
+    return found
+
+
+async def is_pending(db: Db, id: int) -> bool:
+    return await db.value(_IS_PENDING, id) is not None
+
+
+async def waiting(db: Db, node: int, after: int, now_ms: int) -> dict[int, str]:
+    """The threads of the pending commands that are due, with ids above `after`, by id: those that
+    the node owns, and those without a live owner."""
+    rows = await db.rows(_WAITING, after, now_ms, node)
+    return dict(map(tuple, rows))
+
+
+async def list_outboxes(db: Db) -> Sequence[str]:
+    return [id for (id,) in await db.rows(_OUTBOXES)]

@@ -1,0 +1,149 @@
+"""Connections to Postgres: opening them, keeping some, and running the statements of a schema."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from awaken.control.tasks import start_task
+from awaken.stores.postgres.address import Address
+from awaken.stores.postgres.faults import is_lost
+
+CONNECT_SECONDS = 3.0
+STATEMENT_SECONDS = 10.0
+
+
+class Db:
+    """A connection, and the schema whose tables its statements name.
+
+    In the text of a statement `@threads` is a table or a function of the schema, and `?` the next
+    parameter.
+    """
+
+    def __init__(self, connection: asyncpg.Connection, schema: Schema) -> None:
+        self.connection = connection
+        self.schema = schema
+
+    async def rows(self, text: str, *values: Any) -> list[Any]:
+        found: list[Any] = await self.connection.fetch(self.schema.statement(text), *values)
+        return found
+
+    async def row(self, text: str, *values: Any) -> Any:
+        """The first row, or `None`."""
+        return await self.connection.fetchrow(self.schema.statement(text), *values)
+
+    async def value(self, text: str, *values: Any) -> Any:
+        """The first column of the first row, or `None`."""
+        return await self.connection.fetchval(self.schema.statement(text), *values)
+
+    async def run(self, text: str, *values: Any) -> int:
+        """Run a statement; returns how many rows it wrote."""
+        status: str = await self.connection.execute(self.schema.statement(text), *values)
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+
+class Schema:
+    """The names of a schema's tables in statements."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._statements: dict[str, str] = {}
+
+    def statement(self, text: str) -> str:
+        known = self._statements.get(text)
+        if known is None:
+            first, *parts = text.replace("@", f'"{self.name}".').split("?")
+            known = first + "".join(f"${n}{part}" for n, part in enumerate(parts, start=1))
+            self._statements[text] = known
+        return known
+
+
+async def connect(address: Address, *, direct: bool = False) -> asyncpg.Connection:
+    """A new connection; a direct one has a session of its own even if there is a pooler."""
+    connecting = start_task(_connect(address, direct))
+    try:
+        return await asyncio.shield(connecting)
+    except asyncio.CancelledError:
+        # A connection that is half made would be left behind.
+        connecting.add_done_callback(_terminate)
+        raise
+
+
+def _terminate(connecting: asyncio.Task[asyncpg.Connection]) -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().terminate()
+
+
+async def _connect(address: Address, direct: bool) -> asyncpg.Connection:
+    is_pooled = address.is_pooled and not direct
+    connection = await asyncpg.connect(
+        address.direct if direct else address.dsn,
+        timeout=CONNECT_SECONDS,
+        command_timeout=STATEMENT_SECONDS,
+        # A pooler gives each transaction another session, which has not prepared the statement.
+        statement_cache_size=0 if is_pooled else 512,
+        max_cached_statement_lifetime=0,
+    )
+    if not is_pooled:
+        await connection.execute(
+            "SET idle_in_transaction_session_timeout = '10s'; SET jit = off; "
+            f"SET statement_timeout = '{int(STATEMENT_SECONDS)}s'"
+        )
+    return connection
+
+
+class Pool:
+    """Up to `size` connections of one event loop, opened when they are needed."""
+
+    def __init__(self, size: int, open: Callable[[], Awaitable[asyncpg.Connection]]) -> None:
+        self._open = open
+        self._room = asyncio.Semaphore(size)
+        self._free: list[asyncpg.Connection] = []
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[asyncpg.Connection]:
+        """A connection for one caller; one that broke is not used again."""
+        async with self._room:
+            connection = await self._take()
+            try:
+                yield connection
+            except BaseException as error:
+                # A statement of a cancelled caller may still be under way.
+                if is_lost(error) or isinstance(error, asyncio.CancelledError):
+                    connection.terminate()
+                raise
+            finally:
+                if self._is_closed:
+                    connection.terminate()
+                elif not connection.is_closed():
+                    self._free.append(connection)
+
+    def give(self, connection: asyncpg.Connection) -> None:
+        """Keep a connection that was opened for something else."""
+        self._free.append(connection)
+
+    async def _take(self) -> asyncpg.Connection:
+        while self._free:
+            connection = self._free.pop()
+            if not connection.is_closed():
+                return connection
+        return await self._open()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        while self._free:
+            await end(self._free.pop())
+
+
+async def end(connection: asyncpg.Connection) -> None:
+    """Close a connection, whatever state it is in."""
+    try:
+        await connection.close(timeout=CONNECT_SECONDS)
+    except Exception:
+        connection.terminate()

@@ -1,0 +1,298 @@
+"""The connections of an open store, and what this node owns in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import TypeVar
+
+from awaken.contract.commits import Fence
+from awaken.control.tasks import OwnedTasks, start_task
+from awaken.errors import StoreUnavailable
+from awaken.stores.postgres.address import Address
+from awaken.stores.postgres.connections import Db, Pool, Schema, connect, end
+from awaken.stores.postgres.faults import AGAIN, explain, is_lost
+from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, tell
+from awaken.stores.postgres.lease import Heart, PostgresLease
+from awaken.stores.postgres.migrating import prepare
+from awaken.stores.postgres.rows import owner_name
+from awaken.stores.postgres.state import save_snapshot
+from awaken.stores.postgres.submissions import ThreadAppeared
+from awaken.stores.postgres.watch import Channel, Watch, until_set
+from awaken.stores.postgres.writer import PATIENCE, Writer
+from awaken.stores.sql.migrations import load_migrations
+from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.telling import LOOK_EVERY
+
+T = TypeVar("T")
+log = logging.getLogger("awaken.stores")
+
+_ATTEMPTS = 8
+_PAUSE = 0.1
+_RELEASE = "UPDATE @threads SET owner = NULL WHERE id = ? AND owner = ? AND epoch = ?"
+_END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM unnest(?::int[]) AS pid"
+
+
+class Engine:
+    """An open database, used by one event loop."""
+
+    def __init__(self, address: Address, lease: PostgresLease) -> None:
+        self.address = address
+        self.schema = Schema(address.schema)
+        self.watch = Watch()
+        self.unreadable = Unreadable()
+        self.held: dict[str, Fence] = {}
+        self.loop = asyncio.get_running_loop()
+        self.pid = os.getpid()
+        self.pool = Pool(address.pool, lambda: connect(address))
+        self._tasks = OwnedTasks(log)
+        self._looks = asyncio.Event()
+        self._is_listening = False
+        self._listener = Listener(address, self.watch, self._looks.set)
+        self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()))
+        self.writer: Writer
+
+    @property
+    def node(self) -> int:
+        return self.heart.node
+
+    @property
+    def owner(self) -> str:
+        return owner_name(self.node)
+
+    @property
+    def rest(self) -> float:
+        """Seconds after which a node looks for commands, told or not."""
+        return LOOK_EVERY / 4 if self._listener.is_deaf else LOOK_EVERY
+
+    async def start(self) -> None:
+        """
+        Raises:
+            StoreUnavailable: the database cannot be used; the text says what to do.
+        """
+        connection = None
+        try:
+            connection = await connect(self.address, direct=True)
+            await prepare(connection, self.address, load_migrations("postgres"))
+            await self.heart.start(connection)
+        except Exception as error:
+            if connection is not None:
+                await end(connection)
+            raise explain(self.address.shown, error) from error
+        if self.address.is_pooled:
+            await end(connection)
+        else:
+            self.pool.give(connection)
+        self.writer = Writer(self.address.shown, self.schema, lambda: connect(self.address))
+
+    async def close(self) -> None:
+        """Finish the writes under way, and release every thread of this node."""
+        await self.writer.close()
+        await self._tasks.close(5.0)
+        try:
+            await self.read(self.heart.stop)
+        except StoreUnavailable as error:
+            log.warning("%s could not release its threads: %s", self.owner, error)
+        self.watch.mark_all()
+        await self.pool.close()
+
+    # -- reading and writing ------------------------------------------------------------------
+
+    async def read(self, work: Callable[[Db], Awaitable[T]], *, patience: float = 0.0) -> T:
+        """Run `work`, whose statements are transactions of their own.
+
+        A connection that turns out to be broken is replaced once, since reading may be repeated.
+        """
+        until = self.loop.time() + patience
+        has_failed = False
+        while True:
+            try:
+                async with self.pool.use() as connection:
+                    return await work(Db(connection, self.schema))
+            except Exception as error:
+                if not is_lost(error) or (has_failed and self.loop.time() >= until):
+                    raise explain(self.address.shown, error) from error
+                if has_failed:
+                    await asyncio.sleep(_PAUSE)
+                has_failed = True
+
+    async def write(
+        self,
+        work: Callable[[Db], Awaitable[T]],
+        *,
+        channels: Sequence[Channel] = (),
+        tells: Collection[str] = (),
+    ) -> T:
+        """Run `work` in a transaction. `tells` are the threads that get commands in it."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                answer = await self._transact(work, tells)
+                break
+            except (*AGAIN, ThreadAppeared, _NotBegun) as error:
+                if attempt == _ATTEMPTS - 1:
+                    raise explain(self.address.shown, error.__cause__ or error) from error
+            except Exception as error:
+                raise explain(self.address.shown, error) from error
+        self.watch.mark(channels)
+        return answer
+
+    async def _transact(self, work: Callable[[Db], Awaitable[T]], tells: Collection[str]) -> T:
+        async with self.pool.use() as connection:
+            transaction = connection.transaction()
+            try:
+                await transaction.start()
+            except Exception as error:
+                if is_lost(error):
+                    connection.terminate()
+                    raise _NotBegun from error  # a kept connection that the server had closed
+                raise
+            async with contextlib.AsyncExitStack() as stack:
+                stack.push_async_exit(transaction.__aexit__)
+                db = Db(connection, self.schema)
+                answer = await work(db)
+                if tells:
+                    await tell(db, tells)
+            return answer
+
+    async def settle_lost(self) -> None:
+        """End the sessions that may still be writing a batch whose answer was lost."""
+        lost = self.writer.take_lost()
+        # A pooler's sessions are not ours to end; there, the lock of the thread decides.
+        if lost and not self.address.is_pooled:
+            await self.read(lambda db: db.rows(_END_SESSIONS, lost), patience=PATIENCE)
+
+    # -- beside the commits -------------------------------------------------------------------
+
+    def snapshot_later(self, thread: int, position: int) -> None:
+        """Store a snapshot of a thread's state; nothing depends on when."""
+        work = self.read(lambda db: save_snapshot(db, thread, position))
+        self._tasks.start_logged(work, "a snapshot was not written")
+
+    def tell_later(self, thread_ids: Collection[str]) -> None:
+        """Tell nodes of commands that a commit has sent; a commit itself tells nobody."""
+        work = self.read(lambda db: tell(db, thread_ids))
+        self._tasks.start_logged(work, "a hint was not given")
+
+    # -- ownership ----------------------------------------------------------------------------
+
+    async def release(self, fence: Fence) -> None:
+        await self.read(
+            lambda db: db.run(_RELEASE, fence.thread_id, self._node_of(fence), fence.epoch),
+            patience=PATIENCE,
+        )
+        self.forget(fence)
+
+    def _node_of(self, fence: Fence) -> int:
+        return self.node if fence.owner == self.owner else -1
+
+    def release_later(self, fences: Iterable[Fence]) -> None:
+        """Release threads without waiting."""
+        for fence in fences:
+            self._tasks.start_logged(self.release(fence), "a thread was not released")
+
+    def forget(self, fence: Fence) -> None:
+        """Note that a claim was given up."""
+        if self.held.get(fence.thread_id) == fence:
+            del self.held[fence.thread_id]
+        self.watch.mark([fence.thread_id])
+
+    # -- waiting ------------------------------------------------------------------------------
+
+    async def wait(self, channel: Channel, since: int) -> int:
+        """Wait until the channel has a change after number `since`, and return its number."""
+        if not self._is_listening:
+            self._is_listening = True
+            self._tasks.start_repeating(
+                lambda: self._listener.listen(self.node), 1.0, "hints are not heard"
+            )
+            self._tasks.start_repeating(self._look, 1.0, "changes are not seen")
+        self._looks.set()
+        return await self.watch.wait(channel, since)
+
+    async def _look(self) -> None:
+        """Look again and again at the threads that tasks wait for."""
+        while True:
+            await until_set(self._looks, LOOK_SECONDS if self.watch.waited else 3600)
+            await asyncio.sleep(0)  # so that a task that is about to wait does
+            if self.watch.waited:
+                await self.read(lambda db: look(db, self.watch))
+
+
+class _NotBegun(Exception):
+    """The connection was broken before anything was sent."""
+
+
+class Opening:
+    """Opens the engine of a store when it is first used, and again after it was closed."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.lease = PostgresLease(self.engine)
+        self._engine: Engine | None = None
+        self._starting: asyncio.Task[Engine] | None = None
+        self._is_closed = False
+
+    @property
+    def owner(self) -> str:
+        """The name of this node; empty before the store is open."""
+        return self._engine.owner if self._engine is not None else ""
+
+    async def open(self) -> Engine:
+        self._is_closed = False
+        return await self.engine()
+
+    async def engine(self) -> Engine:
+        """The engine of the open store.
+
+        Raises:
+            StoreUnavailable: the store was closed, is used by another event loop, or cannot be
+                opened.
+        """
+        if self._is_closed:
+            raise StoreUnavailable(f"the store of {self.address.shown} was closed: open it again")
+        loop = asyncio.get_running_loop()
+        engine = self._engine
+        if engine is not None and engine.loop is loop and engine.pid == os.getpid():
+            return engine
+        if engine is not None:
+            self._leave(engine)
+        if self._starting is None or self._starting.get_loop() is not loop:
+            self._starting = start_task(self._start())
+        return await asyncio.shield(self._starting)
+
+    def _leave(self, engine: Engine) -> None:
+        """Give up the engine of an event loop that is gone, or of the process before a fork."""
+        if engine.pid == os.getpid() and not engine.loop.is_closed():
+            raise StoreUnavailable(
+                f"the store of {self.address.shown} is used by another event loop: give each its "
+                "own store"
+            )
+        if engine.pid == os.getpid():
+            engine.heart.abandon()
+        self._engine = None
+
+    async def _start(self) -> Engine:
+        try:
+            engine = Engine(self.address, self.lease)
+            await engine.start()
+            self._engine = engine
+            return engine
+        finally:
+            self._starting = None
+
+    def abandon(self) -> None:
+        """Release the threads of a store that is never closed, without waiting."""
+        if self._engine is not None:
+            self._engine.heart.abandon()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._starting is not None:
+            with contextlib.suppress(StoreUnavailable):
+                await asyncio.shield(self._starting)
+        engine, self._engine = self._engine, None
+        if engine is not None and engine.loop is asyncio.get_running_loop():
+            await engine.close()

@@ -1,0 +1,82 @@
+"""Translating errors of Postgres and asyncpg into ours, with texts that say what to do."""
+
+from __future__ import annotations
+
+import asyncpg
+import msgspec
+
+from awaken.errors import AwakenError, Serialization, StoreUnavailable
+
+AGAIN = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.UniqueViolationError,
+)
+"""Errors after which the same work may succeed: nothing of it was written."""
+
+LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.QueryCanceledError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    OSError,
+    EOFError,
+)
+"""Errors after which it is not known what the server did last. `TimeoutError` is an `OSError`."""
+
+_NOT_TEXT = (
+    asyncpg.CharacterNotInRepertoireError,
+    asyncpg.UntranslatableCharacterError,
+    asyncpg.DataError,
+    asyncpg.ProgramLimitExceededError,
+    UnicodeError,
+    OverflowError,
+)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection that raised this error is of no use any more."""
+    # A value that cannot be encoded is an `InterfaceError`, too: nothing was sent.
+    return isinstance(error, LOST) and not isinstance(error, asyncpg.DataError | UnicodeError)
+
+
+def explain(shown: str, error: BaseException) -> BaseException:
+    """The error a caller gets instead of asyncpg's own, which is chained to it."""
+    answer = _translate(shown, error)
+    if answer is not error:
+        answer.__cause__ = error
+    return answer
+
+
+def _translate(shown: str, error: BaseException) -> BaseException:
+    if isinstance(error, AwakenError) or not isinstance(error, Exception):
+        return error
+    if isinstance(error, _NOT_TEXT):
+        return Serialization(f"a value cannot be stored in {shown}: {error}")
+    if isinstance(error, msgspec.MsgspecError):
+        return Serialization(f"a row of {shown} does not fit this version of awaken: {error}")
+    if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError):
+        return StoreUnavailable(f"{shown} refuses this user: {error}; check name and password")
+    if isinstance(error, asyncpg.InvalidCatalogNameError):
+        return StoreUnavailable(f"there is no such database: {error}; create it (createdb)")
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return StoreUnavailable(f"{shown}: {error}; grant this user rights on the schema")
+    if isinstance(error, asyncpg.UndefinedTableError | asyncpg.UndefinedFunctionError):
+        return StoreUnavailable(
+            f"{shown} lacks a table or a function of this version: {error}; run `awaken db migrate`"
+        )
+    if isinstance(error, asyncpg.DiskFullError):
+        return StoreUnavailable(f"no space is left for {shown}: free some disk space")
+    if isinstance(error, asyncpg.TooManyConnectionsError):
+        return StoreUnavailable(
+            f"{shown} has no connection left: raise max_connections, or lower pool= in the address"
+        )
+    if isinstance(error, LOST):
+        why = str(error) or type(error).__name__
+        return StoreUnavailable(f"{shown} does not answer: {why}; see whether it runs")
+    if isinstance(error, asyncpg.PostgresError):
+        return StoreUnavailable(f"{shown} refused a statement: {error} ({error.sqlstate})")
+    return error

@@ -1,0 +1,101 @@
+"""Being told of what other nodes wrote: by `NOTIFY` at once, and by looking in any case.
+
+Every hint may be lost. A hint says only that something is there to be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+import asyncpg
+
+from awaken.stores.postgres.address import Address
+from awaken.stores.postgres.connections import Db, connect, end
+from awaken.stores.postgres.watch import COMMANDS, Watch, until_set
+
+log = logging.getLogger("awaken.stores")
+
+LOOK_SECONDS = 0.2
+"""How often the threads that tasks wait for are looked at."""
+_HEARD_WITHIN = 2.0
+
+_TELL = """
+SELECT pg_notify($2 || coalesce('n' || t.owner, 'work'), t.pk::text)
+FROM @threads AS t WHERE t.id = ANY ($1::text[])
+"""
+# What a thread looks like: a write to its head, metadata, commands or stream log shows.
+_MARKS = """
+SELECT t.id, t.xmin::text, t.position, t.epoch,
+       (SELECT m.xmin::text FROM @thread_metadata AS m WHERE m.thread = t.pk),
+       (SELECT max(c.id) FROM @commands AS c WHERE c.thread = t.pk),
+       (SELECT count(*) FROM @commands AS c WHERE c.thread = t.pk),
+       (SELECT s.xmin::text FROM @streams AS s WHERE s.thread = t.pk ORDER BY s.number DESC LIMIT 1)
+FROM @threads AS t WHERE t.id = ANY (?::text[])
+"""
+
+
+def channel_of(schema: str) -> str:
+    """How the names of a schema's channels begin: channels belong to the whole database."""
+    return f"awk_{hashlib.blake2b(schema.encode(), digest_size=8).hexdigest()}_"
+
+
+async def tell(db: Db, thread_ids: Collection[str]) -> None:
+    """Tell the owners of threads, or all nodes for a thread without one, that a command waits."""
+    await db.rows(_TELL, list(thread_ids), channel_of(db.schema.name))
+
+
+async def look(db: Db, watch: Watch) -> None:
+    """Wake the tasks whose threads were changed by other processes."""
+    waited = watch.waited
+    found: dict[str, Any] = {row[0]: tuple(row) for row in await db.rows(_MARKS, waited)}
+    watch.compare(waited, found)
+
+
+class Listener:
+    """Listens for hints on a connection of its own.
+
+    Args:
+        heard: called with every hint.
+    """
+
+    def __init__(self, address: Address, watch: Watch, heard: Callable[[], None]) -> None:
+        self._address = address
+        self._watch = watch
+        self._heard = heard
+        self._self_test = asyncio.Event()
+        self.is_deaf = True
+        """Whether hints do not come through; then nodes look more often."""
+
+    async def listen(self, node: int) -> None:
+        """Listen until the connection breaks."""
+        begin = channel_of(self._address.schema)
+        connection = await connect(self._address, direct=True)
+        broken = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: broken.set())
+            await connection.add_listener(f"{begin}n{node}", self._hint)
+            await connection.add_listener(f"{begin}work", self._hint)
+            self._self_test.clear()
+            await connection.execute("SELECT pg_notify($1, '')", f"{begin}n{node}")
+            await until_set(self._self_test, _HEARD_WITHIN)
+            self._watch.mark_all()  # of what was told before, nothing was heard
+            if self.is_deaf:
+                log.warning(
+                    "no hint comes through %s, which may be a pooler: this node looks four times a "
+                    "second instead; give the address of the database itself with direct=",
+                    self._address.shown,
+                )
+            await broken.wait()
+        finally:
+            self.is_deaf = True
+            await end(connection)
+
+    def _hint(self, connection: asyncpg.Connection, pid: int, channel: str, payload: str) -> None:
+        self.is_deaf = False
+        self._self_test.set()
+        self._watch.mark([COMMANDS])
+        self._heard()

@@ -1,0 +1,252 @@
+"""The lease of a node: a row that says until when the node is alive, and the thread that renews it.
+
+Only the clock of Postgres is compared with the row. The node itself trusts its lease for a little
+less long than the row says, by its own monotonic clock, counted from when it sent the renewal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable
+
+import asyncpg
+
+from awaken.contract.commits import Fence
+from awaken.errors import LeaseLost
+from awaken.stores.postgres.address import Address
+from awaken.stores.postgres.connections import Db, Schema, connect, end
+from awaken.stores.postgres.rows import owner_name
+
+log = logging.getLogger("awaken.stores")
+
+PATIENCE = 30.0
+"""Seconds after which runs are left if the lease was not regained, and after which an event loop
+that has not moved counts as hung."""
+
+_REGISTER = """
+INSERT INTO @nodes (host, pid, started_at, held_since, lease_until, ttl)
+SELECT ?, ?, now.at, now.at, now.at + now.ttl, now.ttl
+FROM (SELECT clock_timestamp() AS at, make_interval(secs => ?) AS ttl) AS now RETURNING id
+"""
+_BEAT = """
+UPDATE @nodes SET lease_until = clock_timestamp() + ttl,
+       held_since = CASE WHEN lease_until > clock_timestamp() THEN held_since
+                         ELSE clock_timestamp() END
+WHERE id = ? RETURNING id
+"""
+_MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
+_RELEASE_ALL = "UPDATE @threads SET owner = NULL WHERE owner = ?"
+_FORGET = "DELETE FROM @nodes WHERE id = ? OR lease_until < clock_timestamp() - interval '1 hour'"
+
+
+class PostgresLease:
+    """See `contract.lease.Lease`. It outlives the engine that renews it."""
+
+    def __init__(self, open: Callable[[], Awaitable[object]]) -> None:
+        self._open = open
+        self._until = 0.0
+        self._owner = ""
+        self._told: list[Callable[[Fence], None]] = []
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    @property
+    def held(self) -> bool:
+        return time.monotonic() < self._until
+
+    async def regained(self) -> None:
+        await self._open()
+        while not self.held:
+            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.add(woken)
+            left = PATIENCE - (time.monotonic() - self._until)
+            try:
+                async with asyncio.timeout(max(left, 0)):
+                    await woken
+            except TimeoutError:
+                raise LeaseLost(self._owner, PATIENCE) from None
+            finally:
+                self._waiting.discard(woken)
+
+    def when_lost(self, told: Callable[[Fence], None]) -> None:
+        self._told.append(told)
+
+    # -- for the engine -----------------------------------------------------------------------
+
+    def begin(self, owner: str, until: float) -> None:
+        self._owner, self._until = owner, until
+
+    def renew(self, until: float) -> None:
+        """The lease was renewed before it ran out. Called by the thread that renews it."""
+        self._until = until
+
+    def regain(self, until: float, lost: Iterable[Fence]) -> None:
+        """The lease was renewed after it ran out. Called in the event loop: `lost` is told before
+        any run can see that the lease is held."""
+        for fence in lost:
+            for told in self._told:
+                told(fence)
+        self._until = until
+        for woken in self._waiting:
+            if not woken.done():
+                woken.set_result(None)
+
+    def end(self) -> None:
+        self._until = 0.0
+
+
+class Heart:
+    """Registers a node and renews its lease, in a thread of its own with a connection of its own:
+    a tool that blocks the event loop does not lose the node's runs.
+
+    Args:
+        claims: returns the claims that the node believes to have.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        schema: Schema,
+        lease: PostgresLease,
+        claims: Callable[[], list[Fence]],
+    ) -> None:
+        self._address = address
+        self._schema = schema
+        self._lease = lease
+        self._claims = claims
+        self._main_loop = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Event | None = None
+        self._is_ending = False
+        self._releases = True
+        self._ticked = time.monotonic()
+        self._timer: asyncio.TimerHandle | None = None
+        self._thread: threading.Thread | None = None
+        self.node = 0
+
+    @property
+    def _margin(self) -> float:
+        return min(0.5, self._address.lease / 6)
+
+    async def start(self, connection: asyncpg.Connection) -> None:
+        """Register the node, and begin to renew its lease."""
+        sent = time.monotonic()
+        self.node = await self._register(connection)
+        self._lease.begin(owner_name(self.node), sent + self._address.lease - self._margin)
+        self._tick()
+        name = f"awaken lease {owner_name(self.node)}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    async def _register(self, connection: asyncpg.Connection) -> int:
+        text = self._schema.statement(_REGISTER)
+        values = (socket.gethostname(), os.getpid(), self._address.lease)
+        return int(await connection.fetchval(text, *values))
+
+    def _tick(self) -> None:
+        self._ticked = time.monotonic()
+        self._timer = self._main_loop.call_later(1.0, self._tick)
+
+    async def stop(self, db: Db) -> None:
+        """Release the node's threads, and end its lease."""
+        self._releases = False
+        self.abandon()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        self._lease.end()
+        await db.run(_RELEASE_ALL, self.node)
+        await db.run(_FORGET, self.node)
+
+    def abandon(self) -> None:
+        """End without waiting, for a store that is never closed, or whose event loop is gone: the
+        thread releases the node's threads."""
+        self._is_ending = True
+        loop, ending = self._loop, self._ending
+        if loop is not None and ending is not None and not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(ending.set)
+            except RuntimeError:
+                return  # it has ended meanwhile
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._beat_on())
+        except Exception:
+            log.exception("the lease of %s is not renewed any more", owner_name(self.node))
+
+    async def _beat_on(self) -> None:
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        connection: asyncpg.Connection | None = None
+        has_failed = False
+        while True:
+            try:
+                async with asyncio.timeout(self._address.lease / 3):
+                    await self._ending.wait()
+                break
+            except TimeoutError:
+                pass
+            if self._main_loop.is_closed():
+                break
+            if time.monotonic() - self._ticked > PATIENCE:
+                continue  # the event loop hangs: its runs are to go on elsewhere
+            try:
+                if connection is None or connection.is_closed():
+                    connection = await connect(self._address, direct=True)
+                async with asyncio.timeout(max(self._address.lease / 2, 1.0)):
+                    await self._beat(connection)
+                has_failed = False
+            except Exception as error:
+                if not has_failed:
+                    log.warning("the lease of %s is not renewed: %r", owner_name(self.node), error)
+                has_failed = True
+                if connection is not None:
+                    connection.terminate()
+        if self._releases:
+            connection = await self._release_all(connection)
+        if connection is not None:
+            await end(connection)
+
+    async def _beat(self, connection: asyncpg.Connection) -> None:
+        was_held, sent = self._lease.held, time.monotonic()
+        found = await connection.fetchval(self._schema.statement(_BEAT), self.node)
+        until = sent + self._address.lease - self._margin
+        if found is None:
+            # So long ago that the row was removed.
+            self.node = await self._register(connection)
+            self._hand_over(lambda: self._lease.begin(owner_name(self.node), 0.0))
+            was_held = False
+        if was_held:
+            self._lease.renew(until)
+            return
+        claims = self._claims()
+        rows = await connection.fetch(self._schema.statement(_MINE), self.node)
+        mine = {(thread_id, epoch) for thread_id, epoch in rows}
+        lost = [fence for fence in claims if (fence.thread_id, fence.epoch) not in mine]
+        self._hand_over(lambda: self._lease.regain(until, lost))
+
+    def _hand_over(self, work: Callable[[], None]) -> None:
+        try:
+            self._main_loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            self._is_ending = True  # the event loop is gone, and its runs with it
+
+    async def _release_all(
+        self, connection: asyncpg.Connection | None
+    ) -> asyncpg.Connection | None:
+        try:
+            if connection is None or connection.is_closed():
+                connection = await connect(self._address, direct=True)
+            db = Db(connection, self._schema)
+            await db.run(_RELEASE_ALL, self.node)
+            await db.run(_FORGET, self.node)
+        except Exception as error:
+            log.warning("%s could not release its threads: %r", owner_name(self.node), error)
+        return connection

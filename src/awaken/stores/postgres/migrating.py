@@ -1,0 +1,125 @@
+"""The version of a schema: setting it up, bringing it up to date, refusing what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from awaken.domain.value import Value
+from awaken.errors import StoreUnavailable
+from awaken.stores.postgres.address import Address, parse_address
+from awaken.stores.postgres.connections import Schema, connect, end
+from awaken.stores.postgres.faults import explain
+from awaken.stores.sql.migrations import Migration, load_migrations
+
+_LOCK = 0x41574B4E
+"""The advisory lock that one migration at a time holds."""
+_OLDEST_SERVER = 150_000
+_VERSION = "SELECT max(number) FROM @migrations"
+
+
+class Migrated(Value, frozen=True, kw_only=True):
+    """The steps that brought a schema up to date, or would, and the version after them."""
+
+    schema: str
+    steps: tuple[str, ...]
+    version: int
+
+
+async def migrate_address(address: str, *, dry_run: bool = False) -> Migrated:
+    """Bring the schema of an address up to date. With `dry_run`, nothing is changed.
+
+    Raises:
+        ConfigError: the address is not one of Postgres.
+        StoreUnavailable: the database cannot be used; the text says why.
+    """
+    place = parse_address(address)
+    migrations = load_migrations("postgres")
+    try:
+        connection = await connect(place, direct=True)
+        try:
+            missing = await migrate(connection, place, migrations, dry_run=dry_run)
+            version = await version_of(connection, Schema(place.schema)) or 0
+        finally:
+            await end(connection)
+    except Exception as error:
+        raise explain(place.shown, error) from error
+    return Migrated(
+        schema=place.schema,
+        steps=tuple(step.name for step in missing),
+        version=len(migrations) if missing else version,
+    )
+
+
+async def version_of(connection: asyncpg.Connection, schema: Schema) -> int | None:
+    """The version of the schema's tables, or `None` if it has none yet."""
+    table = f'"{schema.name}".migrations'
+    if await connection.fetchval("SELECT to_regclass($1)", table) is None:
+        return None
+    return int(await connection.fetchval(schema.statement(_VERSION)) or 0)
+
+
+async def prepare(
+    connection: asyncpg.Connection, address: Address, migrations: Sequence[Migration]
+) -> None:
+    """Set an empty schema up, and check the version of any other.
+
+    Raises:
+        StoreUnavailable: this awaken cannot work with it; the text says what to do.
+    """
+    server = int(await connection.fetchval("SELECT current_setting('server_version_num')"))
+    if server < _OLDEST_SERVER:
+        raise StoreUnavailable(f"{address.shown} is Postgres {server // 10_000}: 15 is needed")
+    schema, latest = Schema(address.schema), len(migrations)
+    version = await version_of(connection, schema)
+    if version is None:
+        await migrate(connection, address, migrations)
+        return
+    if version < latest:
+        raise StoreUnavailable(
+            f"schema {schema.name!r} of {address.shown} has version {version}, this awaken needs "
+            f"{latest}: run `awaken db migrate --store …` with this address"
+        )
+    # The next version still has everything that this one uses.
+    if version > latest + 1:
+        raise StoreUnavailable(
+            f"schema {schema.name!r} of {address.shown} has version {version}, this awaken works "
+            f"with {latest} and {latest + 1}: upgrade awaken (pip install --upgrade awaken)"
+        )
+
+
+async def migrate(
+    connection: asyncpg.Connection,
+    address: Address,
+    migrations: Sequence[Migration],
+    *,
+    dry_run: bool = False,
+) -> list[Migration]:
+    """Bring a schema up to date, each step in a transaction; returns the steps it lacked."""
+    schema = Schema(address.schema)
+    await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+    try:
+        version = await version_of(connection, schema) or 0
+        missing = list(migrations[version:])
+        for step in () if dry_run else missing:
+            async with connection.transaction():
+                await _apply(connection, schema, step)
+        return missing
+    finally:
+        if not connection.is_closed():
+            await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
+
+
+async def _apply(connection: asyncpg.Connection, schema: Schema, step: Migration) -> None:
+    await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema.name}"')
+    await connection.execute(f'SET LOCAL search_path = "{schema.name}"')
+    await connection.execute("SET LOCAL statement_timeout = 0")
+    await connection.execute(
+        "CREATE TABLE IF NOT EXISTS migrations (number int PRIMARY KEY, name text NOT NULL, "
+        "at timestamptz NOT NULL DEFAULT now())"
+    )
+    await connection.execute(step.script)
+    await connection.execute(
+        "INSERT INTO migrations (number, name) VALUES ($1, $2)", step.number, step.name
+    )

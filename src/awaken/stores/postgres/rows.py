@@ -1,0 +1,182 @@
+"""Rows of threads, runs and commits as values, and finding them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from awaken.codec import loads
+from awaken.domain.metadata import NO_METADATA, ThreadMetadata
+from awaken.domain.rewind import Hidden, hidden_by
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+from awaken.stores.postgres.connections import Db
+
+_replace = msgspec.structs.replace
+
+THREAD_COLUMNS = """
+t.pk, t.id, t.parent, t.created_at, t.updated_at, t.length, t.events, t.position, t.owner,
+EXISTS (SELECT 1 FROM @nodes AS n WHERE n.id = t.owner AND n.lease_until > clock_timestamp()),
+t.latest_run, t.open_run, t.active_run, t.forked_from, t.forked_at, t.active_at, t.scope, t.family,
+(SELECT m.record FROM @thread_metadata AS m WHERE m.thread = t.pk)
+"""
+# Readers do not see a thread that was claimed and never written (position 0).
+THREAD = f"SELECT {THREAD_COLUMNS} FROM @threads AS t WHERE t.id = ? AND t.position > 0"
+THREAD_BY_PK = f"SELECT {THREAD_COLUMNS} FROM @threads AS t WHERE t.pk = ?"
+# The same for a writer: no other node changes the thread until the transaction ends.
+LOCKED_THREAD = f"{THREAD} FOR UPDATE OF t"
+HEAD = f"""
+SELECT {THREAD_COLUMNS},
+       (SELECT array_agg(r.low ORDER BY r.position) FROM @rewinds AS r WHERE r.thread = t.pk),
+       (SELECT array_agg(r.high ORDER BY r.position) FROM @rewinds AS r WHERE r.thread = t.pk)
+FROM @threads AS t WHERE t.id = ? AND t.position > 0
+"""
+RUN_COLUMNS = (
+    "r.pk, r.id, r.thread, r.status, r.first_position, r.last_position, r.cancelled_by, r.record"
+)
+RUN = f"SELECT {RUN_COLUMNS} FROM @runs AS r WHERE r.id = ?"
+
+COMMIT_COLUMNS = "position, first_seq, first_event, at_ms, run, delta"
+COMMITS = f"""
+SELECT {COMMIT_COLUMNS} FROM @commits
+WHERE thread = ? AND position BETWEEN ? AND ? ORDER BY position
+"""
+COMMITS_OF_RUN = f"""
+SELECT {COMMIT_COLUMNS} FROM @commits
+WHERE thread = ? AND position BETWEEN ? AND ? AND run = ? ORDER BY position
+"""
+
+
+def owner_name(node: int) -> str:
+    """The name under which a node claims threads."""
+    return f"node-{node}"
+
+
+def node_of(owner: str) -> int:
+    """The number of the node with this name; -1 if it is no node's name."""
+    number = owner.removeprefix("node-")
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else -1
+
+
+class ThreadRow(NamedTuple):
+    """The head of a thread, as `THREAD_COLUMNS` has it. `owner` may be dead: see `is_owned`."""
+
+    pk: int
+    id: str
+    parent: str | None
+    created_at: int
+    updated_at: int
+    length: int
+    events: int
+    position: int
+    owner: int | None
+    is_owned: bool
+    latest_run: str | None
+    open_run: str | None
+    active_run: str | None
+    forked_from: str | None
+    forked_at: int | None
+    active_at: int | None
+    scope: str
+    family: str
+    said: bytes | None
+
+    def thread(self) -> Thread:
+        """The thread as callers see it, with `owner` set to `None` if the owner is dead."""
+        is_owned = self.is_owned and self.owner is not None
+        return Thread(
+            id=self.id,
+            parent_thread_id=self.parent,
+            latest_run_id=self.latest_run,
+            open_run_id=self.open_run,
+            active_run_id=self.active_run,
+            message_count=self.length,
+            event_count=self.events,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            active_at=self.active_at or 0,
+            forked_from=self.forked_from,
+            forked_at=self.forked_at,
+            owner=owner_name(self.owner or 0) if is_owned else None,
+            scope=self.scope,
+            family=self.family,
+            metadata=self.metadata(),
+        )
+
+    def metadata(self) -> ThreadMetadata:
+        return NO_METADATA if self.said is None else loads(self.said, ThreadMetadata)
+
+
+class RunRow(NamedTuple):
+    """The head of a run, as `RUN_COLUMNS` has it."""
+
+    pk: int
+    id: str
+    thread: int
+    status: str
+    first_position: int
+    last_position: int
+    cancelled_by: str | None
+    data: bytes
+
+    def record(self) -> RunRecord:
+        return with_canceller(loads(self.data, RunRecord), self.cancelled_by)
+
+
+def with_canceller(record: RunRecord, by: str | None) -> RunRecord:
+    """The record of a run, with who had it cancelled."""
+    return record if by is None else _replace(record, cancelled_by=by)
+
+
+class CommitRow(NamedTuple):
+    """A commit, as `COMMIT_COLUMNS` has it."""
+
+    position: int
+    first_seq: int
+    first_event: int
+    at_ms: int
+    run: int | None
+    delta: bytes
+
+
+async def find_thread(db: Db, thread_id: str) -> ThreadRow | None:
+    row = await db.row(THREAD, thread_id)
+    return ThreadRow(*row) if row else None
+
+
+async def lock_thread(db: Db, thread_id: str) -> ThreadRow | None:
+    """The same, with the thread locked until the transaction ends."""
+    row = await db.row(LOCKED_THREAD, thread_id)
+    return ThreadRow(*row) if row else None
+
+
+async def thread_of(db: Db, pk: int) -> ThreadRow:
+    return ThreadRow(*await db.row(THREAD_BY_PK, pk))
+
+
+async def find_head(db: Db, thread_id: str) -> tuple[ThreadRow | None, Hidden]:
+    """A thread, and the spans of its messages that are out of view, at one instant."""
+    row = await db.row(HEAD, thread_id)
+    if row is None:
+        return None, ()
+    *columns, lows, highs = row
+    return ThreadRow(*columns), hidden_by(zip(lows or (), highs or (), strict=True))
+
+
+async def find_run(db: Db, run_id: str | None) -> RunRow | None:
+    row = await db.row(RUN, run_id) if run_id is not None else None
+    return RunRow(*row) if row else None
+
+
+async def commits(
+    db: Db, thread: int, first: int, last: int, run: int | None = None
+) -> list[CommitRow]:
+    """The commits of a thread from position `first` to `last`; with `run`, that run's only."""
+    if first > last:
+        return []
+    if run is None:
+        rows = await db.rows(COMMITS, thread, first, last)
+    else:
+        rows = await db.rows(COMMITS_OF_RUN, thread, first, last, run)
+    return [CommitRow(*row) for row in rows]

@@ -1,0 +1,168 @@
+"""The Postgres store: hands each operation of the contract to a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import AsyncGenerator, Collection, Sequence
+from functools import partial
+from typing import Self
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import dumps
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.store import Process
+from awaken.contract.submissions import Submission, SubmitMode, Submitted
+from awaken.domain.suspension import Decision
+from awaken.domain.thread import Thread
+from awaken.stores.postgres import commands, submissions, tickets
+from awaken.stores.postgres.address import parse_address
+from awaken.stores.postgres.blobs import PostgresBlobs
+from awaken.stores.postgres.commit import PostgresCommits
+from awaken.stores.postgres.engine import Opening
+from awaken.stores.postgres.lease import PostgresLease
+from awaken.stores.postgres.profiles import PostgresProfiles
+from awaken.stores.postgres.rows import owner_name
+from awaken.stores.postgres.threads import PostgresThreads
+from awaken.stores.postgres.watch import COMMANDS
+from awaken.stores.sql.delta import writable
+from awaken.stores.telling import Telling
+
+_CHECK = "SELECT floor FROM @epochs"
+_PROCESSES = """
+SELECT id, pid, host, (extract(epoch FROM started_at) * 1000)::bigint FROM @nodes
+WHERE lease_until > clock_timestamp()
+"""
+
+
+class PostgresStore(PostgresCommits, PostgresThreads):
+    """Threads, runs, tickets, commands, profiles and blobs in one schema of a Postgres database.
+
+    The constructor does not connect; the first operation does. A store is used by one event loop.
+    A thread that was claimed and never written is invisible to readers, but it has an owner: other
+    claims and writes without a fence are refused.
+    """
+
+    def __init__(self, address: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._opening = Opening(parse_address(address))
+        self._clock = clock
+        self._profiles = PostgresProfiles(self._opening, clock)
+        self.blobs = PostgresBlobs(self._opening, clock)
+        # A store that is never closed still releases its threads.
+        weakref.finalize(self, self._opening.abandon).atexit = False
+
+    @classmethod
+    def from_address(cls, address: str, *, clock: Clock = SYSTEM_CLOCK) -> Self:
+        """
+        Raises:
+            ConfigError: the address is not one of Postgres; the text shows how to write one.
+        """
+        return cls(address, clock=clock)
+
+    @property
+    def owner(self) -> str:
+        return self._opening.owner
+
+    @property
+    def lease(self) -> PostgresLease:
+        return self._opening.lease
+
+    @property
+    def profiles(self) -> PostgresProfiles:
+        return self._profiles
+
+    async def open(self) -> None:
+        await self._opening.open()
+
+    async def check(self) -> None:
+        await (await self._opening.engine()).read(lambda db: db.value(_CHECK))
+
+    async def processes(self) -> Sequence[Process]:
+        engine = await self._opening.engine()
+        found = [
+            Process(owner=owner_name(node), pid=pid, host=host, since_ms=since)
+            for node, pid, host, since in await engine.read(lambda db: db.rows(_PROCESSES))
+        ]
+        return sorted(found, key=lambda process: process.owner)
+
+    async def close(self) -> None:
+        await self._opening.close()
+
+    # -- commands -----------------------------------------------------------------------------
+
+    async def send(self, command: ThreadCommand) -> int:
+        body = commands.pack_command(command)
+        engine = await self._opening.engine()
+        return await engine.write(
+            lambda db: commands.send(db, command, body),
+            channels=(COMMANDS, command.thread_id),
+            tells=(command.thread_id,),
+        )
+
+    async def submit(self, submission: Submission) -> Submitted:
+        packed = submissions.pack_submission(submission)
+        engine = await self._opening.engine()
+        answer = await engine.write(
+            lambda db: submissions.submit(db, packed),
+            channels=(COMMANDS, submission.thread_id),
+            tells=(submission.thread_id,),
+        )
+        if submission.mode is SubmitMode.INTERRUPT:
+            engine.watch.mark_all()
+        return answer
+
+    async def decide(
+        self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
+    ) -> int | None:
+        with writable(f"decisions for thread {thread_id!r}"):
+            dumps(decisions)
+        engine = await self._opening.engine()
+        return await engine.write(
+            lambda db: tickets.decide(db, thread_id, decisions, at_ms),
+            channels=(COMMANDS, thread_id),
+            tells=(thread_id,),
+        )
+
+    async def cancel_tree(
+        self, thread_id: str, *, at_ms: int, by: str | None = None
+    ) -> Sequence[Thread]:
+        engine = await self._opening.engine()
+        told = await engine.write(lambda db: commands.cancel_tree(db, thread_id, at_ms, by))
+        if told:
+            engine.tell_later([thread.id for thread in told])
+        engine.watch.mark([COMMANDS, *[thread.id for thread in told]])
+        return told
+
+    async def load_commands(
+        self, thread_id: str, *, skip: Collection[int] = ()
+    ) -> Sequence[ThreadCommand]:
+        engine = await self._opening.engine()
+        return await engine.read(
+            lambda db: commands.load_commands(db, engine.unreadable, thread_id, skip)
+        )
+
+    async def is_pending(self, id: int) -> bool:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: commands.is_pending(db, id))
+
+    async def list_outboxes(self) -> Sequence[str]:
+        return await (await self._opening.engine()).read(commands.list_outboxes)
+
+    async def told(self) -> AsyncGenerator[set[str], None]:
+        telling = Telling(asyncio.get_running_loop().time)
+        is_first = True
+        while True:
+            engine, after = await self._opening.engine(), telling.looks_after
+            number, now = engine.watch.number(COMMANDS), self._clock.now_ms()
+            waiting = await engine.read(
+                partial(commands.waiting, node=engine.node, after=after, now_ms=now)
+            )
+            threads = telling.tell(waiting, after)
+            if threads or is_first:
+                is_first = False
+                yield threads
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(telling.rest, engine.rest)):
+                    await engine.wait(COMMANDS, number)

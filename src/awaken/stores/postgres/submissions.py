@@ -1,0 +1,287 @@
+"""Submissions, and claiming the next runs, in the Postgres store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from awaken.codec import dumps
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.domain.metadata import NO_METADATA, metadata_of
+from awaken.domain.names import place_of
+from awaken.domain.principal import id_of
+from awaken.domain.run import RunRecord
+from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
+from awaken.stores.postgres.commands import add_command, cancel_tree, send_if_there
+from awaken.stores.postgres.connections import Db
+from awaken.stores.postgres.metadata import user_bytes, write_metadata
+from awaken.stores.postgres.read import find_rewind
+from awaken.stores.postgres.rows import (
+    ThreadRow,
+    find_run,
+    lock_thread,
+    owner_name,
+    thread_of,
+    with_canceller,
+)
+from awaken.stores.postgres.tickets import decide
+from awaken.stores.rewinding import needs_quiet
+from awaken.stores.sql.delta import pack, writable
+from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.submitting import KeptKey, steering
+
+_DELETED_AT = "SELECT at_ms FROM @deleted_threads WHERE id = ?"
+_KEY = "SELECT asked, run, cursor, at_ms FROM @submission_keys WHERE thread = ? AND key = ?"
+_DROP_OLD_KEYS = "DELETE FROM @submission_keys WHERE at_ms < ?"
+_ADD_KEY = """
+INSERT INTO @submission_keys (thread, key, asked, run, cursor, at_ms) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (thread, key) DO UPDATE
+SET asked = excluded.asked, run = excluded.run, cursor = excluded.cursor, at_ms = excluded.at_ms
+"""
+_SUBMITTED = "SELECT run_id FROM @commands WHERE kind = 'run' AND thread = ? ORDER BY id"
+_ADD_RUN = """
+INSERT INTO @runs (id, thread, scope, agent, kind, status, user_id, delegated, suspect,
+                   first_position, last_position, updated_at_ms, changed_at, record)
+VALUES ($1, $2, $3, $4, 'agent', 'created', $5, $6, false, 0, 0, $7, $7, $8)
+"""
+_OWNER = "SELECT owner, @is_alive_v1(owner) FROM @threads WHERE id = ?"
+_ADD_THREAD = """
+INSERT INTO @threads (id, created_at, updated_at, epoch)
+SELECT $1, $2, $2, floor FROM @epochs ON CONFLICT (id) DO NOTHING
+"""
+_LOCK_ROW = "SELECT pk, position FROM @threads WHERE id = ? FOR UPDATE"
+_ADD_COMMIT = """
+INSERT INTO @commits (thread, position, first_seq, first_event, at_ms, delta)
+VALUES (?, 1, 1, 1, ?, ?)
+"""
+_BEGIN = """
+UPDATE @threads SET created_at = $2, updated_at = $2, active_at = $2, position = 1, scope = $3,
+       family = $4
+WHERE pk = $1
+"""
+
+# The agents' runs that can go on: running; waiting and answered, cancelled or expired; submitted,
+# due, and first in a thread without an open run. Each part is found by an index. Of each thread the
+# first run counts.
+_NEXT = """
+SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner FROM (
+    SELECT thread, min(pk) AS pk FROM @runs WHERE pk IN (
+        SELECT pk FROM @runs WHERE status = 'running'
+        UNION ALL
+        SELECT w.pk FROM @commands AS c JOIN @threads AS o ON o.pk = c.thread
+        JOIN @runs AS w ON w.id = o.open_run
+        WHERE c.kind IN ('cancel', 'decisions') AND w.status = 'waiting'
+          AND (c.run_id IS NULL OR c.run_id = w.id)
+        UNION ALL
+        SELECT w.pk FROM @tickets AS k JOIN @runs AS w ON w.id = k.run_id
+        WHERE k.status = 'open' AND k.expires_at IS NOT NULL AND k.expires_at < $1
+          AND w.status = 'waiting'
+        UNION ALL
+        SELECT n.pk FROM (
+            SELECT thread, min(id) AS id FROM @commands
+            WHERE kind = 'run' AND (not_before IS NULL OR not_before <= $2) GROUP BY thread
+        ) AS q
+        JOIN @commands AS c ON c.id = q.id JOIN @threads AS o ON o.pk = q.thread
+        JOIN @runs AS n ON n.id = c.run_id
+        WHERE o.open_run IS NULL AND n.status = 'created'
+    )
+    AND kind = 'agent' AND NOT delegated AND NOT suspect
+    AND agent = ANY ($3::text[]) AND id <> ALL ($4::text[]) GROUP BY thread
+) AS f
+JOIN @runs AS r ON r.pk = f.pk JOIN @threads AS t ON t.pk = f.thread
+WHERE (t.owner IS NULL OR ($5 AND NOT @is_alive_v1(t.owner)))
+  AND ($6::bigint[] IS NULL OR t.pk = ANY ($6))
+ORDER BY r.pk LIMIT $7
+"""
+_MAY_TAKE = "SELECT @may_take_v1(?)"
+# Threads that another node is claiming at this moment are passed over.
+_LOCK_SOME = """
+SELECT pk FROM @threads WHERE pk = ANY ($1::bigint[])
+ORDER BY array_position($1::bigint[], pk) LIMIT $2 FOR UPDATE SKIP LOCKED
+"""
+_TAKE = "UPDATE @threads SET owner = $1, epoch = epoch + 1 WHERE pk = ANY ($2::bigint[])"
+_LOOKED_AT = 1000
+"""The most runs that a node chooses from, so that many nodes seldom choose the same."""
+
+
+class PackedSubmission(NamedTuple):
+    """A submission with its rows encoded."""
+
+    submission: Submission
+    record: bytes
+    command: bytes
+    steering: bytes
+
+
+def pack_submission(submission: Submission) -> PackedSubmission:
+    """
+    Raises:
+        Serialization: a value in it cannot be encoded.
+    """
+    with writable(f"submission to thread {submission.thread_id!r}"):
+        return PackedSubmission(
+            submission,
+            dumps(submission.record()),
+            dumps(ThreadCommand.run(submission)),
+            dumps(steering(submission)),
+        )
+
+
+async def submit(db: Db, packed: PackedSubmission) -> Submitted:
+    """Store a submission; see `Commands.submit`."""
+    submission = packed.submission
+    thread = await lock_thread(db, submission.thread_id)
+    oldest = submission.at_ms - KEY_KEPT_MS
+    if thread is None:
+        deleted = await db.value(_DELETED_AT, submission.thread_id)
+        if deleted is not None and deleted >= oldest:
+            raise ThreadDeleted(submission.thread_id)
+    elif submission.key is not None:
+        row = await db.row(_KEY, thread.pk, submission.key)
+        answer = KeptKey(*row).answer(submission) if row is not None else None
+        if answer is not None:
+            return answer
+    if await find_run(db, submission.run_id) is not None:
+        raise AlreadyExists("run", submission.run_id)
+    thread, run_id = await _take(db, packed, thread)
+    if submission.key is not None:
+        await db.run(_DROP_OLD_KEYS, oldest)
+        await db.run(
+            _ADD_KEY,
+            *(thread.pk, submission.key, submission.asked),
+            *(run_id, thread.events, submission.at_ms),
+        )
+    return Submitted(thread_id=submission.thread_id, run_id=run_id, cursor=thread.events)
+
+
+async def _take(
+    db: Db, packed: PackedSubmission, thread: ThreadRow | None
+) -> tuple[ThreadRow, str]:
+    """Carry a submission out in the store; returns its thread, and the id of the run that it leads
+    to."""
+    submission, at_ms, body = packed.submission, packed.submission.at_ms, packed.command
+    if submission.decisions:
+        await decide(db, submission.thread_id, submission.decisions, at_ms)
+        assert thread is not None, "only the tickets of a thread can be answered"
+        if submission.messages:
+            await add_command(db, thread.pk, steering(submission), packed.steering)
+        return thread, thread.open_run or thread.latest_run or ""
+    if submission.rewind_to is not None:
+        rewinds_to = await find_rewind(db, submission.thread_id, submission.rewind_to)
+        body = dumps(ThreadCommand.run(submission, rewinds_to))
+    if needs_quiet(submission):
+        await _refuse_busy(db, submission.thread_id, thread)
+    open_run = thread.open_run if thread is not None else None
+    if submission.mode is SubmitMode.STEER and thread is not None and open_run is not None:
+        await add_command(db, thread.pk, steering(submission), packed.steering)
+        return thread, open_run
+    if submission.mode is SubmitMode.INTERRUPT and thread is not None:
+        await _interrupt(db, submission, thread)
+    if thread is None:
+        thread = await _create_thread(db, submission)
+    record = submission.record()
+    await db.run(
+        _ADD_RUN,
+        *(submission.run_id, thread.pk, thread.scope, submission.agent_id),
+        *(user_bytes(submission.user), record.is_delegated, at_ms, packed.record),
+    )
+    command = ThreadCommand.run(submission)
+    await add_command(db, thread.pk, command, body, submission.not_before_ms)
+    return thread, submission.run_id
+
+
+async def _interrupt(db: Db, submission: Submission, thread: ThreadRow) -> None:
+    """Cancel what runs in a thread, and end what waits to start there."""
+    by, at_ms = id_of(submission.principal), submission.at_ms
+    await cancel_tree(db, thread.id, at_ms, by)
+    for (run_id,) in await db.rows(_SUBMITTED, thread.pk):
+        cancel = ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by)
+        await send_if_there(db, cancel, dumps(cancel))
+
+
+async def _refuse_busy(db: Db, thread_id: str, thread: ThreadRow | None) -> None:
+    if thread is not None:
+        queued = await db.value(_SUBMITTED, thread.pk)
+        if thread.open_run is not None or queued is not None:
+            raise ThreadBusy(thread_id, thread.open_run or queued)
+    row = await db.row(_OWNER, thread_id)
+    if row is not None and row[1]:
+        raise ThreadOwned(thread_id, owner_name(row[0]))
+
+
+async def _create_thread(db: Db, submission: Submission) -> ThreadRow:
+    """Make the thread exist for readers, with an empty commit. A claim may have made its row."""
+    thread_id, at_ms = submission.thread_id, submission.at_ms
+    await db.run(_ADD_THREAD, thread_id, at_ms)
+    pk, position = await db.row(_LOCK_ROW, thread_id)
+    if position:
+        raise ThreadAppeared
+    empty = pack(ThreadCommit(thread_id=thread_id, expected_length=0, at_ms=at_ms))
+    await db.run(_ADD_COMMIT, pk, at_ms, empty.delta)
+    await db.run(_BEGIN, pk, at_ms, *place_of(thread_id))
+    if (said := metadata_of(submission.record())) is not NO_METADATA:
+        await write_metadata(db, pk, said, dumps(said))
+    return await thread_of(db, pk)
+
+
+class ThreadAppeared(Exception):
+    """Another node created the thread during this transaction, which begins again."""
+
+
+# -- claims -----------------------------------------------------------------------------------
+
+
+class Wanted(NamedTuple):
+    """Which runs a node would claim next; see `Commits.claim_next`."""
+
+    agents: Sequence[str]
+    limit: int
+    at_ms: int
+    overdue_ms: int
+    skip: Sequence[str]
+
+
+async def find_next(db: Db, node: int, wanted: Wanted) -> list[int]:
+    """The threads of the runs that can go on, of those that are wanted, the oldest first."""
+    if wanted.limit <= 0:
+        return []
+    rows = await _next(db, wanted, await db.value(_MAY_TAKE, node), None, _LOOKED_AT)
+    return [row[0] for row in rows]
+
+
+async def claim_next(
+    db: Db, node: int, unreadable: Unreadable, wanted: Wanted, threads: Sequence[int]
+) -> Sequence[tuple[Fence, RunRecord]]:
+    """Claim those of the threads whose runs can still go on."""
+    locked = [pk for (pk,) in await db.rows(_LOCK_SOME, threads, wanted.limit)]
+    may_take = await db.value(_MAY_TAKE, node)
+    claimed: list[tuple[Fence, RunRecord]] = []
+    taken: list[int] = []
+    for pk, thread_id, run_id, by, body, epoch, dead in await _next(
+        db, wanted, may_take, locked, wanted.limit
+    ):
+        record = unreadable.read(f"run {run_id}", body, RunRecord)
+        if record is None:
+            continue
+        fence = Fence(
+            thread_id=thread_id,
+            owner=owner_name(node),
+            epoch=epoch + 1,
+            taken_from=owner_name(dead) if dead is not None else None,
+        )
+        claimed.append((fence, with_canceller(record, by)))
+        taken.append(pk)
+    await db.run(_TAKE, node, taken)
+    return claimed
+
+
+async def _next(
+    db: Db, wanted: Wanted, may_take: bool, threads: list[int] | None, limit: int
+) -> list[tuple[int, str, str, str | None, bytes, int, int | None]]:
+    return await db.rows(
+        _NEXT,
+        *(wanted.overdue_ms, wanted.at_ms, wanted.agents, wanted.skip),
+        *(may_take, threads, limit),
+    )

@@ -1,0 +1,225 @@
+"""Reading, listing, forking and deleting threads and runs of the Postgres store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from awaken.clock import Clock
+from awaken.contract.commits import CallEntry
+from awaken.contract.llm import InferenceRequest
+from awaken.contract.stream_log import StreamLogEntry
+from awaken.contract.threads import (
+    ChildStrategy,
+    CommitView,
+    Freed,
+    Page,
+    RunQuery,
+    ThreadContext,
+    ThreadQuery,
+    TicketQuery,
+)
+from awaken.domain.event import RunEvent
+from awaken.domain.manifest import RequestManifest
+from awaken.domain.message import Message, MessageRecord
+from awaken.domain.metadata import ThreadPatch
+from awaken.domain.run import PersistedState, RunRecord
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import Ticket
+from awaken.stores.postgres import listing, metadata, read, requests, runs, upkeep
+from awaken.stores.postgres.engine import Opening
+from awaken.stores.postgres.rows import find_thread
+from awaken.stores.postgres.writer import PATIENCE
+
+
+class PostgresThreads:
+    """Reads everything that was committed."""
+
+    _opening: Opening
+    _clock: Clock
+
+    async def load_thread(self, thread_id: str) -> Thread | None:
+        engine = await self._opening.engine()
+        row = await engine.read(lambda db: find_thread(db, thread_id))
+        return row.thread() if row is not None else None
+
+    async def update_thread(
+        self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
+    ) -> Thread:
+        engine = await self._opening.engine()
+        return await engine.write(
+            lambda db: metadata.update_thread(db, thread_id, patch, expected_revision),
+            channels=(thread_id,),
+        )
+
+    async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: listing.list_threads(db, query))
+
+    async def load_context(
+        self, thread_id: str, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        engine = await self._opening.engine()
+        return await engine.read(
+            lambda db: read.load_context(db, thread_id, tail), patience=PATIENCE
+        )
+
+    async def load_rewound(
+        self, thread_id: str, to: int, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: read.load_rewound(db, thread_id, to, tail))
+
+    async def load_messages(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
+    ) -> Sequence[Message]:
+        engine = await self._opening.engine()
+        messages, _ = await engine.read(
+            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+        )
+        return messages
+
+    async def load_records(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
+    ) -> Sequence[MessageRecord]:
+        engine = await self._opening.engine()
+        messages, seqs = await engine.read(
+            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+        )
+        return [
+            MessageRecord.from_message(thread_id, seq, message)
+            for message, seq in zip(messages, seqs, strict=False)
+        ]
+
+    async def find_rewind(self, thread_id: str, message_id: str) -> int:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: read.find_rewind(db, thread_id, message_id))
+
+    async def load_events(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[RunEvent]:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: read.load_events(db, thread_id, after, limit))
+
+    async def load_commits(
+        self, thread_id: str, *, after: int = 0, limit: int = 200
+    ) -> Sequence[CommitView]:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: read.load_commits(db, thread_id, after, limit))
+
+    async def load_stream_log(self, thread_id: str) -> Sequence[StreamLogEntry]:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: read.load_stream_log(db, thread_id))
+
+    async def changed(self, thread_id: str, since: int) -> int:
+        engine = await self._opening.engine()
+        return await engine.wait(thread_id, since)
+
+    async def load_thread_state(self, thread_id: str) -> PersistedState:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: read.load_thread_state(db, thread_id))
+
+    async def state_at(self, thread_id: str, seq: int) -> PersistedState:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: read.state_at(db, thread_id, seq))
+
+    async def fork(
+        self,
+        thread_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        at_ms: int,
+        by: str | None = None,
+    ) -> Thread:
+        engine = await self._opening.engine()
+        return await engine.write(
+            lambda db: upkeep.fork(db, thread_id, new_id, at, at_ms, by), channels=(new_id,)
+        )
+
+    async def delete_thread(
+        self,
+        thread_id: str,
+        *,
+        children: ChildStrategy = ChildStrategy.REJECT,
+        force: bool = False,
+        at_ms: int,
+    ) -> Freed:
+        engine = await self._opening.engine()
+        freed = await engine.write(
+            lambda db: upkeep.delete_thread(db, thread_id, children, force, at_ms)
+        )
+        engine.watch.mark_all()
+        return freed
+
+    async def prune(self, *, before_ms: int) -> Freed:
+        """Delete old threads, a batch at a time; each batch is a transaction of its own."""
+        engine = await self._opening.engine()
+        now, freed = self._clock.now_ms(), Freed()
+        old = await engine.read(lambda db: upkeep.find_old(db, before_ms))
+        for start in range(0, len(old), upkeep.PRUNED_AT_ONCE):
+            batch = old[start : start + upkeep.PRUNED_AT_ONCE]
+            freed = _added(
+                freed,
+                await engine.write(
+                    lambda db, batch=batch: upkeep.delete_old(db, batch, before_ms, now)  # type: ignore[misc]
+                ),
+            )
+        engine.watch.mark_all()
+        return freed
+
+    async def used_blobs(
+        self, ids: Collection[str], *, thread_id: str | None = None
+    ) -> frozenset[str]:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: read.used_blobs(db, ids, thread_id))
+
+    async def load_request(self, thread_id: str, message_id: str) -> InferenceRequest:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: requests.load_request(db, thread_id, message_id))
+
+    async def load_manifest(self, thread_id: str, message_id: str) -> RequestManifest:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: requests.load_manifest(db, thread_id, message_id))
+
+    # -- runs and tickets ---------------------------------------------------------------------
+
+    async def load_run(self, run_id: str) -> RunRecord | None:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: runs.load_run(db, run_id))
+
+    async def latest_run(self, thread_id: str) -> RunRecord | None:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: runs.latest_run(db, thread_id))
+
+    async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: listing.list_runs(db, query))
+
+    async def list_interrupted(
+        self, *, now_ms: int, thread_id: str | None = None, limit: int | None = None
+    ) -> Sequence[RunRecord]:
+        engine = await self._opening.engine()
+        return await engine.read(
+            lambda db: runs.list_interrupted(db, engine.unreadable, now_ms, thread_id, limit)
+        )
+
+    async def load_run_state(self, run_id: str) -> PersistedState:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: runs.load_run_state(db, run_id))
+
+    async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: runs.load_calls(db, run_id))
+
+    async def list_tickets(self, query: TicketQuery) -> Page[Ticket]:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: listing.list_tickets(db, query))
+
+
+def _added(one: Freed, other: Freed) -> Freed:
+    return Freed(
+        threads=one.threads + other.threads,
+        runs=one.runs + other.runs,
+        commits=one.commits + other.commits,
+        bytes=one.bytes + other.bytes,
+    )

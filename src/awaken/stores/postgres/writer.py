@@ -1,0 +1,209 @@
+"""The writer of a node: commits that wait go to the database together, in one trip.
+
+Two connections take turns, so that one batch is filled while the other is under way. Nothing is
+delayed to make a batch bigger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+import asyncpg
+
+from awaken.control.tasks import OwnedTasks
+from awaken.errors import CommitUnknown, StoreUnavailable
+from awaken.stores.postgres.connections import Db, Schema, end
+from awaken.stores.postgres.faults import AGAIN, explain, is_lost
+from awaken.stores.postgres.packing import COMMIT, Answer, Element, arguments
+
+log = logging.getLogger("awaken.stores")
+
+LANES = 2
+LARGEST_BATCH = 128
+LARGEST_BYTES = 1024 * 1024
+PATIENCE = 30.0
+"""Seconds for which a commit that was not sent yet waits for a database that is away."""
+_PAUSE = 0.1
+_ATTEMPTS = 5
+
+
+class Waiting:
+    """A commit that waits for its batch."""
+
+    __slots__ = ("element", "future", "since", "targets")
+
+    def __init__(self, element: Element, targets: Sequence[str], since: float) -> None:
+        self.element = element
+        self.targets = targets
+        self.since = since
+        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+
+class Writer:
+    """Hands commits to two connections. It belongs to one event loop.
+
+    Args:
+        shown: the address for error texts.
+        open: opens a connection.
+    """
+
+    def __init__(
+        self, shown: str, schema: Schema, open: Callable[[], Awaitable[asyncpg.Connection]]
+    ) -> None:
+        self._shown = shown
+        self._schema = schema
+        self._open = open
+        self._waiting: list[Waiting] = []
+        self._in_flight: set[str] = set()
+        self._idle: list[asyncio.Future[None]] = []
+        self._tasks = OwnedTasks(log)
+        self._is_closing = False
+        self._lost: list[int] = []
+        for _ in range(LANES):
+            self._tasks.start_logged(self._lane(), "the writer of a store ended")
+
+    async def write(self, element: Element, targets: Sequence[str]) -> Answer:
+        """Write a commit; it is written even if the caller is cancelled.
+
+        Raises:
+            CommitUnknown: the answer was lost.
+            StoreUnavailable: the database is away, and nothing was sent.
+        """
+        if self._is_closing:
+            raise StoreUnavailable(f"the store of {self._shown} was closed: open it again")
+        waiting = Waiting(element, targets, asyncio.get_running_loop().time())
+        self._waiting.append(waiting)
+        self._wake()
+        return await waiting.future
+
+    def _wake(self) -> None:
+        """Wake the lane that rested last: its connection is open."""
+        while self._idle:
+            resting = self._idle.pop()
+            if not resting.done():
+                resting.set_result(None)
+                return
+
+    def take_lost(self) -> list[int]:
+        """The sessions of the server that may still be writing a batch whose answer was lost."""
+        lost, self._lost = self._lost, []
+        return lost
+
+    async def close(self) -> None:
+        """Write what waits, then end."""
+        self._is_closing = True
+        self._wake()
+        tasks = list(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # -- the lanes ----------------------------------------------------------------------------
+
+    async def _lane(self) -> None:
+        connection: asyncpg.Connection | None = None
+        while (batch := await self._take()) is not None:
+            if connection is None or connection.is_closed():
+                connection = await self._connected(batch)
+            if connection is not None:
+                await self._send(connection, batch)
+            self._in_flight.difference_update(one.element.thread_id for one in batch)
+        if connection is not None:
+            await end(connection)
+
+    async def _take(self) -> list[Waiting] | None:
+        """The next batch: what waits, at most one commit of a thread, and none of a thread that
+        the other lane writes. `None` when the writer is to end."""
+        while True:
+            batch = self._pick()
+            if batch:
+                if self._waiting:
+                    self._wake()  # more waits than one batch takes
+                return batch
+            if self._is_closing and not self._waiting:
+                self._wake()  # the other lane is to end as well
+                return None
+            resting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(resting)
+            await resting
+
+    def _pick(self) -> list[Waiting]:
+        batch: list[Waiting] = []
+        left: list[Waiting] = []
+        size = 0
+        for one in self._waiting:
+            thread_id = one.element.thread_id
+            size += len(one.element.delta)
+            is_full = len(batch) == LARGEST_BATCH or (batch and size > LARGEST_BYTES)
+            if is_full or thread_id in self._in_flight:
+                left.append(one)
+            else:
+                self._in_flight.add(thread_id)
+                batch.append(one)
+        self._waiting = left
+        batch.sort(key=lambda one: one.element.thread_id)
+        return batch
+
+    async def _connected(self, batch: list[Waiting]) -> asyncpg.Connection | None:
+        """A connection, or `None` if there is none before the patience of the batch ends."""
+        loop = asyncio.get_running_loop()
+        until = min(one.since for one in batch) + PATIENCE
+        while True:
+            try:
+                return await self._open()
+            except Exception as error:
+                if not is_lost(error) or loop.time() >= until or self._is_closing:
+                    _fail(batch, explain(self._shown, error))
+                    return None
+            await asyncio.sleep(_PAUSE)
+
+    async def _send(self, connection: asyncpg.Connection, batch: list[Waiting]) -> None:
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self._trip(connection, batch)
+            except AGAIN as error:
+                if attempt == _ATTEMPTS - 1:
+                    _fail(batch, explain(self._shown, error))
+                    return
+            except Exception as error:
+                await self._failed(connection, batch, error)
+                return
+            else:
+                return
+
+    async def _failed(
+        self, connection: asyncpg.Connection, batch: list[Waiting], error: Exception
+    ) -> None:
+        if is_lost(error):
+            self._lost.append(connection.get_server_pid())
+            connection.terminate()
+            _fail(batch, CommitUnknown(explain(self._shown, error)), error)
+        elif len(batch) == 1:
+            _fail(batch, explain(self._shown, error))
+        else:
+            # The server refused the whole batch because of one of them, and wrote none.
+            for one in batch:
+                if connection.is_closed():
+                    _fail([one], explain(self._shown, error))
+                else:
+                    await self._send(connection, [one])
+
+    async def _trip(self, connection: asyncpg.Connection, batch: list[Waiting]) -> None:
+        targets = [target for one in batch for target in one.targets]
+        values = arguments([one.element for one in batch], targets)
+        rows = await Db(connection, self._schema).rows(COMMIT, *values)
+        for one, row in zip(batch, rows, strict=True):
+            if not one.future.done():
+                one.future.set_result(Answer(*row))
+
+
+def _fail(
+    batch: Sequence[Waiting], error: BaseException, cause: BaseException | None = None
+) -> None:
+    if cause is not None:
+        error.__cause__ = cause
+    for one in batch:
+        if not one.future.done():
+            one.future.set_exception(error)
+            one.future.exception()  # a cancelled caller does not ask for it

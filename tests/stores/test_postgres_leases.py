@@ -1,0 +1,165 @@
+"""Leases on Postgres: who is alive, who may take over, and what a node that was cut off may do.
+
+A lease lasts half a second here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import asyncpg
+import pytest
+
+from awaken.contract.commits import Fence
+from awaken.errors import StaleFence, ThreadOwned
+from awaken.stores.postgres import PostgresStore
+from awaken.testing.conformance.making import PATIENCE, names, record, refused, says, texts, write
+from awaken.testing.conformance.submissions import submission
+from postgres_kit import Postgres
+from postgres_wire import wired
+
+pytestmark = pytest.mark.anyio
+
+LEASE = 0.5
+
+
+@asynccontextmanager
+async def nodes(address: str, count: int = 2) -> AsyncIterator[list[PostgresStore]]:
+    async with AsyncExitStack() as stack:
+        stores = []
+        for _ in range(count):
+            store = PostgresStore(address)
+            await store.open()
+            stack.push_async_callback(store.close)
+            stores.append(store)
+        yield stores
+
+
+async def claimed(store: PostgresStore, thread_id: str = "t") -> Fence:
+    """Claim a thread as soon as that is allowed."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            await store.released(thread_id)
+            try:
+                return await store.claim(thread_id, at_ms=1)
+            except ThreadOwned:
+                await asyncio.sleep(0.02)
+
+
+async def test_a_node_that_is_cut_off_stops_before_others_take_its_threads(
+    postgres: Postgres,
+) -> None:
+    """06/CL-8: it holds no lease, its commits are refused, it is told once what it has lost, and it
+    takes new work when it is back."""
+    async with wired(postgres.dsn) as (wire, through):
+        plain = postgres.address(lease=LEASE)
+        cut = plain.replace(postgres.dsn, through.partition("?")[0])
+        async with nodes(cut, 1) as (one,), nodes(plain, 1) as (two,):
+            lost: list[Fence] = []
+            one.lease.when_lost(lost.append)
+            mine = await one.claim("t", at_ms=1)
+            kept = await one.claim("kept", at_ms=1)
+            await write(one, run=record("r"), fence=mine)
+
+            wire.swallow()
+            assert one.lease.held
+            await refused(ThreadOwned, two.claim("t", at_ms=2))
+            theirs = await claimed(two)
+            assert not one.lease.held, "the other node has claimed the thread"
+            assert theirs.taken_from == one.owner
+            await write(two, messages=says("two"), fence=theirs)
+
+            wire.flow()
+            async with asyncio.timeout(PATIENCE):
+                await one.lease.regained()
+            assert one.lease.held
+            assert lost == [mine], "the other thread is still its own"
+            await refused(StaleFence, write(one, messages=says("one"), fence=mine))
+            await write(one, "kept", messages=says("one"), fence=kept)
+            await one.claim("new", at_ms=3)
+            assert await texts(two) == ["two"]
+
+
+async def test_a_blocked_event_loop_loses_no_thread(postgres: Postgres) -> None:
+    """06/CL-9: the lease is renewed by a thread of its own."""
+    address = postgres.address(lease=LEASE)
+    async with nodes(address, 1) as (one,):
+        await one.claim("t", at_ms=1)
+        answers: list[str] = []
+
+        async def try_to_take() -> None:
+            async with nodes(address, 1) as (two,):
+                # So long that the node would have been allowed to take the thread of a dead one.
+                for _ in range(4):
+                    with pytest.raises(TimeoutError):
+                        async with asyncio.timeout(LEASE / 2):
+                            await two.released("t")
+                    answers.append((await refused(ThreadOwned, two.claim("t", at_ms=2))).owner)
+
+        other = threading.Thread(target=lambda: asyncio.run(try_to_take()))
+        other.start()
+        other.join()  # this event loop stands still meanwhile
+        assert answers == [one.owner] * 4
+        assert one.lease.held
+
+
+async def test_after_an_outage_no_node_takes_what_its_owner_still_wants(
+    postgres: Postgres,
+) -> None:
+    """06 §5.3: a node whose own lease has just begun takes nothing from owners whose lease is
+    over; threads that were released are free at once."""
+    address = postgres.address(lease=60)
+    async with nodes(address) as (one, two):
+        fence = await one.claim("t", at_ms=1)
+        free = await one.claim("free", at_ms=1)
+        await write(one, run=record("r"), fence=fence)
+        await one.release(free)
+        await _end_lease(postgres, address, one.owner)
+
+        assert names(await two.list_interrupted(now_ms=1)) == ["r"]
+        await refused(ThreadOwned, two.claim("t", at_ms=2))
+        assert await two.claim_next(["agent"], limit=5, at_ms=2, overdue_ms=0) == ()
+        await two.claim("free", at_ms=2)
+        await write(one, messages=says("still mine"), fence=fence)
+
+
+async def test_a_node_that_closes_gives_its_threads_to_others_at_once(postgres: Postgres) -> None:
+    """06/CL-5, as far as the store goes."""
+    async with nodes(postgres.address(lease=60)) as (one, two):
+        await write(one, run=record("r"), fence=await one.claim("t", at_ms=1))
+        await one.close()
+        ((fence, run),) = await two.claim_next(["agent"], limit=5, at_ms=2, overdue_ms=0)
+        assert (fence.thread_id, fence.taken_from, run.run_id) == ("t", None, "r")
+
+
+async def test_ten_nodes_share_what_is_to_be_done(postgres: Postgres) -> None:
+    """06/CL-15, 06/CL-16: each run is claimed once, and no node takes more than its room."""
+    async with nodes(postgres.address(lease=60, pool=2), 10) as stores:
+        for number in range(40):
+            await stores[0].submit(submission(f"s{number}", f"t{number}"))
+        taken: list[str] = []
+
+        async def take(store: PostgresStore) -> None:
+            while len(taken) < 40:
+                found = await store.claim_next(["agent"], limit=3, at_ms=1000, overdue_ms=0)
+                assert len(found) <= 3
+                assert all(fence.owner == store.owner for fence, _ in found)
+                taken.extend(run.run_id for _, run in found)
+
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            for store in stores:
+                tasks.create_task(take(store))
+        assert sorted(taken) == sorted(f"s{number}" for number in range(40))
+
+
+async def _end_lease(postgres: Postgres, address: str, owner: str) -> None:
+    """End the lease of a node, as if it had not renewed it."""
+    schema = address.partition("schema=")[2].partition("&")[0]
+    connection = await asyncpg.connect(postgres.dsn)
+    await connection.execute(
+        f"UPDATE {schema}.nodes SET lease_until = clock_timestamp() WHERE 'node-' || id = $1", owner
+    )
+    await connection.close()

@@ -86,8 +86,9 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
     ),
     "stores": (
         "Stores",
-        "Where threads are kept, and the records of threads, runs and tickets; where blobs are.",
-        (Part("awaken.stores"), Part("awaken.blobs")),
+        "Where threads are kept, and the records of threads, runs and tickets; where blobs are; "
+        "the live bus.",
+        (Part("awaken.stores"), Part("awaken.blobs"), Part("awaken.bus.nats")),
     ),
     "events": (
         "Events",
@@ -103,6 +104,7 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
             Part("awaken.tool", "Tool AsksFirst"),
             Part("awaken.stores", "Store Commits Threads Commands ProfileStore"),
             Part("awaken.blobs", "BlobStore BlobUses OpenBlob"),
+            Part("awaken.bus"),
             Part("awaken.backend", "ExecutionBackend ExecutionBackendFactory"),
             Part("awaken.events", "EventSink"),
             Part("awaken", "Plugin"),

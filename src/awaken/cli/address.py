@@ -15,12 +15,18 @@ from awaken.domain.run import RunWaitingTicket
 
 DEFAULT_STORE = "sqlite:///awaken.db"
 STORE_VARIABLE = "AWAKEN_STORE"
+BUS_VARIABLE = "AWAKEN_BUS"
 _FILES = "sqlite:///"
 
 
 def store_address(given: str | None) -> str:
     """The given address, else that of the environment, else a file in the current directory."""
     return given or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+
+
+def bus_address(given: str | None) -> str | None:
+    """The given address of a live bus, else that of the environment, else `None`."""
+    return given or os.environ.get(BUS_VARIABLE) or None
 
 
 def existing_store(given: str | None) -> str:

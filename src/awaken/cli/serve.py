@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from awaken.cli.address import STORE_VARIABLE, store_address
+from awaken.cli.address import BUS_VARIABLE, STORE_VARIABLE, bus_address, store_address
 from awaken.cli.browser import open_page
 from awaken.cli.builtin import built_in_agent
 from awaken.cli.console import say
@@ -40,6 +40,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     target: str | None
     store: str | None
+    bus: str | None = None
     host: str
     port: int
     workers: int
@@ -58,7 +59,12 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
         words = [sys.executable, "-m", "awaken.cli", "serve"]
         if self.target:
             words.append(self.target)
-        given = {"--store": self.store, "--keys": self.keys, "--audit": self.audit}
+        given = {
+            "--store": self.store,
+            "--bus": self.bus,
+            "--keys": self.keys,
+            "--audit": self.audit,
+        }
         words += [word for option, value in given.items() if value for word in (option, value)]
         words += ["--no-auth"] if self.no_auth else []
         words += [word for origin in self.cors_origins for word in ("--cors-origin", origin)]
@@ -73,6 +79,12 @@ def _variable(name: str) -> dict[str, Any]:
 @click.command(short_help="Serve your agents over HTTP.")
 @click.argument("target", metavar="[APP.PY[:NAME]]", required=False, envvar="AWAKEN_APP")
 @store_option
+@click.option(
+    "--bus",
+    metavar="ADDRESS",
+    help="The NATS server over which several servers hear each other's runs, as in "
+    f"nats://host:4222.  [env: {BUS_VARIABLE}]",
+)
 @click.option("--host", default="127.0.0.1", help="The address to listen on.", **_variable("HOST"))
 @click.option(
     "--port",
@@ -213,7 +225,7 @@ def _run(
     listening: socket.socket,
     started: Callable[[Sequence[str], Any], None],
 ) -> Exit:
-    runtime = found.open_to_serve(options.store)
+    runtime = found.open_to_serve(options.store, options.bus)
     application = load("awaken.server", "app")(runtime, **_edge(options))
 
     def reload() -> str:
@@ -320,6 +332,8 @@ def _greet(
     say(f"awaken serves {names} at {address}")
     if not own_store:
         say(f"  store   {shown_address(store_address(options.store))}")
+        if bus := bus_address(options.bus):
+            say(f"  bus     {shown_address(bus)}")
     say(f"  console {address}{console}")
     if agents:
         _greet_programs(options, address, agents)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.cli.address import store_address
+from awaken.cli.address import bus_address, store_address
 from awaken.cli.exits import Mistake
 from awaken.domain.spec import AgentSpec
 from awaken.errors import BuildError, ConfigError, ResolveError
@@ -54,19 +54,20 @@ class Target:
         runtime.leave_to_caller()
         return runtime
 
-    def open_to_serve(self, store: str | None) -> Runtime:
+    def open_to_serve(self, store: str | None, bus: str | None) -> Runtime:
         """Open the runtime of a server, which carries out what clients ask for.
 
         Raises:
             Mistake: the agents do not fit together, or the user's own runtime cannot serve.
         """
         if not isinstance(self._found, Runtime):
-            return self._make(self._found, store, recover=True)
-        if store is not None:
-            raise Mistake(
-                f"{self.name} makes its own Runtime, which --store cannot change: leave --store "
-                "out, or point at the agents instead"
-            )
+            return self._make(self._found, store, recover=True, bus=bus_address(bus))
+        for option, value in (("--store", store), ("--bus", bus)):
+            if value is not None:
+                raise Mistake(
+                    f"{self.name} makes its own Runtime, which {option} cannot change: leave "
+                    f"{option} out, or point at the agents instead"
+                )
         if not self._found.recovers:
             raise Mistake(
                 f"{self.name} is a Runtime with recover=False, which does not carry out what "
@@ -74,9 +75,17 @@ class Target:
             )
         return self._found
 
-    def _make(self, agents: Sequence[TargetAgent], store: str | None, *, recover: bool) -> Runtime:
+    def _make(
+        self,
+        agents: Sequence[TargetAgent],
+        store: str | None,
+        *,
+        recover: bool,
+        bus: str | None = None,
+    ) -> Runtime:
+        address = store_address(store)
         try:
-            return Runtime(agents, store=store_address(store), recover=recover, on_close="leave")
+            return Runtime(agents, store=address, bus=bus, recover=recover, on_close="leave")
         except (BuildError, ResolveError) as error:
             hint = "" if len(agents) > 1 else " (agents that work together are given as a list)"
             raise Mistake(f"{self.name} cannot run: {error}{hint}") from error

@@ -6,7 +6,7 @@ The bus may lose anything at any time: the store has every durable event and eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -113,8 +113,34 @@ class Listening(Protocol):
         ...
 
 
+class BusHealth(NamedTuple):
+    """How a bus between processes does.
+
+    `is_up`: it has a connection. `sent` counts the messages that this process has sent, `dropped`
+    the events and messages that were given up, by reason.
+    """
+
+    is_up: bool
+    sent: int
+    dropped: Mapping[str, int]
+
+
 class LiveBus(Protocol):
     """Passes events on from the owners of threads to listeners."""
+
+    async def open(self) -> None:
+        """Connect. A bus that cannot connect goes on trying, and passes events on within the
+        process."""
+        ...
+
+    async def close(self) -> None:
+        """End the connection; a bus that is closed can be opened again."""
+        ...
+
+    @property
+    def health(self) -> BusHealth | None:
+        """How the bus does; `None` if it never leaves the process."""
+        ...
 
     def topic(self, fence: Fence) -> Topic:
         """The topic of a thread that this process has claimed."""

@@ -12,7 +12,7 @@ import msgspec
 from awaken.clock import Clock
 from awaken.contract.background import TaskStatus
 from awaken.contract.blobs import BlobStore, FreedBlobs, RunBlobs
-from awaken.contract.bus import LiveBus
+from awaken.contract.bus import BusHealth, LiveBus
 from awaken.contract.commits import ThreadCommit
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store
@@ -54,10 +54,15 @@ class Archive:
     """The part of a runtime that needs no agents."""
 
     def __init__(
-        self, store: Store, clock: Clock, ids: Ids, blobs: BlobStore | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        blobs: BlobStore | None = None,
+        bus: LiveBus | None = None,
     ) -> None:
         self._store = store
-        self._bus: LiveBus = LocalBus()
+        self._bus: LiveBus = bus or LocalBus()
         self._blobs = blobs
         self._clock = clock
         self._ids = ids
@@ -83,6 +88,11 @@ class Archive:
     def blobs(self) -> BlobStore | None:
         """Where large media and tool results are kept; `None` if everything stays in the log."""
         return self._blobs
+
+    @property
+    def bus_health(self) -> BusHealth | None:
+        """How the live bus to other processes does; `None` if the runtime has none."""
+        return self._bus.health
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -163,9 +173,10 @@ class Archive:
         what was, then what is. It never ends.
 
         Durable events come once and in order, some of them `ahead` of their commit. Deltas come as
-        well: from this process as the model writes, from others about once a second, as a
-        `StepSnapshot`. With `tree`, threads of delegates and background tasks are followed, too.
-        Read the events with `async for`, or with its `batches`.
+        well: as the model writes, from this process and, if the runtime has a `bus`, from others;
+        without a bus, those of others come about once a second, as a `StepSnapshot`. With `tree`,
+        threads of delegates and background tasks are followed, too. Read the events with
+        `async for`, or with its `batches`.
 
         A reader that comes back and has got events behind `after` that were not stored (`ahead`, or
         transient) gives the `live` of the last of them, and goes on behind it. If the step has

@@ -14,6 +14,7 @@ from typing import Any
 from awaken.clock import Clock
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import BlobStore
+from awaken.contract.bus import LiveBus
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.store import Store
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
@@ -66,6 +67,10 @@ _STORES = {
     "sqlite": ("awaken.stores.sqlite", "SqliteStore"),
     "postgresql": ("awaken.stores.postgres", "PostgresStore"),
     "postgres": ("awaken.stores.postgres", "PostgresStore"),
+}
+_BUSES = {
+    "nats": ("awaken.bus.nats", "NatsBus"),
+    "tls": ("awaken.bus.nats", "NatsBus"),
 }
 
 
@@ -182,6 +187,24 @@ def open_store(address: str) -> Store:
         raise ConfigError(f"store {shown_address(address)!r}: {error}") from error
     store: Store = kind.from_address(address)
     return store
+
+
+def open_bus(address: str) -> LiveBus:
+    """The live bus at an address such as `nats://host:4222`; it is not opened yet.
+
+    Raises:
+        ConfigError: the address is malformed, or what it needs is not installed.
+    """
+    scheme, _, _ = address.partition(":")
+    if scheme not in _BUSES:
+        raise ConfigError(
+            f"bus {shown_address(address)!r} is no address of a bus: write 'nats://host:4222'"
+        )
+    try:
+        bus: LiveBus = load(*_BUSES[scheme]).from_address(address)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"bus {shown_address(address)!r}: {error}") from error
+    return bus
 
 
 def blobs_beside(store: Store, clock: Clock) -> BlobStore | None:

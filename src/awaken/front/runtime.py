@@ -10,6 +10,7 @@ from typing import Literal, Never, Self
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import INLINE_LIMIT, BlobStore
+from awaken.contract.bus import LiveBus
 from awaken.contract.deps import DepsMaker
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
@@ -21,7 +22,7 @@ from awaken.errors import AwakenError, ConfigError
 from awaken.front.agent_checks import GivenTool, listed
 from awaken.front.build import AnyAgent, Assembly, shapes_of, with_teams
 from awaken.front.deps import check_team, checked_makers, deps_types
-from awaken.front.loading import blobs_beside, checked_store, open_store
+from awaken.front.loading import blobs_beside, checked_store, open_bus, open_store
 from awaken.front.remote import find_agent
 from awaken.front.result import RecoveredRun
 from awaken.front.running import Running
@@ -49,6 +50,9 @@ class Runtime(Running):
     Args:
         agents: all agents that can be run, handed over to, or delegated to.
         store: an address such as `sqlite:///awaken.db` or `memory:`, or a store, which stays open.
+        bus: an address such as `nats://host:4222`, over which processes hear each other's runs as
+            they work, or a live bus, which stays open. Without it, runs of other processes are read
+            from the store. While the bus is away, everything but the pace of live text is the same.
         recover: while the runtime is open (by `async with`), resume open runs of these agents that
             no process owns: their process has ended, or they were answered, cancelled or timed out
             while none ran them. Without it, a run is still resumed when background tasks that it
@@ -88,6 +92,7 @@ class Runtime(Running):
         agents: Iterable[AnyAgent],
         *,
         store: str | Store = "memory:",
+        bus: str | LiveBus | None = None,
         recover: bool = True,
         on_close: Literal["cancel", "leave"] = "cancel",
         tools: Iterable[GivenTool] = (),
@@ -109,7 +114,9 @@ class Runtime(Running):
     ) -> None:
         self._owns_store = isinstance(store, str)
         kept = open_store(store) if isinstance(store, str) else checked_store(store)
-        super().__init__(kept, clock, ids, blobs or blobs_beside(kept, clock))
+        self._owns_bus = isinstance(bus, str)
+        live_bus = open_bus(bus) if isinstance(bus, str) else bus
+        super().__init__(kept, clock, ids, blobs or blobs_beside(kept, clock), live_bus)
         if max_inline_result < LEAST_INLINE:
             raise ConfigError(
                 f"max_inline_result is {max_inline_result}: give at least {LEAST_INLINE} bytes, "
@@ -155,6 +162,7 @@ class Runtime(Running):
     async def __aenter__(self) -> Self:
         self._engine.one_loop.bind()
         await self._store.open()
+        await self._bus.open()
         if self._sources:
             await self.discover()
         if self._recover:
@@ -194,6 +202,8 @@ class Runtime(Running):
         failed = await close_plugins(self._closers, leave=self._on_close == "leave")
         await self._assembly.close()
         await self._recovery.stopped()
+        if self._owns_bus:
+            await self._bus.close()
         if self._owns_store:
             await self._store.close()
         if failed is not None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from awaken.contract.bus import Heard, Progress, Sent, Standing
+from awaken.contract.bus import BusHealth, Heard, Progress, Sent, Standing
 from awaken.contract.commits import Fence
 from awaken.domain.event import RunEvent, StepEnd
 
@@ -121,6 +121,16 @@ class LocalBus:
     def __init__(self) -> None:
         self.listeners: dict[str, list[LocalListening]] = {}
         self._topics: dict[str, LocalTopic] = {}
+
+    async def open(self) -> None:
+        return
+
+    async def close(self) -> None:
+        return
+
+    @property
+    def health(self) -> BusHealth | None:
+        return None
 
     def topic(self, fence: Fence) -> LocalTopic:
         known = self._topics.get(fence.thread_id)

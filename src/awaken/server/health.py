@@ -23,13 +23,17 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     live: bool = True
 
 
-class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether this process takes work; each part is `ok`, or says what is wrong."""
+class Readiness(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether this process takes work; each part is `ok`, or says what is wrong.
+
+    `bus` is the live bus to other processes, if there is one. A process takes work without it.
+    """
 
     ready: bool
     store: str
     lease: str
     draining: bool
+    bus: str | None = None
 
 
 async def readiness(runtime: Runtime) -> Readiness:
@@ -38,8 +42,19 @@ async def readiness(runtime: Runtime) -> Readiness:
     lease = OK if runtime.store.lease.held else "lost"
     draining = runtime.is_draining
     return Readiness(
-        ready=store == lease == OK and not draining, store=store, lease=lease, draining=draining
+        ready=store == lease == OK and not draining,
+        store=store,
+        lease=lease,
+        draining=draining,
+        bus=_bus(runtime),
     )
+
+
+def _bus(runtime: Runtime) -> str | None:
+    health = runtime.bus_health
+    if health is None:
+        return None
+    return OK if health.is_up else "away"
 
 
 async def _store(runtime: Runtime) -> str:

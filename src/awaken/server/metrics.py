@@ -40,7 +40,7 @@ class Metrics:
     def text(self) -> str:
         """All figures, as they are now."""
         of_process = (*self._http(), *self._of_streams(), *self._of_submissions(), *self._of_node())
-        return "\n".join([*of_process, *self._of_runs.lines(), ""])
+        return "\n".join([*of_process, *self._of_bus(), *self._of_runs.lines(), ""])
 
     def _http(self) -> Iterator[str]:
         name = "awaken_http_requests_total"
@@ -65,6 +65,20 @@ class Metrics:
         yield from head(name, "counter", "Runs that clients have asked this process for.")
         for (mode, result), count in sorted(self._submissions.items()):
             yield line(name, {"mode": mode, "result": result}, count)
+
+    def _of_bus(self) -> Iterator[str]:
+        health = self._runtime.bus_health
+        if health is None:
+            return
+        yield from head("awaken_bus_up", "gauge", "Whether the live bus has a connection.")
+        yield line("awaken_bus_up", {}, int(health.is_up))
+        name = "awaken_bus_sent_total"
+        yield from head(name, "counter", "Messages sent over the live bus.")
+        yield line(name, {}, health.sent)
+        name = "awaken_bus_dropped_total"
+        yield from head(name, "counter", "Live events and messages that were given up.")
+        for reason, count in sorted(health.dropped.items()):
+            yield line(name, {"reason": reason}, count)
 
     def _of_node(self) -> Iterator[str]:
         yield from head("awaken_runs", "gauge", "Runs that are live in this process.")

@@ -14,6 +14,7 @@ from awaken.front.loading import open_store
 from awaken.stores.postgres import PostgresStore, migrate_address
 from awaken.testing.conformance.making import says, texts, write
 from postgres_kit import Postgres
+from postgres_wire import wired
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +62,19 @@ async def test_a_database_that_does_not_answer_is_named(postgres: Postgres) -> N
     missing = postgres.dsn.replace("/postgres", "/nothing")
     with pytest.raises(StoreUnavailable, match="there is no such database"):
         await PostgresStore(missing).open()
+
+
+async def test_a_pooler_that_the_address_does_not_name_is_found_out(postgres: Postgres) -> None:
+    """06 §5.5: with `pooler=transaction`, no statement stays prepared."""
+    async with wired(postgres.dsn) as (wire, dsn):
+        wire.hides_sessions = True
+        with pytest.raises(StoreUnavailable, match="add pooler=transaction"):
+            await PostgresStore(f"{dsn}&schema=pooled").open()
+        store = PostgresStore(f"{dsn}&schema=pooled&pooler=transaction")
+        await write(store, messages=says("a"))
+        await write(store, messages=says("b"))
+        assert await texts(store) == ["a", "b"]
+        await store.close()
 
 
 async def test_nodes_that_open_an_empty_database_at_once_set_it_up_once(

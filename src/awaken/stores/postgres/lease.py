@@ -47,6 +47,8 @@ _FORGET = "DELETE FROM @nodes WHERE id = ? OR lease_until < clock_timestamp() - 
 class PostgresLease:
     """See `contract.lease.Lease`. It outlives the engine that renews it."""
 
+    look_every = 1.0
+
     def __init__(self, open: Callable[[], Awaitable[object]]) -> None:
         self._open = open
         self._until = 0.0

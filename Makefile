@@ -7,9 +7,10 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server plots proof cluster-test schemathesis lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server bench-console plots proof cluster-test schemathesis lock clean graph lines test-pythons coverage hooks changelog
 
-run: .venv/.installed ## watch an agent work
+run: .venv/.installed ## watch agents at work: in the browser if there is one, else in the terminal
+	@$(PYTHON) tools/console_libraries.py || true
 	@$(BIN)/awaken demo
 
 test: .venv/.dev tests/kit/node_modules/.installed console ## the whole suite
@@ -82,8 +83,11 @@ $(CONSOLE): tools/console_libraries.py
 	@$(PYTHON) tools/console_libraries.py
 	@touch $@
 
-shots: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## pictures of the console's screens, into build/shots
+shots: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## pictures of the console's screens, into build/shots; README=1 also those of the README
 	@PYTHONPATH=tests:tests/server:tests/console $(BIN)/python tests/console/shots.py
+ifdef README
+	@PYTHONPATH=tests $(BIN)/python tools/demo_pictures.py
+endif
 
 tests/kit/node_modules/.installed: tests/kit/package-lock.json
 	@echo "installing the outside programs the tests talk to"
@@ -121,6 +125,9 @@ plots: .venv/.dev ## the README's plots and table, from benchmarks/results.json
 bench-server: .venv/.dev ## CPU of a delta to one client and to many, idle streams, submissions, a stop
 	$(BIN)/python -m benchmarks.server
 
+bench-console: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## the console's budgets, in a real Chromium
+	@PYTHONPATH=tests:tests/server:tests/console $(BIN)/python -m benchmarks.console
+
 bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares with another checkout
 	$(BIN)/python -m benchmarks.growth $(if $(BESIDE),--beside $(BESIDE))
 
@@ -154,7 +161,7 @@ lock: .venv/bin/python ## resolve constraints.txt and requirements.lock again; m
 	@$(PYTHON) -m venv .venv-lock
 	@.venv-lock/bin/pip install --quiet pip-tools==7.6.2
 	$(COMPILE) --upgrade --output-file constraints.txt pyproject.toml requirements-dev.txt
-	$(COMPILE) --constraint constraints.txt --build-deps-for editable --output-file requirements.lock pyproject.toml
+	$(COMPILE) --constraint constraints.txt --build-deps-for editable --extra server --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv .venv-llm .venv-lock .venv-3.* tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build site .cache

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Error as BrowserError
 
 HOME = Path(__file__).parents[1]
 KIT = HOME / "tests" / "kit"
@@ -45,7 +46,7 @@ def chromium() -> Path:
 
 
 def _unpack(name: str, to: Path) -> None:
-    subprocess.run([NODE, "-e", _UNPACK, PACKED / name, to], check=True, timeout=120)
+    subprocess.run([NODE, "-e", _UNPACK, PACKED / name, to], check=True, timeout=550)
 
 
 @asynccontextmanager
@@ -55,11 +56,17 @@ async def open_browser() -> AsyncIterator[Browser]:
     libraries = os.pathsep.join([str(UNPACKED / "lib"), os.environ.get("LD_LIBRARY_PATH", "")])
     arguments = ["--headless=shell", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=program,
-            args=arguments,
-            env={**os.environ, "LD_LIBRARY_PATH": libraries},
-        )
+        for attempt in range(3):
+            try:
+                browser = await playwright.chromium.launch(
+                    executable_path=program,
+                    args=arguments,
+                    env={**os.environ, "LD_LIBRARY_PATH": libraries},
+                )
+                break
+            except BrowserError:  # on a busy machine it crashes now and then before it has begun
+                if attempt == 2:
+                    raise
         try:
             yield browser
         finally:

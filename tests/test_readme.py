@@ -11,7 +11,7 @@ from page_blocks import HOME, blocks_of, run_block
 
 README = (HOME / "README.md").read_text()
 BLOCKS = blocks_of("README.md")
-EXPECTED = [["weather answered: Paris: 21°C, sunny."]]
+EXPECTED = [["You said: “Hello”."], ["weather answered: Paris: 21°C, sunny."]]
 
 
 def test_every_example_has_an_expectation() -> None:

@@ -21,8 +21,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -174,7 +176,16 @@ def _environment(tree: Path) -> dict[str, str]:
 # -- trying -----------------------------------------------------------------------------------
 
 
-def is_noticed(tree: Path, change: Change, tests: list[str]) -> bool:
+class Answer(Enum):
+    """What the tests made of a change."""
+
+    NOTICED = "noticed"
+    MISSED = "missed"
+    ENDLESS = "endless"
+    """They did not end in time: the change made something wait for ever, or they were too slow."""
+
+
+def tried(tree: Path, change: Change, tests: list[str]) -> Answer:
     file = tree / "src/awaken" / change.module
     as_it_was = file.read_text()
     file.write_text(change.source)
@@ -188,10 +199,10 @@ def is_noticed(tree: Path, change: Change, tests: list[str]) -> bool:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return True
+        return Answer.ENDLESS
     finally:
         file.write_text(as_it_was)
-    return ran.returncode != 0
+    return Answer.NOTICED if ran.returncode else Answer.MISSED
 
 
 def copied(to: Path) -> Path:
@@ -240,24 +251,25 @@ def main() -> None:
         lines = trace(trees[0], sorted({change.module for change in changes}), asked.tests)
         free = list(trees)
 
-        def attempt(change: Change) -> tuple[Change, bool, int]:
+        def attempt(change: Change) -> tuple[Change, Answer, int]:
             tests = lines.get(f"{change.module}:{change.line}", [])
             tree = free.pop()
             try:
-                noticed = is_noticed(tree, change, tests[:TESTS_A_CHANGE] or asked.otherwise)
+                answer = tried(tree, change, tests[:TESTS_A_CHANGE] or asked.otherwise)
             finally:
                 free.append(tree)
-            return change, noticed, len(tests)
+            return change, answer, len(tests)
 
-        missed = 0
+        answers: Counter[Answer] = Counter()
         with ThreadPoolExecutor(asked.jobs) as pool:
-            for change, noticed, count in pool.map(attempt, changes):
-                if not noticed:
-                    missed += 1
+            for change, answer, count in pool.map(attempt, changes):
+                answers[answer] += 1
+                if answer is not Answer.NOTICED:
                     was, now = (" ".join(t.split())[:70] for t in (change.was, change.now))
-                    print(f"missed {change.module}:{change.line} ({count} tests) {was} → {now}")
+                    where = f"{change.module}:{change.line} ({count} tests)"
+                    print(f"{answer.value} {where} {was} → {now}")
                     sys.stdout.flush()
-    print(f"noticed {len(changes) - missed} of {len(changes)}")
+    print(*(f"{answer.value} {answers[answer]}" for answer in Answer), f"of {len(changes)}")
 
 
 if __name__ == "__main__":

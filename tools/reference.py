@@ -47,7 +47,8 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         "Agents and runtime",
         "The front door.",
         (
-            Part("awaken", "Agent RemoteAgent Runtime RunResult"),
+            Part("awaken", "Agent RemoteAgent Runtime RunResult RunInfo"),
+            Part("awaken.toolsets", "toolset"),  # on the page of tools it would be `Toolset`
             Part("awaken.front"),
             Part("awaken", "Budget Price RunRequest CancellationToken AgentSpec RedactedString"),
             Part("awaken.front.replay"),
@@ -58,7 +59,8 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         "What a model may call.",
         (
             Part("awaken", "tool TypedTool FrontEndTool ToolCallContext ToolOutput ToolResult"),
-            Part("awaken", "ToolError ToolDescriptor ToolCall"),
+            Part("awaken", "ToolError Retry RunContext ToolDescriptor ToolCall"),
+            Part("awaken.toolsets", "Toolset"),
             Part("awaken.tool"),
         ),
     ),
@@ -80,7 +82,7 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
     "models": (
         "Models",
         "Providers, pools, messages, and what a model is asked.",
-        (Part("awaken", "Message InferenceOverride"), Part("awaken.models")),
+        (Part("awaken", "Message ModelSettings InferenceOverride"), Part("awaken.models")),
     ),
     "stores": (
         "Stores",

@@ -28,6 +28,7 @@ def main(folder: Path) -> None:
     for page in (HOME / "docs").rglob("*.md"):
         path = page.relative_to(HOME / "docs")
         write(folder / path, with_example_pages(page.read_text(), path, set(examples)))
+    shutil.copytree(HOME / "docs" / "img", folder / "img")
     add_pictures_of_the_code(folder)
     for name, text in reference_pages().items():
         write(folder / "reference" / f"{name}.md", text)

@@ -7,22 +7,23 @@ with `Runtime`.
 import typing
 
 from awaken import lazy
+from awaken.contract.deps import RunInfo
 from awaken.contract.profile import ProfileKey
-from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.contract.tool import RunContext, ToolCallContext, ToolOutput
 from awaken.control.cancel import CancellationToken
 from awaken.domain.budget import Budget, Price
 from awaken.domain.context_message import ContextMessage
 from awaken.domain.event import RunEvent
-from awaken.domain.inference import InferenceOverride
+from awaken.domain.inference import InferenceOverride, ModelSettings
 from awaken.domain.intercept import Block, SetResult, Suspend
 from awaken.domain.message import Message, ToolCall
 from awaken.domain.phase import Phase
 from awaken.domain.secret import RedactedString
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import SuspendTicket, ToolCallResume
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.domain.tool import Retry, ToolDescriptor, ToolError, ToolResult
 from awaken.errors import AwakenError
-from awaken.front import Agent, RemoteAgent, RunResult
+from awaken.front import Agent, RemoteAgent, RunResult, hints
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
@@ -51,6 +52,7 @@ __all__ = [
     "InferenceOverride",
     "Merge",
     "Message",
+    "ModelSettings",
     "Phase",
     "PhaseContext",
     "Plugin",
@@ -59,7 +61,10 @@ __all__ = [
     "RedactedString",
     "Registrar",
     "RemoteAgent",
+    "Retry",
+    "RunContext",
     "RunEvent",
+    "RunInfo",
     "RunRequest",
     "RunResult",
     "Runtime",
@@ -81,5 +86,7 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy.lazy_names(
-    __name__, {"._version": "__version__", ".front": "Runtime", ".runtime": "RunRequest"}
+    __name__,
+    {"._version": "__version__", ".front": "Runtime", ".runtime": "RunRequest"},
+    hints.FOREIGN,
 )

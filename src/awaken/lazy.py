@@ -9,7 +9,11 @@ from typing import Any
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str], *, extra: str | None = None
+    package: str,
+    homes: Mapping[str, str],
+    foreign: Mapping[str, str] | None = None,
+    *,
+    extra: str | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns a `__getattr__` and a `__dir__` for a module.
 
@@ -21,12 +25,16 @@ def lazy_names(
         package: the `__name__` of the module that gets the two functions.
         homes: the names that each module defines, separated by blanks. A package may write its own
             modules with a leading dot, as in `.limits`.
+        foreign: names of other libraries that people look for here, and what to write instead.
         extra: the extra of the installation that the modules need; an error for a module that is
             missing says how to install it.
     """
     home_of = {name: module for module, names in homes.items() for name in names.split()}
 
     def find(name: str) -> Any:
+        if foreign is not None and name in foreign:
+            # Not an AttributeError, of which `from … import` would drop the text.
+            raise ImportError(f"{package} has no {name}: use {foreign[name]}")
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:

@@ -21,6 +21,7 @@ from awaken.contract.llm import (
     LlmStreamEvent,
     ModelAbilities,
     ModelMissing,
+    NoCredit,
     Overloaded,
     PoolAttemptsExhausted,
     ProviderError,
@@ -51,11 +52,13 @@ from awaken.domain.message import (
     Audio,
     Base64Source,
     BlobSource,
+    Citation,
     ContentBlock,
     Document,
     Image,
     MediaSource,
     MessageMetadata,
+    Opaque,
     Role,
     Text,
     Thinking,
@@ -80,11 +83,13 @@ from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
     from awaken.llm.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
+    from awaken.llm.bedrock import BedrockConverse
     from awaken.llm.breaker import CircuitOpen
     from awaken.llm.demo import DemoModel
     from awaken.llm.google import GoogleGemini
     from awaken.llm.local import LocalModel
     from awaken.llm.mend import MendingExecutor
+    from awaken.llm.native import CodeExecution, FileSearch, WebSearch
     from awaken.llm.openai import AzureChat, ChatDialect, OpenAIChat, OpenAIResponses
     from awaken.llm.openai.connection import ConnectionOptions
     from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
@@ -99,10 +104,13 @@ __all__ = [
     "Audio",
     "AzureChat",
     "Base64Source",
+    "BedrockConverse",
     "BedrockMessages",
     "BlobSource",
     "ChatDialect",
     "CircuitOpen",
+    "Citation",
+    "CodeExecution",
     "CompactionMode",
     "ConnectionOptions",
     "ContentBlock",
@@ -112,6 +120,7 @@ __all__ = [
     "ContextWindowPolicy",
     "DemoModel",
     "Document",
+    "FileSearch",
     "GoogleGemini",
     "Image",
     "InferenceCancelled",
@@ -131,6 +140,8 @@ __all__ = [
     "ModelMissing",
     "ModelPoolSpec",
     "ModelSpec",
+    "NoCredit",
+    "Opaque",
     "OpenAIChat",
     "OpenAIResponses",
     "OutputFormat",
@@ -171,6 +182,7 @@ __all__ = [
     "VertexMessages",
     "Video",
     "Visibility",
+    "WebSearch",
     "abilities_of",
     "preview_of",
 ]
@@ -178,12 +190,14 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "awaken.llm.bedrock": "BedrockConverse",
         "awaken.llm.breaker": "CircuitOpen",
         "awaken.llm.anthropic": "AnthropicMessages BedrockMessages VertexMessages",
         "awaken.llm.demo": "DemoModel",
         "awaken.llm.google": "GoogleGemini",
         "awaken.llm.local": "LocalModel",
         "awaken.llm.mend": "MendingExecutor",
+        "awaken.llm.native": "CodeExecution FileSearch WebSearch",
         "awaken.llm.openai": "AzureChat ChatDialect OpenAIChat OpenAIResponses",
         "awaken.llm.openai.connection": "ConnectionOptions",
         "awaken.llm.retry": "LlmRetryPolicy RetryingExecutor",

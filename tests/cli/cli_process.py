@@ -9,14 +9,16 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-COMMAND = (sys.executable, "-m", "awaken.cli")
+import forked
+from forked import Forked
+
+COMMAND = ("-m", "awaken.cli")
 DEADLINE = 100.0
 
 _STYLING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -177,15 +179,8 @@ def awaken(
     *args: str, cwd: Path, stdin: str = "", store: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command to its end, without a terminal; `store` is what the environment says."""
-    return subprocess.run(
-        [*COMMAND, *args],
-        cwd=cwd,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        env=environment() | ({"AWAKEN_STORE": store} if store else {}),
-    )
+    named = {"AWAKEN_STORE": store} if store else {}
+    return forked.run([*COMMAND, *args], cwd, environment() | named, stdin)
 
 
 def only_key(shown: str) -> str:
@@ -205,7 +200,7 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
 class Process:
     """A command that runs, and what it has printed so far, without styling."""
 
-    def __init__(self, process: subprocess.Popen[bytes], fd: int) -> None:
+    def __init__(self, process: Forked, fd: int) -> None:
         self._process = process
         self._fd = fd
         self._raw = b""
@@ -258,36 +253,30 @@ class Process:
 
 
 @contextmanager
-def heeding_ctrl_c() -> Iterator[None]:
-    """What is started in the block heeds SIGINT, though these tests may be run by a shell in the
-    background, which has it ignored."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        if before is signal.SIG_IGN:
-            signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
 def on_terminal(*args: str, cwd: Path) -> Iterator[Process]:
     """The command on a terminal of its own."""
     ours, theirs = pty.openpty()
-    try:
-        with heeding_ctrl_c():
-            process = subprocess.Popen(
-                [*COMMAND, *args],
-                cwd=cwd,
-                stdin=theirs,
-                stdout=theirs,
-                stderr=theirs,
-                env=environment(),
-                start_new_session=True,
-            )
-    finally:
-        os.close(theirs)
+    with _started(args, cwd, (theirs, theirs, theirs), ours) as process:
+        yield process
+
+
+@contextmanager
+def on_pipe(*args: str, cwd: Path) -> Iterator[Process]:
+    """The command without a terminal, while it runs; both its outputs in one."""
+    ours, theirs = os.pipe()
+    with (
+        open(os.devnull) as nothing,
+        _started(args, cwd, (nothing.fileno(), theirs, theirs), ours) as process,
+    ):
+        yield process
+
+
+@contextmanager
+def _started(
+    args: tuple[str, ...], cwd: Path, files: tuple[int, int, int], ours: int
+) -> Iterator[Process]:
+    process = forked.start([*COMMAND, *args], cwd, environment(), files)
+    os.close(files[1])
     try:
         yield Process(process, ours)
     finally:
@@ -295,28 +284,7 @@ def on_terminal(*args: str, cwd: Path) -> Iterator[Process]:
         os.close(ours)
 
 
-@contextmanager
-def on_pipe(*args: str, cwd: Path) -> Iterator[Process]:
-    """The command without a terminal, while it runs; both its outputs in one."""
-    with heeding_ctrl_c():
-        process = subprocess.Popen(
-            [*COMMAND, *args],
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment(),
-            start_new_session=True,
-        )
-    with process:
-        assert process.stdout is not None
-        try:
-            yield Process(process, process.stdout.fileno())
-        finally:
-            _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Forked) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(DEADLINE)

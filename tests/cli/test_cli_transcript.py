@@ -183,7 +183,7 @@ def test_other_endings_name_their_reason() -> None:
     reader.finish(Stopped(value=StoppedReason(code="max_rounds", detail="16 rounds")))
     assert reader.lines == [
         "  ↺ the model starts over: connection lost",
-        "stopped: 16 rounds · 0 steps · 0 tokens · 0.0 s",
+        "not finished, stopped: 16 rounds · 0 steps · 0 tokens · 0.0 s",
     ]
 
 

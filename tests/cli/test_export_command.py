@@ -55,7 +55,7 @@ def tested(home: Path) -> Tested:
             cwd=home,
             capture_output=True,
             text=True,
-            timeout=250,
+            timeout=550,
             env=clean,
         )
 

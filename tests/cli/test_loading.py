@@ -30,6 +30,6 @@ def test_ctrl_c_while_the_command_is_loaded_ends_it_without_a_traceback(
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=550,
     )
     assert (done.returncode, done.stderr) == (130, "")

@@ -73,7 +73,7 @@ def trap(tmp_path: Path) -> Path:
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     env = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=250, check=False
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=550, check=False
     )
 
 

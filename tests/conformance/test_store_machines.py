@@ -19,7 +19,7 @@ from awaken.testing.conformance.machine import store_machine
 EXAMPLES = int(os.environ.get("AWAKEN_STORE_EXAMPLES", "15"))
 """Whoever changes a store wants more: with 1000, this takes some minutes."""
 
-pytestmark = pytest.mark.timeout(300 + EXAMPLES)
+pytestmark = pytest.mark.timeout(600 + EXAMPLES)
 
 
 async def memory() -> Store:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import uvicorn
+from msgspec.structs import replace
 from starlette.applications import Starlette
 
 from awaken import Agent, Runtime, tool
@@ -21,6 +22,7 @@ from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Role, Text, ToolCall
 from awaken.domain.principal import Principal
 from awaken.domain.suspension import ToolCallResume
+from awaken.domain.tool import ToolDescriptor
 from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.testing import FunctionModel
@@ -75,6 +77,7 @@ SCRIPTS = {
         said("Let me see.", ("find_order", {"number": 7}), tokens=120),
         said("Order 7 was paid with 40 euros, and delivered.", tokens=160),
     ],
+    "host-1": [said("I ask.", ("ask_visitor", {"what": "your name"})), said("")],
     "porter-1": [said("I weigh it.", ("weigh", {"parcel": "P-1"})), said("The scale is broken.")],
 }
 
@@ -86,17 +89,26 @@ class Shop:
     model has no price. Models answer when the `gate` is open.
     """
 
-    def __init__(self, folder: Path, **edge: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        agents: Sequence[Agent] = (),
+        keep_requests: bool = True,
+        **edge: Any,
+    ) -> None:
         self.gate, self.paying = asyncio.Event(), asyncio.Event()
         self.gate.set()
         self.paid: list[str] = []
         self.problems: list[str] = []
+        self.received: dict[str, list[InferenceRequest]] = {name: [] for name in SCRIPTS}
         self.scripts = dict(SCRIPTS)
         self.runtime = Runtime(
-            self._agents(),
+            [*self._agents(), *agents],
             store=f"sqlite:///{folder / 'shop.db'}",
             models={name: FunctionModel(self._answer(name), name) for name in SCRIPTS},
             prices=PRICES,
+            keep_requests=keep_requests,
         )
         self._edge = edge
         with socket.socket() as free:
@@ -115,14 +127,18 @@ class Shop:
 
         clerk = Agent("clerk", model="clerk-1", description="Knows orders.", tools=[find_order])
         desk = Agent(
-            "desk", model="desk-1", tools=[policy, refund], delegates=[clerk], max_rounds=1_000
+            "desk", model="desk-1", tools=[policy, refund], delegates=[clerk], max_rounds=20_000
         )
-        return [desk, clerk, Agent("porter", model="porter-1", tools=[weigh])]
+        host = Agent("host", model="host-1")
+        return [desk, clerk, host, Agent("porter", model="porter-1", tools=[weigh])]
 
     def _answer(self, name: str) -> Any:
         async def answer(request: InferenceRequest) -> StreamResult:
+            self.received[name].append(replace(request, messages=list(request.messages)))
             await self.gate.wait()
             given = sum(message.role is Role.ASSISTANT for message in request.messages)
+            if name == "host-1" and given:
+                return said(f"Welcome, {request.messages[-1].text()}")
             return self.scripts[name][given % len(self.scripts[name])]
 
         return answer
@@ -165,17 +181,33 @@ class Shop:
         assert result.waiting
         return result.run_id
 
+    async def asking_run(self, thread: str) -> str:
+        """The id of a run that waits for a value."""
+        asks = ToolDescriptor(id="ask_visitor", name="ask_visitor", description="Ask a visitor.")
+        result = await self.runtime.run("host", "Hello.", thread=thread, frontend_tools=[asks])
+        assert result.waiting
+        return result.run_id
+
     async def answer_elsewhere(self, thread: str) -> None:
         """Ann denies, by other means than the page."""
         for ticket in await self.runtime.list_tickets(TicketQuery(thread_id=thread)):
             no = ToolCallResume.deny("too late", digest=ticket.digest)
             await self.runtime.decide(ticket.run_id, {ticket.key: no}, principal=ANN)
 
+    async def edit_elsewhere(self, thread: str, arguments: dict[str, Any]) -> None:
+        """Ann approves with other arguments, by other means than the page."""
+        for ticket in await self.runtime.list_tickets(TicketQuery(thread_id=thread)):
+            yes = ToolCallResume.edit(arguments, reason="half of it", digest=ticket.digest)
+            await self.runtime.decide(ticket.run_id, {ticket.key: yes}, principal=ANN)
+
     async def hostile_run(self, thread: str, texts: list[str]) -> str:
         """The id of a run in which a user, a model and a tool say these texts."""
         every = "\n".join(texts)
+        deep: Any = texts[0]
+        for text in texts[:80]:
+            deep = {text: deep}
         self.scripts["desk-1"] = [
-            said(every, ("policy", {"topic": every, texts[0]: texts[1]})),
+            said(every, ("policy", {"topic": every, texts[0]: texts[1], "deep": deep})),
             said(every),
         ]
         result = await self.runtime.run("desk", every, thread=thread)
@@ -189,9 +221,9 @@ class Shop:
 
 
 @asynccontextmanager
-async def open_shop(folder: Path, **edge: Any) -> AsyncIterator[Shop]:
+async def open_shop(folder: Path, **given: Any) -> AsyncIterator[Shop]:
     """A shop that is open and served."""
-    shop = Shop(folder, **edge)
+    shop = Shop(folder, **given)
     async with shop.runtime, shop.client:
         await shop.start()
         try:

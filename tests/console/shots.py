@@ -22,6 +22,7 @@ async def fill(shop: Shop) -> dict[str, str]:
     await shop.runtime.run(thread="order-6", answers={result.tickets[0]: True})
     parcel = await shop.runtime.run("porter", "How heavy is P-1?", thread="parcel-1")
     await shop.waiting_run("order-7")
+    await shop.waiting_run("order-9")
     return {
         "parcel-1": parcel.run_id,
         "order-6": result.run_id,
@@ -65,13 +66,21 @@ async def full_screens(camera: Camera, runs: dict[str, str]) -> None:
     await camera.go(f"runs/{runs['order-8']}")
     await call_row(page, "refund").click()
     await camera.shoot("run")
-    await page.get_by_role("tab", name="Events").click()
-    await camera.shoot("run_events")
+    for tab in ("Request", "State", "Events"):
+        await page.get_by_role("tab", name=tab).click()
+        await camera.shoot(f"run_{tab.lower()}")
     await page.get_by_role("button", name="Cancel").click()
     await page.get_by_role("button", name="Cancel the run").click()
     await camera.shoot("run_cancelled")
     await camera.go(f"runs/{runs['order-6']}")
     await camera.shoot("run_finished")
+    await camera.go("inbox?show=history")
+    await camera.shoot("inbox_history")
+    await camera.go("audit")
+    await camera.shoot("audit")
+    await camera.go("inbox")
+    await page.get_by_role("button", name="alike").click()
+    await camera.shoot("inbox_alike")
 
 
 async def failed_screens(camera: Camera, runs: dict[str, str]) -> None:

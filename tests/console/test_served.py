@@ -1,48 +1,89 @@
-"""`awaken serve` prints the console's address, and that address works."""
+"""The commands that serve the console print its address, and that address works."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import httpx2
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
+from awaken.server.console import Pages
+from awaken.server.console.pages import FOLDER
 from awaken.server.keys import add_key
+from browser_kit import HOME
 
 
-def served_lines(folder: Path, *words: str) -> tuple[subprocess.Popen[str], dict[str, str]]:
-    """A server in a process of its own, and what it prints, by the first word of each line."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "awaken.cli", "serve", "--port", "0", *words],
+def serve(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """A server in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "awaken.cli", *words, "--port", "0"],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
+
+
+def lines_of(process: subprocess.Popen[str]) -> dict[str, str]:
+    """What a server prints when it is ready, by the first word of each line."""
     assert process.stdout is not None
     lines: dict[str, str] = {}
     while "stop" not in lines:
         first, _, rest = process.stdout.readline().strip().partition(" ")
         lines[first] = rest.strip()
-    return process, lines
+    return lines
 
 
-def test_serving_prints_a_link_that_works_once_and_with_keys_a_place_to_sign_in(
+def test_a_link_works_once_another_is_made_for_it_and_with_keys_one_signs_in(
     tmp_path: Path,
 ) -> None:
-    """07/CO-4, through the command itself."""
-    process, lines = served_lines(tmp_path)
-    try:
-        place, _, word = lines["console"].partition("#t=")
-        assert httpx2.get(place).text.startswith("<!doctype html>")
-        made = [httpx2.post(f"{place}../v1/session", json={"word": word}) for _ in range(2)]
-        assert [answer.status_code for answer in made] == [201, 401]
-    finally:
-        process.kill()
-        process.communicate()
+    """07/CO-4, through the commands themselves."""
     add_key(tmp_path / "keys.toml", name="ann", roles=("read",))
-    process, lines = served_lines(tmp_path, "--keys", "keys.toml")
-    process.kill()
-    process.communicate()
-    assert lines["console"].endswith("/console/")
+    alone = serve(tmp_path, "console", "--no-open")
+    keyed = serve(tmp_path, "serve", "--keys", "keys.toml")
+    try:
+        place, _, word = lines_of(alone)["console"].partition("#t=")
+        assert httpx2.get(place).text.startswith("<!doctype html>")
+        port = place.removesuffix("/console/").rpartition(":")[2]
+        link = [sys.executable, "-m", "awaken.cli", "console", "--link", "--port", port]
+        more = subprocess.run(link, capture_output=True, text=True, check=True).stdout.strip()
+        assert more.startswith(f"{place}#t=")
+        words = (word, word, more.partition("#t=")[2])
+        made = [httpx2.post(f"{place}../v1/session", json={"word": one}) for one in words]
+        assert [answer.status_code for answer in made] == [201, 401, 201]
+        assert httpx2.get(f"{place}../v1/agents").json()["items"] == []
+        assert lines_of(keyed)["console"].endswith("/console/")
+    finally:
+        for process in (alone, keyed):
+            process.kill()
+            process.communicate()
+
+
+def test_the_wheel_has_every_file_of_the_page_and_the_licences_of_its_libraries(
+    tmp_path: Path,
+) -> None:
+    """07/CO-2, 07/CO-1: what is served from the wheel is all that the page loads."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=HOME, check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        inside = {name for name in packed.namelist() if "/console/static/" in name}
+    home = FOLDER.relative_to(HOME / "src")
+    files = {str(home / path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.is_file()}
+    assert inside == files
+    assert sum(name.endswith(".LICENSE") for name in inside) == 4
+
+
+def test_a_wheel_without_the_libraries_says_how_to_get_them(tmp_path: Path) -> None:
+    """07/CO-2."""
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    pages = Pages(tmp_path)
+    assert not pages.is_there
+    client = TestClient(Starlette(routes=[*pages.routes()]))
+    answer = client.get("/console/")
+    assert answer.status_code == 404
+    assert "make console" in answer.text

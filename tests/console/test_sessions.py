@@ -50,7 +50,7 @@ def test_a_word_works_once_and_for_ten_minutes() -> None:
     clock = FakeClock()
     sessions = Sessions(clock=clock)
     used, late = sessions.make_word(LOCAL), sessions.make_word(LOCAL)
-    assert sessions.redeem(used) == LOCAL
+    assert sessions.redeem(used)[0].principal == LOCAL
     for word in (used, "never made"):
         with pytest.raises(Refused):
             sessions.redeem(word)
@@ -62,12 +62,12 @@ def test_a_word_works_once_and_for_ten_minutes() -> None:
 def test_a_session_ends_by_itself_when_it_is_signed_out_and_if_it_was_changed() -> None:
     clock = FakeClock()
     sessions = Sessions(clock=clock)
-    tokens = [sessions.begin(LOCAL)[0] for _ in range(2)]
+    tokens = [sessions.begin(LOCAL)[1] for _ in range(2)]
     first = sessions.find(as_bearer(tokens[0]))
     assert first is not None
     assert first.principal == LOCAL
     sessions.end(first)
-    other_node = Sessions(clock=clock).begin(LOCAL)[0]
+    other_node = Sessions(clock=clock).begin(LOCAL)[1]
     for token in (tokens[0], tokens[1][:-1], other_node, "awc_"):
         with pytest.raises(Refused):
             sessions.find(as_bearer(token))
@@ -112,9 +112,14 @@ async def test_a_session_of_a_key_ends_with_the_key(keyed: tuple[Shop, Path]) ->
     assert (me.json()["name"], me.json()["roles"]) == ("ann", ["read"])
     again = await shop.client.post("/v1/session", json={}, headers=as_bearer(token))
     assert again.status_code == 403, "a session must not prolong itself"
+    boss = add_key(keys, name="chief", roles=("admin",))
+    word = await shop.client.post("/v1/session/words", headers=as_bearer(boss))
+    other = await shop.client.post("/v1/session", json={"word": word.json()["word"]})
     revoke_key(keys, key.split("_")[1])
-    gone = await shop.client.get("/v1/me", headers=as_bearer(token))
-    assert gone.status_code == 401
+    revoke_key(keys, boss.split("_")[1])
+    for ended in (token, other.json()["token"]):
+        gone = await shop.client.get("/v1/me", headers=as_bearer(ended))
+        assert gone.status_code == 401
 
 
 async def test_a_viewer_may_not_write_or_see_state(keyed: tuple[Shop, Path]) -> None:

@@ -19,7 +19,7 @@ LAWS = Path(__file__).parent / "tree_laws.mjs"
 
 
 def check_laws(story: Path) -> None:
-    done = subprocess.run([NODE, LAWS, FOLDER, story], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([NODE, LAWS, FOLDER, story], capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, done.stderr
 
 

@@ -65,6 +65,17 @@ assert.equal(scale.cuts.length, 1);
 assert.ok(scale.place(1000) > 0.45 && scale.place(1000 + days) < 0.55);
 assert.equal(scale.place(2000 + days), 1);
 
+// However often nothing happened, few gaps are cut out.
+assert.ok(makeScale(Array.from({ length: 400 }, (_, at) => [at * 50, at * 50 + 1])).cuts.length <= 20);
+
+// The difference of two values, applied to the one, gives the other.
+const { changesBetween, withChanges } = await load('diff.mjs');
+const values = [{}, { a: 1 }, { a: { b: [1, 2], c: null } }, { a: { b: [1], d: 'x' }, e: false }, { a: [], 'e.f': 0 }, { a: { b: { b: {} } } }];
+for (const before of values) for (const after of values) {
+  assert.deepEqual(withChanges(before, changesBetween(before, after)), after);
+}
+assert.deepEqual(changesBetween({ a: 1, b: { c: 2 } }, { a: 1, b: { c: 3 } }), [{ path: ['b', 'c'], before: 2, after: 3 }]);
+
 // Characters that would hide or turn a text are marks.
 assert.deepEqual(pieces('a\u202eb').map((piece) => piece.mark ?? piece.text), ['a', 'U+202E', 'b']);
 

@@ -24,6 +24,10 @@ run: weather answered: Paris: 21°C, sunny.
 stream: [I] [will] [use] [weather.] [weather] [answered:] [Rome:] [21°C,] [sunny.]
 log: user → assistant → tool → assistant → user → assistant → tool → assistant
 """,
+    "dependencies": """\
+run: Statement(customer=7, balance=120.5)
+submitted: Statement(customer=7, balance=120.5)
+""",
     "typed_state": """\
 c1: {"added":"apple","pieces":2}
 c2: {"added":"pear","pieces":1}

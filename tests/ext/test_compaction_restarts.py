@@ -14,7 +14,7 @@ LIFE = Path(__file__).with_name("compaction_life.py")
 
 def live(home: Path, how: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, LIFE, home, how], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, LIFE, home, how], capture_output=True, text=True, timeout=550, check=False
     )
 
 

@@ -40,7 +40,7 @@ def two(
     runtime = Runtime(
         [
             Agent("a", model=ScriptedModel(script), tools=[look], handoffs=[way]),
-            Agent("b", model=model, **options),  # type: ignore[arg-type]
+            Agent("b", model=model, **options),  # type: ignore[call-overload]
         ]
     )
     return runtime, model

@@ -33,7 +33,7 @@ def lives(home: Path, *kill_at: int) -> int:
         check=False,
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=550,
     )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode

@@ -36,6 +36,7 @@ from awaken.ext.background.state import (
 )
 from awaken.plugin.env import ExecutionEnv
 from awaken.state.key import Merge, Scope
+from awaken.state.runtime_keys import TOOL_RETRIES
 from awaken.tool import execute_tool
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +112,8 @@ async def test_bad_arguments_of_send_message_are_named(args: Json, text: str) ->
     output = await run_tool(SendMessageTool(Bench().manager), args, call_context())
 
     assert output.result.message == f"Invalid arguments: {text}"
-    assert not output.command
+    assert output.command is not None
+    assert output.command.batch.touched_keys == [TOOL_RETRIES.name], "nothing is sent"
 
 
 # -- routes -----------------------------------------------------------------------------------

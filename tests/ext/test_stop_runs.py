@@ -44,11 +44,11 @@ class Worker:
             self.worked += 1
             return "worked"
 
-        self.agent = Agent(
+        self.agent = Agent(  # type: ignore[call-overload]  # options by name
             "worker",
             model=self.model,
             tools=[work],
-            **options,  # type: ignore[arg-type]  # options by name
+            **options,
         )
 
     async def run(self) -> RunResult:

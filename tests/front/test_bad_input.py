@@ -101,7 +101,7 @@ def takes_a_bare_context(ctx) -> str:  # type: ignore[no-untyped-def]
 MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a blank agent id": (lambda: agent_of("  "), ConfigError, "agent's id .*not blank, not '  '"),
     "a model that is none": (
-        lambda: Agent("a", model=42),  # type: ignore[arg-type]  # the mistake
+        lambda: Agent("a", model=42),  # type: ignore[call-overload]  # the mistake
         ConfigError,
         r"agent 'a': model is a name .* or an object with execute_stream\(request\), not int",
     ),
@@ -169,12 +169,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         r"agent 'a' asks for delegate 'ghost', which is not registered; known: 'a'",
     ),
     "a delegate the runtime was not given": (
-        lambda: Runtime([agent_of(delegates=[agent_of("b")])]),
+        lambda: Runtime([agent_of(delegates=["b"])]),
         ValidationFailed,
         r"delegate 'b', which is not registered; known: 'a': add it to Runtime\(\[…\]\)",
     ),
     "an agent to hand over to that the runtime was not given": (
-        lambda: Runtime([agent_of(handoffs=[agent_of("b")])]),
+        lambda: Runtime([agent_of(handoffs=["b"])]),
         ConfigError,
         r"hand over to 'b', which this runtime does not have; it has: a: add it to "
         r"Runtime\(\[…\]\)",
@@ -288,7 +288,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a prompt that is no text": (
         lambda: agent_of(system_prompt=None),
         ConfigError,
-        "agent 'a': Expected `str`, got `null` - at `\\$.system_prompt`",
+        "agent 'a': system_prompt is a text or a function of the run's context, not None",
     ),
     "a stop condition in words": (
         lambda: agent_of(stop=["soon"]),
@@ -339,7 +339,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "what belongs to a run": (
         lambda: agent_of(temperature=0.5),
         TypeError,
-        r"argument 'temperature': write runtime.run\(…, overrides=InferenceOverride\(temperature=…",
+        r"argument 'temperature': write settings=ModelSettings\(temperature=…\)",
     ),
     "an argument with a typing error": (
         lambda: agent_of(sytem_promt="Be brief."),
@@ -361,7 +361,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ConfigError,
         "state key 'k': initial is 0, which cannot be called: pass a function",
     ),
-    "an id that is no text": (lambda: Agent(5, model="demo"), ConfigError, "not 5"),  # type: ignore[arg-type]
+    "an id that is no text": (lambda: Agent(5, model="demo"), ConfigError, "not 5"),  # type: ignore[call-overload]
     "an agent instead of agents": (
         lambda: Runtime(agent_of()),  # type: ignore[arg-type]
         ConfigError,
@@ -465,8 +465,8 @@ REQUESTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "overrides that are none": (
         {"agent": "a", "input": "hi", "overrides": {"temperature": 1}},
         ConfigError,
-        r"a run of agent 'a': overrides are an InferenceOverride, such as "
-        r"InferenceOverride\(temperature=0.2\), not \{",
+        r"a run of agent 'a': overrides are ModelSettings, such as "
+        r"ModelSettings\(temperature=0.2\), not \{",
     ),
     "a temperature in words": (
         {"agent": "a", "input": "hi", "overrides": InferenceOverride(temperature="hot")},  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ PARIS_DATA = {"name": "Paris", "people": 2_100_000}
 
 def output(type_: Any) -> OutputType:
     made = Agent("a", model="demo", output=type_).output
-    assert made is not None
+    assert isinstance(made, OutputType)
     return made
 
 

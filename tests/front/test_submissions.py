@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, Runtime, tool
+from awaken import Agent, Budget, Runtime, tool
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store
 from awaken.contract.submissions import KEY_KEPT_MS, Submitted
+from awaken.domain.event import RunFinish, RunStart
 from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import (
     AgentNotFound,
@@ -349,3 +350,27 @@ async def test_an_unknown_agent_is_refused(store: Store) -> None:
     with pytest.raises(ConfigError, match="mode is one of"):
         await runtime.submit("desk", "hello", thread=T, mode="push")  # type: ignore[arg-type]
     assert await store.load_thread(T) is None
+
+
+async def test_a_submission_that_cannot_start_ends_once_and_the_next_one_runs(
+    store: Store,
+) -> None:
+    """A budget in money for a model without a price: the run's record says why, its messages are
+    in the log, and nothing is tried again."""
+    desk = Desk()
+    async with asyncio.timeout(PATIENCE), desk.runtime(store) as runtime:
+        submitted = await runtime.submit("desk", "costly", thread=T, budget=Budget(money=1.0))
+        behind = await runtime.submit("desk", "hello", thread=T)
+        end, _ = await outcome(runtime, submitted)
+        assert await outcome(runtime, behind) == (NATURAL_END, "echo: hello")
+        run = await store.load_run(submitted.run_id)
+        events = [told for told in await store.load_events(T) if told.run_id == submitted.run_id]
+
+    assert run is not None
+    assert run.status is RunStatus.DONE
+    assert run.termination_reason == end
+    assert isinstance(end, Failed)
+    assert "price" in end.value
+    assert [type(told.event) for told in events] == [RunStart, RunFinish]
+    assert [m.text() for m in await store.load_messages(T)] == ["costly", "hello", "echo: hello"]
+    assert desk.asked == ["hello"]

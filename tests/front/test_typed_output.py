@@ -187,12 +187,11 @@ async def test_pieces_of_a_list_are_its_elements() -> None:
     assert shown[-1] == [1, 2, 3]
 
 
-async def test_an_agent_without_a_type_has_no_output() -> None:
+async def test_the_output_of_an_agent_without_a_type_is_its_text() -> None:
     async with Runtime([Agent("a", model=ScriptedModel(["hi", "hi"]))]) as runtime:
         result = await runtime.run("a", "go")
         assert result.termination == NATURAL_END
-        with pytest.raises(NoOutput, match="give it an output type"):
-            _ = result.output
+        assert result.output == "hi"
         async with runtime.stream("a", "go") as events:
             with pytest.raises(ConfigError, match="give it an output type"):
                 await anext(aiter(events.outputs()))

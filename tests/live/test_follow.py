@@ -19,6 +19,7 @@ from awaken.domain.event import (
     RunFinish,
     StepSnapshot,
     StepStart,
+    StreamReset,
     TextDelta,
     ToolCallDelta,
     ToolCallDone,
@@ -123,11 +124,61 @@ async def test_whoever_joins_late_holds_the_same_as_whoever_was_there(
     assert late.reasoning == early.reasoning
 
 
+@pytest.mark.parametrize("left_after", range(1, len(SPOKEN)))
+@pytest.mark.parametrize("stays", [True, False], ids=["another stays", "alone"])
+@pytest.mark.parametrize("tree", [True, False], ids=["tree", "thread"])
+async def test_a_reader_that_comes_back_within_a_step_goes_on_behind_its_last_event(
+    left_after: int, stays: bool, tree: bool
+) -> None:
+    """Whether the deltas that it has missed were sent to another reader, or to none."""
+    model = PacedModel(list(SPOKEN), list(LAST))
+    async with Runtime([Agent("a", model=model, tools=[look])]) as runtime:
+        reader, other = Reader(), Reader()
+        async with asyncio.TaskGroup() as group:
+            if stays:
+                group.create_task(read_to_the_end(runtime.follow(T), other, ends))
+            told = runtime.follow(T, tree=tree)
+            leaves = group.create_task(anext(told))
+            run = group.create_task(runtime.run("a", "look", thread=T))
+            for _ in range(left_after):
+                model.given.release()
+            last = await leaves
+            reader.read(last)
+            while reader.size < said(left_after):
+                last = await anext(told)
+                reader.read(last)
+            await told.aclose()
+            live = last.live
+            assert live is not None
+            if left_after + 1 < len(SPOKEN):
+                model.given.release()
+            events = runtime.follow(T, after=reader.cursor, live=live, tree=tree)
+            resets: list[RunEvent] = []
+
+            def is_last(event: RunEvent) -> bool:
+                resets.extend([event] if isinstance(event.event, StreamReset) else [])
+                return ends(event)
+
+            group.create_task(read_to_the_end(events, reader, is_last))
+            for _ in range(len(SPOKEN) + len(LAST)):
+                await asyncio.sleep(0)
+                model.given.release()
+        assert run.result().response == "It is there."
+        log = [m for m in await runtime.messages(T) if m.role is Role.ASSISTANT]
+    assert not resets
+    assert [reader.texts[m.id or ""] for m in log] == [m.text() for m in log]
+    assert not stays or (reader.texts, reader.reasoning) == (other.texts, other.reasoning)
+
+
+def said(deltas: int) -> int:
+    """How much of the answers so many deltas say."""
+    told = [*SPOKEN, *LAST][:deltas]
+    return sum(len(getattr(d, "delta", getattr(d, "args_delta", ""))) for d in told)
+
+
 async def heard(reader: Reader, deltas: int) -> None:
     """Wait until a reader has what so many deltas say."""
-    said = [*SPOKEN, *LAST][:deltas]
-    wanted = sum(len(getattr(d, "delta", getattr(d, "args_delta", ""))) for d in said)
-    while reader.size < wanted:
+    while reader.size < said(deltas):
         reader.news.clear()
         await reader.news.wait()
 

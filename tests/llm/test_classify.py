@@ -15,6 +15,7 @@ from awaken.contract.llm import (
     InferenceTimeout,
     InvalidRequest,
     ModelMissing,
+    NoCredit,
     Overloaded,
     PoolAttemptsExhausted,
     ProviderError,
@@ -38,6 +39,7 @@ NOW_MS = 1_445_412_480_000  # Wed, 21 Oct 2015 07:28:00 GMT
         (ContextOverflow("x"), "context overflow: x", False),
         (InvalidRequest("x"), "invalid request: x", False),
         (Unauthorized("x"), "unauthorized: x", False),
+        (NoCredit("x"), "no credit: x", False),
         (ModelMissing("x"), "model not found: x", False),
         (ContentFiltered("x"), "content filtered: x", False),
         (AllModelsUnavailable(), "all models unavailable", False),
@@ -58,6 +60,7 @@ def test_errors_read_as_specified_and_fall_into_two_parts(
     [
         (400, InvalidRequest),
         (401, Unauthorized),
+        (402, NoCredit),
         (403, Unauthorized),
         (404, ModelMissing),
         (408, InferenceTimeout),
@@ -86,6 +89,9 @@ def test_a_status_gives_the_class(status: int, kind: type[InferenceExecutionErro
         "The input token count (1048577) exceeds the maximum number of tokens allowed",
         "Too many tokens in the request",
         "Please reduce the length of the messages",
+        "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
+        '{"error":{"code":"1261","message":"Prompt exceeds max length"}}',
+        "Invalid request: Your request exceeded model token limit: 131072",
     ],
 )
 def test_a_bad_request_about_length_is_an_overflow(body: str) -> None:
@@ -106,6 +112,11 @@ def test_asking_for_too_much_output_is_an_invalid_request() -> None:
         ('{"message":"be quiet"}', "HTTP 429: be quiet"),
         ('{"detail":"be quiet"}', "HTTP 429: be quiet"),
         (b"be \xff quiet\n", "HTTP 429: be � quiet"),
+        (
+            '{"error":{"message":"Provider returned error","code":429,"metadata":{'
+            '"raw":"{\\"error\\":{\\"message\\":\\"slow down\\"}}","provider_name":"Novita"}}}',
+            "HTTP 429: Provider returned error: Novita: slow down",
+        ),
         ('{"odd":1}', 'HTTP 429: {"odd":1}'),
         ("", "HTTP 429"),
     ],
@@ -169,6 +180,9 @@ def test_no_body_makes_classification_fail(body: str | bytes, status: int) -> No
         ("request timed out", InferenceTimeout),
         ("Timeout while reading", InferenceTimeout),
         ("context deadline exceeded", InferenceTimeout),
+        ("rate limit: too many tokens", RateLimited),
+        ("prompt is too long: 9 tokens > 8 maximum", ContextOverflow),
+        ("Insufficient Balance", NoCredit),
         ("could not generate", ProviderError),
         ("operation failed", ProviderError),
         ("the retry policy gave up", ProviderError),

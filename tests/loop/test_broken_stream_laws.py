@@ -42,7 +42,7 @@ def begun_twice(speaks: bool) -> tuple[tuple[Answer, ...], ...]:
     return ((Answer(calls=1, breaks=breaks, speaks=speaks), Answer()),)
 
 
-@pytest.mark.timeout(30 + SEQUENCES // 5)
+@pytest.mark.timeout(600 + SEQUENCES // 5)
 @given(TURNS, st.sampled_from(CompactionMode))
 @example(begun_twice(True), CompactionMode.KEEP_RECENT_RAW_SUFFIX)
 @example(begun_twice(False), CompactionMode.KEEP_RECENT_RAW_SUFFIX)

@@ -349,7 +349,7 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
 )
 
 
-@pytest.mark.timeout(300 + SEQUENCES // 10)
+@pytest.mark.timeout(600 + SEQUENCES // 10)
 @given(st.sampled_from(ToolExecutorKind), st.lists(ACTIONS, min_size=1, max_size=6))
 @settings(
     max_examples=SEQUENCES,

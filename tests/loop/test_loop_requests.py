@@ -90,18 +90,18 @@ async def test_two_plugins_override_field_by_field_for_one_step() -> None:
     ]
 
 
-async def test_step_beats_run_beats_agent() -> None:
-    """01 §1.8: agent's effort < run's overrides < the step's."""
-    step = Once("step", override(reasoning_effort="max", upstream_model="chosen"))
+async def test_run_beats_step_beats_agent() -> None:
+    """09 §2.3: agent's settings < the step's < the run's."""
+    step = Once("step", override(reasoning_effort="max", max_tokens=9, upstream_model="chosen"))
     model = CheckedModel(LOOK, "done", "alone")
     stage = Stage(Agent("a", model=model, tools=[look], plugins=[step], reasoning_effort="low"))
 
-    await stage.run(overrides=InferenceOverride(reasoning_effort="medium", max_tokens=7))
+    await stage.run(overrides=InferenceOverride(max_tokens=7))
     await stage.run("again")
 
     assert [r.overrides for r in model.asked] == [
         InferenceOverride(reasoning_effort="max", max_tokens=7),
-        InferenceOverride(reasoning_effort="medium", max_tokens=7),
+        InferenceOverride(reasoning_effort="low", max_tokens=7),
         InferenceOverride(reasoning_effort="low"),
     ]
     assert [r.upstream_model for r in model.asked] == ["chosen", "checked", "checked"]

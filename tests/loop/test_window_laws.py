@@ -238,7 +238,7 @@ class Talk:
                 await run
 
 
-@pytest.mark.timeout(30 + SEQUENCES // 5)
+@pytest.mark.timeout(600 + SEQUENCES // 5)
 @given(st.sampled_from(CompactionMode), st.lists(ACTIONS, min_size=1, max_size=12))
 @settings(max_examples=SEQUENCES, deadline=None)
 def test_no_request_of_a_long_conversation_tears_a_round(

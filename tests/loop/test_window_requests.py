@@ -22,7 +22,8 @@ from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import ConfigError, InferenceFailed
 from awaken.ext.handoff import Handoff
 from awaken.llm.anthropic.request import prepare
-from awaken.llm.openai.chat_request import OPENAI, chat_body
+from awaken.llm.openai.chat_request import chat_body
+from awaken.llm.openai.dialect import OPENAI
 from awaken.runtime import AgentRuntimeBuilder
 from awaken.runtime.request import RunRequest
 from awaken.state.context_keys import CONTEXT_WINDOW

@@ -22,6 +22,7 @@ from awaken.contract.llm import (
     InvalidRequest,
     LlmStreamEvent,
     ModelMissing,
+    NoCredit,
     Overloaded,
     ProviderError,
     RateLimited,
@@ -31,7 +32,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Message, Role, Text, Thinking, ToolCall
+from awaken.domain.message import Message, Opaque, Role, Text, Thinking, ToolCall
 from awaken.domain.output import OutputFormat
 from awaken.domain.secret import RedactedString
 from awaken.domain.tool import ToolDescriptor
@@ -217,7 +218,7 @@ async def test_reasoning_is_streamed_and_kept(claude: AnthropicMessages) -> None
         ("busy", Overloaded, "HTTP 529: Overloaded"),
         ("overflow", ContextOverflow, "HTTP 400: prompt is too long: 9 tokens > 8 maximum"),
         ("filtered", ContentFiltered, "HTTP 400: Output blocked by content filtering policy"),
-        ("no money", Unauthorized, "HTTP 402: Your credit balance is too low"),
+        ("no money", NoCredit, "HTTP 402: Your credit balance is too low"),
         ("no model", ModelMissing, "HTTP 404: model: claude-x"),
     ],
 )  # fmt: skip
@@ -422,7 +423,7 @@ async def test_two_blocks_of_text_stay_two() -> None:
     assert joined(told).content == (Text(text="one"), Text(text="two"))
 
 
-async def test_what_is_unknown_is_passed_over() -> None:
+async def test_unknown_events_are_ignored_and_unknown_blocks_kept() -> None:
     told = await play(
         played(
             start(),
@@ -432,7 +433,8 @@ async def test_what_is_unknown_is_passed_over() -> None:
             end("end_turn"),
         )
     )
-    assert joined(told).content == (Text(text="ok"),)
+    hologram = Opaque(origin="anthropic", kind="hologram", data={"type": "hologram", "data": "xy"})
+    assert joined(told).content == (hologram, Text(text="ok"))
 
 
 async def test_arguments_that_come_at_once_are_taken() -> None:
@@ -476,7 +478,7 @@ async def test_no_room_for_an_answer_is_an_overflow() -> None:
         ("timeout_error", InferenceTimeout),
         ("invalid_request_error", InvalidRequest),
         ("authentication_error", Unauthorized),
-        ("billing_error", Unauthorized),
+        ("billing_error", NoCredit),
         ("something_new", ProviderError),
     ],
 )

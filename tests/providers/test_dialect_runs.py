@@ -21,9 +21,13 @@ from awaken.domain.inference import ContextWindowPolicy, TokenUsage
 from awaken.domain.message import Role
 from awaken.errors import InferenceFailed
 from awaken.llm.anthropic import AnthropicMessages
+from awaken.llm.anthropic import content as anthropic_content
 from awaken.llm.google import GoogleGemini
+from awaken.llm.google import parts as google_parts
 from awaken.llm.openai import OpenAIChat, OpenAIResponses
+from awaken.llm.openai import content as openai_content
 from awaken.testing import FakeClock
+from awaken.toolsets import Toolset
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +45,15 @@ FORBIDDEN = {
     "responses": "The prompt was rejected by the content filter",
     "anthropic": "Output blocked by content filtering policy",
 }
+
+
+WIRE_NAMES: dict[str, Callable[[str], str]] = {
+    "chat": openai_content.wire_name,
+    "responses": openai_content.wire_name,
+    "anthropic": anthropic_content.wire_name,
+    "gemini": google_parts.wire_name,
+}
+LONG = "the.customers:of-our-shop." * 4
 
 
 def failing(about: str, status: int, message: str, **more: Any) -> dict[str, Any]:
@@ -63,6 +76,11 @@ def fixtures() -> Iterator[dict[str, Any]]:
         yield refusal
     filtered = {"content": "", "finishReason": "content_filter"}
     yield {"match": {"userMessage": "forbidden for gemini"}, "response": filtered}
+    for name, wire in WIRE_NAMES.items():
+        call = {"id": "call_1", "name": wire(LONG + "look"), "arguments": {"city": "a"}}
+        match = {"userMessage": f"named for {name}", "hasToolResult": False}
+        stop = {"finishReason": "stop"} if name == "gemini" else {}
+        yield {"match": match, "response": {"content": "I look.", "toolCalls": [call], **stop}}
     for model, stop in (("gemini-3-pro", {"finishReason": "stop"}), (None, {})):
         match = {"userMessage": "look", "hasToolResult": False}
         yield {
@@ -132,6 +150,27 @@ async def talking(
 
 
 # -- answers ------------------------------------------------------------------------------------
+
+
+async def test_a_name_that_a_provider_refuses_is_another_on_the_wire_alone(
+    mock: MockServer, name: str
+) -> None:
+    """08/EX-6"""
+    looked: list[str] = []
+
+    @tool(effect="read")
+    async def look(city: str) -> str:
+        """Look."""
+        looked.append(city)
+        return "seen"
+
+    tools = Toolset("shop", [look]).prefixed(LONG).tools
+    assert WIRE_NAMES[name](LONG + "look") != LONG + "look"
+    async with talking(name, mock.url, tools=tools) as talk:
+        result = await talk.say(f"named for {name}.")
+        messages = await talk.runtime.messages("t")
+    called = [call.name for message in messages for call in message.tool_calls or ()]
+    assert (result.unwrap(), looked, called) == (TEXT, ["a"], [LONG + "look"])
 
 
 async def test_text_and_reasoning_come_in_pieces_and_are_counted(

@@ -17,6 +17,7 @@ from awaken.contract.llm import InferenceRequest, ProviderError, abilities_of
 from awaken.domain.message import Message
 from awaken.domain.secret import RedactedString
 from awaken.errors import ConfigError
+from awaken.front.loading import open_model
 from awaken.llm.openai import (
     AzureChat,
     ChatDialect,
@@ -31,6 +32,7 @@ from awaken.llm.openai import (
     open_vllm,
 )
 from awaken.llm.openai.endpoints import ollama_url
+from awaken.llm.openai.providers import CHAT_PROVIDERS
 
 KEY = "sk-secret-0123456789abcdef"
 NAMES = (
@@ -200,3 +202,19 @@ async def test_a_key_from_the_environment_reaches_its_server(
 def test_the_sdk_is_not_imported_before_an_executor_is_made() -> None:
     code = "import sys, awaken.llm.openai; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+NAMED = "groq mistral deepseek xai together fireworks cerebras openrouter moonshot zai huggingface"
+
+
+@pytest.mark.parametrize("name", NAMED.split())
+def test_a_provider_of_the_table_is_opened_by_its_name(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = CHAT_PROVIDERS[name]
+    for key in known.keys:
+        monkeypatch.delenv(key, raising=False)
+    with pytest.raises(ConfigError, match=f"{name} needs a key: export {known.keys[0]}"):
+        open_model(f"{name}:some-model")
+    monkeypatch.setenv(known.keys[0], KEY)
+    assert repr(open_model(f"{name}:some-model")) == f"OpenAIChat({name!r}, {known.url!r})"

@@ -27,7 +27,8 @@ from awaken.domain.message import (
 )
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
-from awaken.llm.openai.chat_request import COMPATIBLE, OPENAI, ChatDialect, chat_body
+from awaken.llm.openai.chat_request import chat_body
+from awaken.llm.openai.dialect import COMPATIBLE, OPENAI, ChatDialect
 from awaken.llm.openai.responses_request import ResponsesOptions, responses_body
 
 PNG = Image(source=Base64Source(media_type="image/png", data="aWNvbg=="))
@@ -49,7 +50,7 @@ WEATHER = ToolDescriptor(
 )
 
 
-def asking(*messages: Message, model: str = "gpt-5", **fields: Any) -> InferenceRequest:
+def asking(*messages: Message, model: str = "gpt-5.6", **fields: Any) -> InferenceRequest:
     return InferenceRequest(upstream_model=model, messages=messages, **fields)
 
 
@@ -193,7 +194,7 @@ def test_calls_and_results_inside_the_content_are_told_as_such() -> None:
 def test_chat_refuses_what_the_api_cannot_take(block: ContentBlock, kind: str) -> None:
     """02/§6.6: the place is named, and nothing is sent."""
     message = Message.user_with_content([Text(text="look"), block])
-    text = f"model 'gpt-5' does not support {kind} input at messages[1].content[1]"
+    text = f"model 'gpt-5.6' does not support {kind} input at messages[1].content[1]"
     with pytest.raises(InvalidRequest, match=re.escape(text)):
         chat(Message.user("Hi"), message)
 
@@ -310,13 +311,12 @@ def test_names_and_ids_the_api_does_not_take_are_changed_alike_everywhere() -> N
 def test_responses_keep_nothing_at_the_provider() -> None:
     body = responses(Message.user("Hi"), system=(Text(text="Be brief."),), tools=(WEATHER,))
     assert body == {
-        "model": "gpt-5",
+        "model": "gpt-5.6",
         "instructions": "Be brief.",
         "input": [{"role": "user", "content": "Hi"}],
         "stream": True,
         "store": False,
         "include": ["reasoning.encrypted_content"],
-        "reasoning": {"summary": "auto"},
         "tools": [
             {
                 "type": "function",
@@ -456,6 +456,6 @@ def test_system_messages_inside_the_conversation_keep_their_place() -> None:
 def test_responses_refuse_what_the_api_cannot_take(block: ContentBlock, kind: str) -> None:
     """02/§6.6: also inside tool results."""
     message = Message.tool_with_content("call_1", [block])
-    text = f"model 'gpt-5' does not support {kind} input at messages[1].content[0]"
+    text = f"model 'gpt-5.6' does not support {kind} input at messages[1].content[0]"
     with pytest.raises(InvalidRequest, match=re.escape(text)):
         responses(assistant(calls=(CALL,)), message)

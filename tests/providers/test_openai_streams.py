@@ -20,7 +20,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallStart
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Text, Thinking, ToolCall
+from awaken.domain.message import Opaque, Text, Thinking, ToolCall
 from awaken.ids import SequentialIds
 from awaken.llm.openai.chat_stream import ChatReader
 from awaken.llm.openai.executor import AnswerReader
@@ -473,7 +473,8 @@ def test_a_response_that_ends_early_says_so() -> None:
         responses(event("output_text.delta", output_index=0, delta="Hel"))
 
 
-def test_kinds_of_events_nobody_knows_yet_are_ignored() -> None:
+def test_unknown_events_are_ignored_and_unknown_items_kept() -> None:
     assert responses(event("hologram.delta", delta="?"), done(0, type="hologram"), completed()) == [
-        Stop(reason=StopReason.END_TURN)
+        Opaque(origin="openai", kind="hologram", data={"type": "hologram"}),
+        Stop(reason=StopReason.END_TURN),
     ]

@@ -21,7 +21,7 @@ LATER = 2**50
 
 
 def play_until_killed(folder: Path) -> None:
-    died = subprocess.run([sys.executable, blob_killed.__file__, str(folder)], timeout=120)
+    died = subprocess.run([sys.executable, blob_killed.__file__, str(folder)], timeout=550)
     assert died.returncode == -signal.SIGKILL
 
 
@@ -30,7 +30,7 @@ async def test_a_kill_before_the_commit_leaves_a_file_that_a_sweep_removes(tmp_p
     store = SqliteStore(tmp_path / "awaken.db")
 
     async with Runtime([blob_killed.reader(tmp_path / "tries")], store=store) as runtime:
-        result = await runtime.wait(blob_killed.THREAD, timeout=60)
+        result = await runtime.wait(blob_killed.THREAD, timeout=550)
         blobs = runtime.blobs
         assert isinstance(blobs, FolderBlobs)
         freed = await blobs.delete_unreferenced(LATER)

@@ -19,7 +19,7 @@ def start(home: Path, policy: str, *rest: str) -> subprocess.CompletedProcess[st
         [sys.executable, str(PROGRAM), str(home / "shop.db"), str(home / "deeds"), policy, *rest],
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=550,
     )
 
 

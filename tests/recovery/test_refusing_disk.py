@@ -6,18 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PROGRAM = Path(__file__).with_name("refusing_disk.py")
 
 
-@pytest.mark.timeout(180)  # some seconds; but others may want the machine as well
 def test_a_disk_that_refuses_for_a_while_loses_doubles_and_blocks_nothing() -> None:
     done = subprocess.run(
         [sys.executable, str(PROGRAM), "--rounds", "8", "--threads", "4"],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=550,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("rounds 8, outages 8, ")

@@ -56,7 +56,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         [sys.executable, str(PROGRAM), str(home)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=550,
         env={**os.environ, "PYTHONPATH": str(KITS)},
     )
     assert ran.returncode == 0, ran.stderr

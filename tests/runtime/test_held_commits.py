@@ -113,7 +113,7 @@ async def test_a_cancel_ends_a_run_whose_results_were_held(file: File) -> None:
         with pytest.raises(StorageError):
             await runtime.run("shop", "Go!", thread=T)
         file.unlock()
-        receipt = await runtime.cancel(T)
+        receipt = await runtime.cancel(T, deadline=550)
         (run,) = await runtime.list_runs()
 
         assert receipt.complete

@@ -106,12 +106,12 @@ async def test_of_two_overrides_the_last_wins_field_by_field_and_none_leaks() ->
 
 
 async def test_run_overrides_reach_every_request() -> None:
-    """01/A-10: below the step's own, above the agent's; the model's name moves to its place."""
+    """01/A-10, 09 §2.3: above the step's and the agent's; the model's name moves to its place."""
     runtime, model = setup(
         schedules(
             "step",
             SET_INFERENCE_OVERRIDE,
-            InferenceOverride(max_tokens=5, upstream_model="step-model"),
+            InferenceOverride(max_tokens=5, temperature=0.9, upstream_model="step-model"),
             in_step=2,
         ),
         steps=3,
@@ -122,18 +122,14 @@ async def test_run_overrides_reach_every_request() -> None:
         "a", "go", overrides=InferenceOverride(temperature=0.2, upstream_model="run-model")
     )
 
-    assert [request.upstream_model for request in model.requests] == [
-        "run-model",
-        "step-model",
-        "run-model",
-    ]
+    assert [request.upstream_model for request in model.requests] == ["run-model"] * 3
     plain = InferenceOverride(temperature=0.2, reasoning_effort="low")
     stepped = InferenceOverride(temperature=0.2, reasoning_effort="low", max_tokens=5)
     assert [request.overrides for request in model.requests] == [plain, stepped, plain]
 
 
 async def test_an_agents_reasoning_effort_gives_way_to_the_runs() -> None:
-    """01/A-10: agent < run < step."""
+    """01/A-10, 09 §2.3: agent < step < run."""
     runtime, model = setup(model=ScriptedModel(["one", "two"]), reasoning_effort="low")
 
     await runtime.run("a", "go")

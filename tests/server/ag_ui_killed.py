@@ -63,7 +63,7 @@ class Page:
         self, address: str, method: str, path: str, body: str | None, most: int | None
     ) -> None:
         client = Client(self.messages)
-        connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
+        connection = HTTPConnection(urlsplit(address).netloc, timeout=550)
         try:
             connection.request(method, path, body, {"content-type": "application/json"})
             answer = connection.getresponse()

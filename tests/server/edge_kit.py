@@ -115,7 +115,7 @@ async def open_desk(
         listed = (talker(), payer()) if agents is None else agents
         runtime = await stack.enter_async_context(Runtime(listed, store=store))
         address = await stack.enter_async_context(served(app(runtime, keys=file, **options)))
-        client = httpx2.AsyncClient(base_url=address, timeout=30)
+        client = httpx2.AsyncClient(base_url=address, timeout=550)
         yield Desk(await stack.enter_async_context(client), address, runtime, known)
 
 

@@ -16,7 +16,7 @@ import multiprocessing
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -167,7 +167,7 @@ async def stage(kill_behind: int | None) -> AsyncIterator[tuple[Servers, str]]:
         servers = Servers(Path(home) / "a.db", kill_behind)
         try:
             async with (
-                httpx2.AsyncClient(timeout=60) as client,
+                httpx2.AsyncClient(timeout=550) as client,
                 served(proxy(servers, client)) as address,
             ):
                 yield servers, address
@@ -200,11 +200,15 @@ async def play(client: ChatClient, version: str, loads: bool, kill_behind: int |
     return shown, len(told["breaks"]), servers.frames
 
 
-async def check(points: Sequence[int] | None, clients: Sequence[tuple[str, bool]]) -> int:
-    """Kill the server at each point, or behind each frame; returns how often that was."""
+Plan = Mapping[tuple[str, bool], Sequence[int] | None]
+"""Behind which frames the server of each client is killed; `None` is behind each."""
+
+
+async def check(plan: Plan) -> int:
+    """Kill the servers as planned; returns how often that was."""
     kills = 0
     async with chat_client() as client:
-        for version, loads in clients:
+        for (version, loads), points in plan.items():
             undisturbed, _, frames = await play(client, version, loads, None)
             for point in points or range(1, frames + 1):
                 ended, breaks, _ = await play(client, version, loads, point)
@@ -218,6 +222,6 @@ if __name__ == "__main__":
     arguments.add_argument("--at", help="behind these frames only")
     given = arguments.parse_args()
     at = [int(point) for point in given.at.split(",")] if given.at else None
-    done = asyncio.run(check(at, CLIENTS))
+    done = asyncio.run(check(dict.fromkeys(CLIENTS, at)))
     print(f"{done} kills: every page ended with the messages of an undisturbed run")
     sys.exit(0 if done else 1)

@@ -75,7 +75,7 @@ def running_server(folder: Path) -> Iterator[str]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert started.wait(60)
+        assert started.wait(550)
         yield addresses[0]
     finally:
         stop.set()

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
@@ -108,12 +108,15 @@ class Frame(NamedTuple):
     event: RunEvent
 
 
-def ask(address: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+def ask(
+    address: str, method: str, path: str, body: Any = None, head: Mapping[str, str] | None = None
+) -> tuple[int, Any]:
     """One request with an answer in JSON."""
     connection = HTTPConnection(urlsplit(address).netloc, timeout=10)
     try:
         sent = None if body is None else json.dumps(body)
-        connection.request(method, path, sent, {"content-type": "application/json"})
+        headers = {"content-type": "application/json", **(head or {})}
+        connection.request(method, path, sent, headers)
         answer = connection.getresponse()
         text = answer.read()
         return answer.status, json.loads(text) if text.startswith((b"{", b"[")) else text.decode()

@@ -154,7 +154,7 @@ async def read_all(desk: Desk, path: str, body: Any, begun: Callable[[], None]) 
     headers = {"authorization": f"Bearer {desk.keys['developer']}"}
     chunks: list[Any] = []
     async with (
-        httpx2.AsyncClient(base_url=desk.address, headers=headers, timeout=30) as client,
+        httpx2.AsyncClient(base_url=desk.address, headers=headers, timeout=550) as client,
         client.stream("POST", path, json=body) as answer,
     ):
         async for line in answer.aiter_lines():
@@ -274,5 +274,5 @@ async def test_a_client_that_leaves_has_its_run_cancelled_if_it_asked_for_that(
                 async for line in answer.aiter_lines():
                     if "TEXT_MESSAGE_CONTENT" in line:
                         break
-        ended = await desk.runtime.wait("acme/t", timeout=20)
+        ended = await desk.runtime.wait("acme/t", timeout=550)
     assert str(ended.termination.__struct_config__.tag) == "cancelled"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from server_kit import served
 from awaken import Runtime
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import CANCELLED, RunStatus
+from awaken.domain.message import BlobSource
 
 pytestmark = pytest.mark.anyio
 CHAT = "/v1/ai-sdk/agents/desk/chat"
@@ -28,7 +30,7 @@ class Stage(NamedTuple):
     desk: Desk
 
     async def send(self, text: str, *, chat: str = "t", id: str = "u1") -> httpx2.Response:
-        return await self.client.post(CHAT, json=body(text, chat=chat, id=id), timeout=60)
+        return await self.client.post(CHAT, json=body(text, chat=chat, id=id), timeout=550)
 
     async def until(self, number: int, status: RunStatus) -> None:
         """Wait until the chat has so many runs of a status."""
@@ -175,3 +177,19 @@ async def test_an_approval_needs_a_role_and_a_refusal_is_a_sentence(tmp_path: Pa
     assert (refused.status_code, refused.text) == (403, "an approval needs the role decide")
     assert (keyless.status_code, keyless.text[:16]) == (401, "this needs a key")
     assert taken[-1]["finishReason"] == "stop"
+
+
+async def test_a_large_file_comes_back_with_the_messages(tmp_path: Path) -> None:
+    """The store keeps it as a blob; pages of both protocols get it as it was sent."""
+    url = "data:image/png;base64," + base64.b64encode(bytes(range(256)) * 400).decode()
+    asked = body("Look")
+    asked["messages"][0]["parts"].append({"type": "file", "mediaType": "image/png", "url": url})
+    async with open_desk(tmp_path, store=f"sqlite:///{tmp_path / 'f.db'}") as desk:
+        sent = await desk.ask("boss", "POST", "/v1/ai-sdk/agents/talker/chat", json=asked)
+        assert sent.status_code == 200
+        (kept,) = [m for m in await desk.runtime.messages("acme/t") if m.is_visible_user()]
+        loaded = await desk.ask("boss", "GET", "/v1/ai-sdk/agents/talker/chat/t/messages")
+        shown = await desk.ask("boss", "GET", "/v1/ag-ui/agents/talker/threads/t/connect")
+    assert any(isinstance(getattr(b, "source", None), BlobSource) for b in kept.content)
+    assert loaded.json()[0]["parts"][1]["url"] == url
+    assert url.partition(",")[2] in shown.text

@@ -5,28 +5,60 @@ from __future__ import annotations
 import runpy
 import shutil
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 from server_kit import served
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
 
+from awaken import Agent, Runtime
+from awaken.server import app
+from awaken.testing import ScriptedModel
 from browser_kit import HOME, KIT, open_browser
 
 pytestmark = pytest.mark.anyio
 expect.set_options(timeout=60_000)
+CLERK, TALKER = "/v1/ai-sdk/agents/clerk/chat", "/v1/ai-sdk/agents/talker/chat"
 ESBUILD = KIT / "node_modules" / "@esbuild" / "linux-x64" / "bin" / "esbuild"
 
 
-def bundle(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, with its script bundled."""
+    folder = tmp_path_factory.mktemp("page") / "chat_page"
+    shutil.copytree(HOME / "examples" / "chat_page", folder)
     subprocess.run(
         [ESBUILD, "chat.jsx", "--bundle", "--jsx=automatic", "--outfile=chat.js"],
         cwd=folder,
         env={"NODE_PATH": str(KIT / "node_modules")},
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=550,
     )
+    return folder
+
+
+async def new_page(browser: Browser, address: str) -> Page:
+    page = await browser.new_page()
+    page.set_default_timeout(60_000)
+    await page.goto(f"{address}/#case-7")
+    return page
 
 
 async def say(page: Page, text: str) -> None:
@@ -35,22 +67,13 @@ async def say(page: Page, text: str) -> None:
 
 
 async def test_a_page_asks_for_an_approval_and_shows_the_chat_when_it_is_loaded_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """06/SV-20, with `useChat` in a browser."""
-    folder = tmp_path / "chat_page"
-    shutil.copytree(HOME / "examples" / "chat_page", folder)
-    bundle(folder)
     monkeypatch.chdir(folder)
     made = runpy.run_path("app.py")
-    async with (
-        made["runtime"],
-        served(made["application"]) as address,
-        open_browser() as browser,
-    ):
-        page = await browser.new_page()
-        page.set_default_timeout(60_000)
-        await page.goto(f"{address}/#case-7")
+    async with made["runtime"], served(made["application"]) as address:
+        page = await new_page(browser, address)
         await say(page, "Please pay 20 euros to Ann")
         await expect(page.locator(".assistant")).to_contain_text("paid 20 € to Ann")
         await say(page, "Please pay 500 euros to Bob")
@@ -63,3 +86,39 @@ async def test_a_page_asks_for_an_approval_and_shows_the_chat_when_it_is_loaded_
         shown = await page.locator("section").all_text_contents()
         await page.reload()
         await expect(page.locator("section")).to_have_text(shown)
+
+
+async def test_a_page_of_a_listed_origin_works_and_of_another_one_does_not(
+    folder: Path, browser: Browser
+) -> None:
+    """06/SV-28, in a browser: the page and the agents have an origin each."""
+    runtime = Runtime([Agent("talker", model=ScriptedModel(["Hello."] * 9))])
+    places: dict[str, str] = {}
+
+    async def script(request: Request) -> Response:
+        text = (folder / "chat.js").read_text()
+        return Response(text.replace(CLERK, f"{places['listed']}{TALKER}"))
+
+    async def html(request: Request) -> FileResponse:
+        return FileResponse(folder / "index.html")
+
+    static = Starlette(routes=[Route("/", html), Route("/chat.js", script)])
+    async with (
+        runtime,
+        served(static) as pages,
+        served(app(runtime, cors_origins=[pages])) as listed,
+        served(app(runtime)) as foreign,
+    ):
+        places["listed"] = listed
+        page = await new_page(browser, pages)
+        await say(page, "Hi")
+        await expect(page.locator(".assistant")).to_contain_text("Hello.")
+        read = "address => fetch(address).then(answer => answer.status, error => error.name)"
+        assert await page.evaluate(read, f"{listed}/v1/agents") == 200
+        assert await page.evaluate(read, f"{foreign}/v1/agents") == "TypeError"
+        send = """address => fetch(address, {
+            method: 'POST', headers: {'content-type': 'application/json'}, body: '{}',
+        }).then(answer => answer.status, error => error.name)"""
+        assert await page.evaluate(send, f"{listed}/v1/threads") == 201
+        assert await page.evaluate(send, f"{foreign}/v1/threads") == "TypeError"
+        assert len(await runtime.list_threads()) == 2

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-PROGRAM = Path(__file__).with_name("cut_off.py")
+import pytest
+from cut_off import cut_behind, kill_behind
+from stream_kit import Server, serving
 
 
-def play(*words: str, pace: str = "0") -> str:
-    ran = subprocess.run(
-        [sys.executable, str(PROGRAM), *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TALKER_PACE": pace},
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
-
-
-def test_a_client_misses_nothing_when_its_server_is_killed_behind_a_frame() -> None:
+@pytest.mark.parametrize("frame", [2, 6, 19])
+def test_a_client_misses_nothing_when_its_server_is_killed_behind_a_frame(frame: int) -> None:
     """06/SV-21 for `/v1`: another process goes on with the run, and the client with that."""
-    assert "kills 3, not whole 0" in play("--at", "2,6,19")
+    kill_behind(frame)
 
 
-def test_a_client_that_is_cut_off_goes_on_with_another_server() -> None:
-    """06/SV-22: two servers on one file."""
-    assert "cuts 6, not whole 0" in play("--cut", "--at", "1,3,5,9,20,30", pace="0.01")
+class Two:
+    """Two servers on one file, which write their answers slowly."""
+
+    def __init__(self, file: Path, one: Server, other: Server) -> None:
+        self.file, self.one, self.other = file, one, other
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    file = tmp_path_factory.mktemp("two") / "f.db"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TALKER_PACE", "0.01")
+        with serving(file) as one, serving(file) as other:
+            yield Two(file, one, other)
+
+
+@pytest.mark.parametrize("frame", [1, 3, 5, 9, 20, 30])
+def test_a_client_that_is_cut_off_goes_on_with_another_server(two: Two, frame: int) -> None:
+    """06/SV-22"""
+    cut_behind(frame, two.file, two.one, two.other)

@@ -179,7 +179,7 @@ def talker_named(name: str) -> Any:
 
 
 def client_of(address: str) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=address, timeout=30)
+    return httpx2.AsyncClient(base_url=address, timeout=550)
 
 
 async def test_foreign_origins_and_hosts_are_refused_on_every_route(tmp_path: Path) -> None:

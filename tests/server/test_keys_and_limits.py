@@ -74,7 +74,7 @@ async def test_a_key_has_its_own_rate_and_budget(tmp_path: Path) -> None:
         run_id = waiting.json()["run_id"]
         yes = [{"ticket": ticket["key"], "action": "approve", "digest": ticket["digest"]}]
         await desk.ask("approver", "POST", f"/v1/runs/{run_id}/decisions", json=yes)
-        ended = await desk.runtime.wait(run_id, timeout=30)
+        ended = await desk.runtime.wait(run_id, timeout=550)
         statuses = [(await desk.ask("page", "GET", "/v1/agents")).status_code for _ in range(2)]
     assert isinstance(ended.termination, Stopped)
     assert ended.termination.value.code == "budget"

@@ -10,10 +10,12 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from stream_kit import Client, Server, ask, failed_start, frames_of, serving, stream
 
+from awaken.server.keys import add_key
 from awaken.stores.sqlite import SqliteStore
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "served.py"
@@ -64,11 +66,11 @@ def test_a_start_that_cannot_work_says_why(tmp_path: Path, taken_port: int) -> N
     for words, told in (
         (["empty.py"], "has nothing to serve"),
         (["gone.py"], "there is no file 'gone.py'"),
-        (["app.py:still"], "recover=False"),
+        (["app.py:still", "--port", "0"], "recover=False"),
         (["app.py:agents", "--host", "0.0.0.0"], "give --keys FILE, or let everyone in"),
         (["app.py:agents", "--port", str(taken_port)], f"port {taken_port} of 127.0.0.1 is taken"),
         (["app.py:agents", "--workers", "2", "--store", "memory:"], "a memory of its own"),
-        (["app.py:agents", "--store", "sqlite:///no/such/folder/f.db"], "no/such/folder"),
+        (["app.py:agents", "--store", "sqlite:///no/such/f.db", "--port", "0"], "no/such"),
     ):
         code, said = failed_start(tmp_path, *words)
         assert code in (1, 2)
@@ -91,8 +93,9 @@ def test_a_server_that_drains_takes_no_work_and_lives(tmp_path: Path, slow: Path
                 pass
             assert ready == (503, {"ready": False, "store": "ok", "lease": "ok", "draining": True})
             assert ask(server.address, "GET", "/health/live") == (200, {"live": True})
-            status, answer = ask(server.address, "POST", "/v1/threads/u/runs", {"messages": ["go"]})
-            assert (status, answer["error"]["code"]) == (503, "draining")
+            refused = httpx2.post(f"{server.address}/v1/threads/u/runs", json={"messages": ["go"]})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "draining")
+            assert refused.headers["retry-after"] == "1"
             (tmp_path / "go").touch()
             rest = told.read().decode()
         assert rest.endswith(": closing\n\n")
@@ -137,17 +140,23 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path, slow: Path) ->
     assert client.answers()[-1].endswith("done")
 
 
-def test_sighup_reads_the_agents_again(tmp_path: Path) -> None:
-    app = tmp_path / "app.py"
+def test_sighup_reads_the_agents_and_the_keys_again(tmp_path: Path) -> None:
+    app, log, keys = tmp_path / "app.py", tmp_path / "f.log", tmp_path / "keys.toml"
     app.write_text("from awaken import Agent\na = Agent('old', model='demo')\n")
-    with serving(tmp_path / "f.db", target=app) as server:
-        asked = {"agent_id": "new", "messages": ["Hello"]}
+    key = add_key(keys, roles=["invoke"])
+    with serving(tmp_path / "f.db", "--keys", str(keys), target=app) as server:
         app.write_text("from awaken import Agent\na = Agent('new', model='demo')\n")
         server.send(signal.SIGHUP)
-        log = tmp_path / "f.log"
         while "serving new from now on" not in log.read_text():
             pass
-        assert ask(server.address, "POST", "/v1/threads/t/runs", asked)[0] == 202
+        head = {"authorization": f"Bearer {key}"}
+        asked = {"agent_id": "new", "messages": ["Hello"]}
+        assert ask(server.address, "POST", "/v1/threads/t/runs", asked, head)[0] == 202
+        keys.write_text("no keys")
+        server.send(signal.SIGHUP)
+        while "nothing was reloaded" not in log.read_text():
+            pass
+        assert ask(server.address, "POST", "/v1/threads/t/runs", asked, head)[0] == 202
 
 
 # -- several processes ----------------------------------------------------------------------------

@@ -114,6 +114,33 @@ async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
         assert (await client.get("/v1/threads/none/events")).status_code == 404
 
 
+async def test_a_client_that_comes_back_in_the_middle_of_an_answer_gets_the_rest() -> None:
+    """06 §3.6: with an id that has a live part it goes on behind that very event."""
+    model = Gated(2)
+    async with (
+        Runtime([Agent("a", model=model)]) as runtime,
+        served(app(runtime)) as address,
+        httpx2.AsyncClient(base_url=address, headers=STREAM) as client,
+    ):
+        await runtime.submit("a", "go", thread="t")
+        model.go.release()
+        async with client.stream("GET", "/v1/threads/t/events") as answer:
+            heard = Heard(answer)
+            await heard.until("word")
+        ids = [line.removeprefix("id: ") for line in heard.lines if line.startswith("id: ")]
+        assert ids[-1].count(".") == 2
+        last = {"last-event-id": ids[-1]}
+        async with client.stream("GET", "/v1/threads/t/events?until=run", headers=last) as answer:
+            heard = Heard(answer)
+            await heard.until(": open")
+            model.go.release()
+            await heard.until("word")
+            await heard.until("run_finish")
+    kinds = [line for line in heard.lines if line.startswith("event: ")]
+    assert kinds[0] == "event: text_delta"
+    assert "event: stream_reset" not in kinds
+
+
 def test_a_cursor_is_read_as_it_is_written() -> None:
     for cursor in (Cursor(0), Cursor(7), Cursor(7, (2, 31))):
         assert Cursor.read(str(cursor)) == cursor
@@ -200,7 +227,7 @@ async def test_a_client_that_reads_nothing_slows_no_one_and_is_whole_later(tmp_p
         taken = await runtime.submit("a", "go", thread="t")
         path = f"/v1/runs/{taken.run_id}/events"
         slow = _silent_client(address, path)
-        async with httpx2.AsyncClient(base_url=address, headers=STREAM, timeout=60) as client:
+        async with httpx2.AsyncClient(base_url=address, headers=STREAM, timeout=550) as client:
             async with asyncio.TaskGroup() as group:
                 reading = [group.create_task(client.get(path)) for _ in range(8)]
                 while sum(application.state.observer.streams.by_protocol().values()) < 9:  # noqa: ASYNC110

@@ -1,26 +1,77 @@
-"""Runs that are asked for over HTTP."""
+"""Runs that are asked for over HTTP: followed in the same request, withdrawn, or never begun."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from typing import Any
+
 import httpx2
-from server_kit import served
+import pytest
+from edge_kit import Desk, events_of, open_desk, slow, talker
 
-from awaken import Agent, Runtime
-from awaken.server import app
-from awaken.testing import ScriptedModel
+from awaken.contract.threads import RunQuery
+from awaken.domain.lifecycle import RunStatus
+
+pytestmark = pytest.mark.anyio
+STREAM = {"accept": "text/event-stream"}
+RUNS = "/v1/threads/t/runs"
+NATURAL = {"type": "natural_end"}
 
 
-async def test_a_run_is_submitted_and_followed_in_one_request() -> None:
-    agent = Agent("helper", model=ScriptedModel(["Hello."]))
-    async with (
-        Runtime([agent]) as runtime,
-        served(app(runtime)) as address,
-        httpx2.AsyncClient(base_url=address) as client,
-    ):
-        answer = await client.post(
-            "/v1/threads/t1/runs",
-            json={"messages": ["Hi"]},
-            headers={"accept": "text/event-stream"},
-        )
+async def test_a_run_is_submitted_and_followed_in_one_request(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, agents=[talker()]) as desk:
+        answer = await desk.ask("page", "POST", RUNS, json={"messages": ["Hi"]}, headers=STREAM)
     assert answer.status_code == 200
-    assert '"event_type":"run_finish"' in answer.text
+    assert last_of(answer)["event_type"] == "run_finish"
+
+
+async def test_the_streams_of_a_run_that_is_withdrawn_end(tmp_path: Path) -> None:
+    """A run that never starts has no events in the log; its clients are told of its end."""
+    released = asyncio.Event()
+    async with open_desk(tmp_path, agents=[slow(released), talker()]) as desk:
+        await desk.ask("page", "POST", RUNS, json={"agent_id": "slow", "messages": ["Work"]})
+        async with asyncio.TaskGroup() as group:
+            own = group.create_task(ask(desk, RUNS, {"agent_id": "talker", "messages": ["Hi"]}))
+            (queued,) = await submitted(desk, 1)
+            durable = f"/v1/runs/{queued}/events?deltas=false"
+            watched = group.create_task(desk.ask("page", "GET", durable, headers=STREAM))
+            said = [{"id": "u1", "role": "user", "content": "Hello"}]
+            body = {"threadId": "t", "runId": "r1", "messages": said}
+            ag_ui = group.create_task(ask(desk, "/v1/ag-ui/agents/talker", body))
+            await submitted(desk, 2)
+            released.set()
+            last = {"agent_id": "talker", "messages": ["Stop"], "mode": "interrupt"}
+            assert (await desk.ask("page", "POST", RUNS, json=last)).status_code == 202
+        assert last_of(own.result())["termination"] == {"type": "cancelled"}
+        assert last_of(watched.result()) == last_of(own.result())
+        assert events_of(ag_ui.result())[-1]["type"] == "RUN_FINISHED"
+        again = await desk.ask("page", "GET", durable, headers=STREAM)
+        assert again.status_code == 204
+
+
+async def test_a_run_that_cannot_start_fails_with_the_reason(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, agents=[talker()]) as desk:
+        asked = {"messages": ["Hi"], "budget": {"money": 1}}
+        answer = await ask(desk, RUNS, asked)
+        end = last_of(answer)["termination"]
+        assert end["type"] == "error"
+        assert "price" in end["value"]
+        assert last_of(await ask(desk, RUNS, {"messages": ["Hi"]}))["termination"] == NATURAL
+
+
+async def ask(desk: Desk, path: str, body: Any) -> httpx2.Response:
+    return await desk.ask("page", "POST", path, json=body, headers=STREAM)
+
+
+async def submitted(desk: Desk, count: int) -> list[str]:
+    """The ids of the runs that wait to start, when there are so many."""
+    query = RunQuery(scope="acme", agent_id="talker", status=RunStatus.CREATED)
+    while len(found := await desk.runtime.list_runs(query)) < count:  # noqa: ASYNC110 no event tells it
+        await asyncio.sleep(0.01)
+    return [run.run_id for run in found]
+
+
+def last_of(answer: httpx2.Response) -> Any:
+    assert answer.status_code == 200, answer.text
+    return events_of(answer)[-1]["event"]

@@ -34,7 +34,7 @@ async def test_the_same_request_is_carried_out_once(desks: list[Desk], path: str
         *(desk.ask("page", "POST", path, json=SAID, headers=KEY) for desk in (here, there) * 3)
     )
     first = answers[0].json()
-    ended = await here.runtime.wait(first["run_id"], timeout=30)
+    ended = await here.runtime.wait(first["run_id"], timeout=550)
     answers.append(await there.ask("page", "POST", path, json=SAID, headers=KEY))
     assert {answer.status_code for answer in answers} == {202}
     assert [answer.json() for answer in answers] == [first] * 7
@@ -59,7 +59,7 @@ async def test_an_approval_is_given_on_one_node_and_a_token_is_good_on_both(
         here.ask("operator", "POST", path, json=yes), there.ask("approver", "POST", path, json=yes)
     )
     assert sorted(answer.status_code for answer in both) == [200, 409]
-    await there.runtime.wait(ticket["run_id"], timeout=30)
+    await there.runtime.wait(ticket["run_id"], timeout=550)
     said = [message.text() for message in await there.runtime.messages("acme/t")]
     assert said.count("paid 5") == 1
     made = await here.ask("viewer", "POST", "/v1/tokens", json={"thread_id": "t"})

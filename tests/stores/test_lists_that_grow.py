@@ -145,7 +145,7 @@ async def test_a_commit_that_begins_nothing_leaves_the_order_alone(path: Path) -
 
 NAMES = (
     *("threads", "roots", "runs", "runs of an agent", "runs of a thread", "tasks"),
-    *("tickets", "open"),
+    *("tickets", "open", "a ticket by its key"),
 )
 
 
@@ -180,6 +180,9 @@ async def scoped(path: Path, others: int) -> dict[tuple[str, str], int]:
             "tasks": lambda: listing.list_runs(db, RunQuery(scope="", kind=RunKind.TASK)),
             "tickets": lambda: listing.list_tickets(db, tickets),
             "open": lambda: listing.list_tickets(db, opened),
+            "a ticket by its key": lambda: listing.list_tickets(
+                db, TicketQuery(scope=scope, key="k-40")
+            ),
         }
 
     costs = {

@@ -18,6 +18,7 @@ from awaken.contract.backend_result import (
     BackendRunResult,
     BackendStatusKind,
 )
+from awaken.contract.deps import deps_below
 from awaken.contract.events import NullEventSink
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.tool import EventForwarder, ToolCallContext, ToolOutput, ToolTraits
@@ -138,6 +139,7 @@ class DelegateTool:
             asker=ctx.asker,
             depth=ctx.depth + 1,
             budget=ctx.budget,
+            deps=await deps_below(ctx.services, self._agent_id, ctx.run_deps),
         )
         try:
             execution = self._resolver.resolve_execution(self._agent_id)

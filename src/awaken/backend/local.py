@@ -26,6 +26,7 @@ from awaken.contract.backend_result import (
     BackendRunStatus,
 )
 from awaken.contract.background import AMBIENT_TASK_JOURNAL
+from awaken.contract.deps import RunDeps
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import AgentResolver
 from awaken.contract.start import (
@@ -118,9 +119,13 @@ class LocalBackend(ExecutionBackend):
             raise BackendLoopError(error) from error
         return _backend_result(request.agent_id, result)
 
-    def _services(self, resolver: AgentResolver) -> RunServices:
+    def _services(self, resolver: AgentResolver, deps: RunDeps | None = None) -> RunServices:
         return RunServices(
-            resolver=resolver, profiles=self._profile_store, clock=self._clock, ids=self._ids
+            resolver=resolver,
+            profiles=self._profile_store,
+            clock=self._clock,
+            ids=self._ids,
+            deps=deps,
         )
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
@@ -179,7 +184,7 @@ class LocalBackend(ExecutionBackend):
             inbox=inbox,
         )
         start = PreparedRun(
-            services=self._services(resolver),
+            services=self._services(resolver, request.deps),
             controls=controls,
             thread=ThreadContextSnapshot(),
             first=FirstCommit(state_seed=seed),

@@ -14,6 +14,7 @@ from awaken.cli.cancel import cancel
 from awaken.cli.chaos import chaos
 from awaken.cli.chat import chat
 from awaken.cli.console import say
+from awaken.cli.console_command import console_command
 from awaken.cli.db import db
 from awaken.cli.decide import decide
 from awaken.cli.demo import demo
@@ -36,12 +37,12 @@ from awaken.cli.watch import watch
 from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, RuntimeFault
 
 _SECTIONS: Mapping[str, Sequence[click.Command]] = {
-    "Run agents": (run, chat, serve, resume, demo),
-    "See what they do": (threads, runs, tasks, show, watch),
+    "Run agents": (run, chat, resume, demo),
+    "Serve them": (serve, keys),
+    "See what they do": (console_command, threads, runs, tasks, show, watch),
     "Steer them, from any process": (decide, cancel, send, fork),
     "Be sure": (export, replay, chaos),
     "Look after the store": (gc, db),
-    "Serve agents": (keys,),
 }
 
 
@@ -71,6 +72,7 @@ def cli() -> None:
     Your own    awaken chat app:agent     the `agent` in app.py
                 awaken run app:agent "…"  one question, one answer
                 awaken serve app.py       over HTTP, for browsers and programs
+                awaken console            what they did, in the browser
 
     Threads are kept in ./awaken.db unless --store or AWAKEN_STORE says otherwise. An id may be
     given by its first characters. Every command has --help.

@@ -14,9 +14,11 @@ import click
 import msgspec
 
 from awaken.cli.address import STORE_VARIABLE, store_address
+from awaken.cli.browser import open_page
 from awaken.cli.builtin import built_in_agent
 from awaken.cli.console import say
 from awaken.cli.exits import Exit, Mistake
+from awaken.cli.lines import is_tty
 from awaken.cli.options import store_option
 from awaken.cli.target import Target, load_served
 from awaken.domain.secret import shown_address
@@ -30,8 +32,10 @@ CONSOLE = "/console/"
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command line of `awaken serve`.
 
-    `inherited` are the descriptors that a worker gets from its parent: the socket, the pipe it
-    writes to when it is ready, and the pipe that ends with the parent.
+    `opens`: the console is opened in the user's browser, if there is one. `is_console`: the server
+    is there for its console, so without a target it has no agents. `inherited` are the descriptors
+    that a worker gets from its parent: the socket, the pipe it writes to when it is ready, and the
+    pipe that ends with the parent.
     """
 
     target: str | None
@@ -44,6 +48,9 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     cors_origins: tuple[str, ...]
     drain: float
     log: str
+    audit: str | None = None
+    opens: bool = False
+    is_console: bool = False
     inherited: tuple[int, ...] = ()
 
     def for_worker(self, *inherited: int) -> list[str]:
@@ -51,7 +58,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
         words = [sys.executable, "-m", "awaken.cli", "serve"]
         if self.target:
             words.append(self.target)
-        given = {"--store": self.store, "--keys": self.keys}
+        given = {"--store": self.store, "--keys": self.keys, "--audit": self.audit}
         words += [word for option, value in given.items() if value for word in (option, value)]
         words += ["--no-auth"] if self.no_auth else []
         words += [word for origin in self.cors_origins for word in ("--cors-origin", origin)]
@@ -113,8 +120,15 @@ def _variable(name: str) -> dict[str, Any]:
     help="How requests are logged, on standard error.",
     **_variable("LOG"),
 )
+@click.option(
+    "--audit",
+    metavar="FILE",
+    help="Append to this file what clients do: who, what, when, from where.",
+    **_variable("AUDIT"),
+)
+@click.option("--no-open", is_flag=True, help="Do not open the console in a browser.")
 @click.option("--inherited", hidden=True, default="")
-def serve(inherited: str, **given: Any) -> Exit:
+def serve(inherited: str, no_open: bool, **given: Any) -> Exit:
     """Serve your agents to browsers and programs.
 
     APP.PY gives a Runtime, a list of Agents, or Agents; with :NAME, also a function that returns
@@ -127,13 +141,19 @@ def serve(inherited: str, **given: Any) -> Exit:
     A run that a client asks for is stored before the answer, and goes on whether the client stays
     or not. SIGTERM or Ctrl-C stops the server: runs are left at the end of their step, and the next
     start, or another server on the same store, goes on with them; a second one ends it at once.
-    SIGHUP reads the file again; runs under way keep the agents they have.
+    SIGHUP reads the file and the keys again; runs under way keep the agents they have.
 
     Without --keys, only this machine's own addresses are used, unless --no-auth says otherwise.
+    On a terminal with a display, the console is opened in a browser.
     """
     fds = tuple(int(fd) for fd in inherited.split(",") if fd)
-    options = ServeOptions(inherited=fds, **given)
-    _check_extra()
+    options = ServeOptions(inherited=fds, opens=is_tty() and not no_open, **given)
+    check_extra()
+    return serve_here(options)
+
+
+def serve_here(options: ServeOptions) -> Exit:
+    """Serve until a signal ends it."""
     load("awaken.server.logs", "set_up_logs")(options.log)
     if options.inherited:
         return _work(options)
@@ -141,7 +161,7 @@ def serve(inherited: str, **given: Any) -> Exit:
     return _serve_alone(options) if options.workers == 1 else _serve_together(options)
 
 
-def _check_extra() -> None:
+def check_extra() -> None:
     try:
         for module in ("starlette", "uvicorn", "httptools", "uvloop"):
             load(module, "__name__")
@@ -197,6 +217,8 @@ def _run(
     application = load("awaken.server", "app")(runtime, **_edge(options))
 
     def reload() -> str:
+        if application.state.keys is not None:
+            application.state.keys.read_again()
         again = _load(options)
         if again.makes_runtime:
             return f"{again.name} makes its own Runtime, so its agents stay as they were"
@@ -222,6 +244,8 @@ def _edge(options: ServeOptions) -> dict[str, Any]:
     edge: dict[str, Any] = {}
     if options.keys:
         edge["keys"] = options.keys
+    if options.audit:
+        edge["audit"] = options.audit
     if options.cors_origins:
         edge["cors_origins"] = options.cors_origins
     if options.no_auth:
@@ -232,6 +256,8 @@ def _edge(options: ServeOptions) -> dict[str, Any]:
 def _load(options: ServeOptions) -> Target:
     if options.target:
         return load_served(options.target)
+    if options.is_console:
+        return Target("no agents", [])
     return Target(BUILT_IN, [built_in_agent()])
 
 
@@ -291,15 +317,22 @@ def _greet(
 ) -> None:
     address: str = load("awaken.server.listening", "address_of")(listening, options.host)
     names = ", ".join(agents) or "no agents"
-    key = " -H 'authorization: Bearer YOUR_KEY'" if options.keys else ""
-    which = f'"agent_id": "{agents[0]}", ' if len(agents) > 1 else ""
     say(f"awaken serves {names} at {address}")
     if not own_store:
         say(f"  store   {shown_address(store_address(options.store))}")
     say(f"  console {address}{console}")
+    if agents:
+        _greet_programs(options, address, agents)
+    say("  stop    Ctrl-C; runs go on at the next start")
+    sys.stdout.flush()
+    if options.opens:
+        open_page(f"{address}{console}")
+
+
+def _greet_programs(options: ServeOptions, address: str, agents: Sequence[str]) -> None:
+    key = " -H 'authorization: Bearer YOUR_KEY'" if options.keys else ""
+    which = f'"agent_id": "{agents[0]}", ' if len(agents) > 1 else ""
     say(
         f"  try     curl -N {address}/v1/threads/first/runs{key} -H 'accept: text/event-stream' "
         f"-H 'content-type: application/json' -d '{{{which}\"messages\": [\"Hello\"]}}'"
     )
-    say("  stop    Ctrl-C; runs go on at the next start")
-    sys.stdout.flush()

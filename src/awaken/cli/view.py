@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, TextIO
 
 from awaken.cli.address import WayBack
-from awaken.cli.exits import WAITS_FOR_TASKS, ending_words
+from awaken.cli.exits import WAITS_FOR_TASKS, Exit, ending_words, exit_of
 from awaken.cli.tally import CallState, Tally
 from awaken.cli.text import count, json_text, seconds, terminal_line
 from awaken.domain.event import RunEvent
@@ -63,6 +63,8 @@ class JsonLines:
 def summary(tally: Tally, way_back: WayBack | None) -> str:
     """How a turn ended and what it used, in one line."""
     ending = WAITS_FOR_TASKS if tally.awaits_tasks else ending_words(tally.ending)
+    if not tally.awaits_tasks and exit_of(tally.ending) is Exit.FAILED:
+        ending = f"not finished, {ending}"
     parts = [
         terminal_line(ending, 400),
         count(tally.steps, "step"),

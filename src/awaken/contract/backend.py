@@ -11,6 +11,7 @@ import msgspec
 from awaken.budget.account import Account
 from awaken.codec import Json
 from awaken.contract.backend_result import BackendRunResult
+from awaken.contract.deps import RunDeps
 from awaken.contract.events import EventSink
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
@@ -273,7 +274,8 @@ class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
     With `durable` the run is stored under an id made from the parent's thread and `key`: the same
     key is the same run, also in another process. `resume` is the answer to the question described
     by `asker`. `depth` counts the agents above it, `budget` is the account of the run that started
-    it. `state_seed` is the initial state, applied once the run's plugins are active.
+    it. `state_seed` is the initial state, applied once the run's plugins are active. `deps` are the
+    dependencies that the run above passes down.
     """
 
     agent_id: str
@@ -291,6 +293,7 @@ class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
     depth: int = 0
     budget: Account | None = None
     state_seed: PersistedState | None = None
+    deps: RunDeps | None = None
 
 
 class BackendAbortRequest(msgspec.Struct, kw_only=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from awaken.contract.commits import Fence
 from awaken.domain.event import RunEvent, StepSnapshot
@@ -126,4 +126,22 @@ class LiveBus(Protocol):
 
     async def snapshot(self, thread_id: str) -> Standing | None:
         """Where the owner of a thread stands; `None` if no owner answers."""
+        ...
+
+
+class Sent(NamedTuple):
+    """The events of the open step that an owner has sent since it stood at `base`."""
+
+    base: Standing
+    events: Sequence[RunEvent]
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """A bus that also keeps what was sent of the open step. A reader that was cut off and comes
+    back can then go on behind the last event that it got."""
+
+    def recall(self, thread_id: str, epoch: int) -> Sent | None:
+        """What the owner of a thread has sent under its claim `epoch` since its last step ended.
+        Returns `None` if that is not known here."""
         ...

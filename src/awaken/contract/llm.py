@@ -11,7 +11,15 @@ import msgspec
 from awaken.codec import Json
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import InferenceOverride, StopReason, TokenUsage
-from awaken.domain.message import BlobSource, ContentBlock, InlineSource, MediaSource, Message
+from awaken.domain.message import (
+    BlobSource,
+    Citation,
+    ContentBlock,
+    InlineSource,
+    MediaSource,
+    Message,
+    Opaque,
+)
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
@@ -86,6 +94,8 @@ LlmStreamEvent = (
     | ToolCallDelta
     | ToolCallSigned
     | ContentBlockStop
+    | Opaque
+    | Citation
     | Usage
     | Stop
 )
@@ -305,6 +315,12 @@ class Unauthorized(InferenceExecutionError):
     """The API key is missing, wrong, or not allowed to do this."""
 
     prefix = "unauthorized"
+
+
+class NoCredit(Unauthorized):
+    """The account has no money left."""
+
+    prefix = "no credit"
 
 
 class ModelMissing(InferenceExecutionError):

@@ -17,6 +17,7 @@ from awaken.contract.blobs import RunBlobs
 from awaken.contract.bus import NO_TOPIC, Topic
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence, ThreadCommit
+from awaken.contract.deps import RunDeps
 from awaken.contract.lease import NEVER_LOST, Lease
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import AgentResolver
@@ -32,7 +33,7 @@ from awaken.ids import UUID7, Ids
 
 class RunServices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a run may use besides its agent. With `keep_requests`, what it asks its models is
-    committed with their answers."""
+    committed with their answers. `deps` are its dependencies, if its agent has some."""
 
     resolver: AgentResolver
     profiles: ProfileStore | None = None
@@ -41,6 +42,7 @@ class RunServices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     keep_requests: bool = True
     clock: Clock = SYSTEM_CLOCK
     ids: Ids = UUID7
+    deps: RunDeps | None = None
 
 
 def _nothing() -> None:

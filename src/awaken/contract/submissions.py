@@ -47,6 +47,7 @@ class RunInput(Value, frozen=True, kw_only=True):
     - `overrides`, `budget`, `frontend_tools`: options for this run.
     - `state`: values for public state keys, by name; a new run starts with those that its agent has
       such keys for.
+    - `deps_key`: is given to the function that makes the dependencies of the run.
     - `forwarded_props`: what the client's application passes on; only the record keeps it.
     - `rewind_to`: the id of a message in view, before which the run begins.
     - `principal`, `user`, `labels`: who asks, the end user it is for, and labels for filters.
@@ -61,6 +62,7 @@ class RunInput(Value, frozen=True, kw_only=True):
     budget: Budget | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     state: dict[str, Json] = msgspec.field(default_factory=dict)
+    deps_key: Json = None
     forwarded_props: Json = None
     rewind_to: str | None = None
     principal: Principal | None = None
@@ -77,6 +79,7 @@ class RunInput(Value, frozen=True, kw_only=True):
         options = {
             "overrides": self.overrides,
             "budget": self.budget,
+            "deps_key": self.deps_key,
             "forwarded_props": self.forwarded_props,
         }
         return {k: to_json(asked) for k, asked in options.items() if asked is not None} or None
@@ -113,6 +116,7 @@ class Submission(RunInput, frozen=True, kw_only=True):
     def asked(self) -> str:
         """A digest of what was asked, without the ids and times that differ at each attempt."""
         rewound = () if self.rewind_to is None else (self.rewind_to,)
+        key = () if self.deps_key is None else ("deps_key", self.deps_key)
         return digest(
             (
                 self.agent_id,
@@ -130,6 +134,7 @@ class Submission(RunInput, frozen=True, kw_only=True):
                 self.labels,
                 *rewound,
                 *((self.state,) if self.state else ()),
+                *key,
             )
         )
 

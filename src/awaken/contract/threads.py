@@ -98,8 +98,7 @@ class TicketQuery(Value, frozen=True, kw_only=True):
 
     A delegate's question also opens a ticket in each run above it, up to the root, and is answered
     there. Without `thread_id` or `run_id` only the root's ticket is listed. `key` selects the
-    ticket with that key; its cost grows with the number of tickets that the rest of the query
-    selects.
+    ticket with that key.
     """
 
     scope: str | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 import msgspec
 
 from awaken.budget.account import Account
 from awaken.codec import Json, to_json
 from awaken.contract.backend import DurableDelegates
+from awaken.contract.deps import RunDeps, value_of
 from awaken.contract.profile import ProfileAccess
 from awaken.control.cancel import CancellationToken
 from awaken.domain.event import (
@@ -31,6 +32,15 @@ from awaken.state.command import Command
 from awaken.state.key import StateKey
 from awaken.state.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    D = TypeVar("D", default=Any)
+else:
+    from typing import TypeVar
+
+    D = TypeVar("D")
+
 V = TypeVar("V")
 S = TypeVar("S")
 
@@ -47,7 +57,7 @@ class ToolOutput(msgspec.Struct, frozen=True):
     command: Command | None = None
 
 
-class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
+class ToolCallContext(msgspec.Struct, Generic[D], kw_only=True, gc=False):
     """What a running tool may read and use. Without a sink, the reporting methods do nothing.
 
     - `forward` passes on events of runs that the tool starts.
@@ -55,6 +65,7 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     - `delegates` runs other agents as durable runs.
     - `asker` is the run beneath this call whose question the call has passed on.
     - `budget` is the account of the run; `depth` counts the agents above it.
+    - `deps` are the dependencies of the run; write `RunContext[Deps]` to have them typed.
     - `in_background` means that the call has ended for its run, so it cannot change the state.
     """
 
@@ -78,6 +89,17 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     budget: Account | None = None
     depth: int = 0
     in_background: bool = False
+    run_deps: RunDeps | None = None
+
+    @property
+    def deps(self) -> D:
+        """The dependencies that the run was given.
+
+        Raises:
+            ConfigError: the agent has none.
+        """
+        value: D = value_of(self.run_deps, self.agent_spec.id)
+        return value
 
     def service(self, kind: type[S]) -> S:
         """The service of that class that a plugin of the agent offers.
@@ -164,6 +186,9 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
             )
 
 
+RunContext = ToolCallContext
+"""The context of a tool call, as a tool with dependencies names it: `ctx: RunContext[Deps]`."""
+
 CURRENT_CALL: ContextVar[ToolCallContext | None] = ContextVar("awaken_tool_call", default=None)
 """The tool call that the running code belongs to; tasks that a tool starts inherit it."""
 
@@ -200,6 +225,8 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
     method `verify(ctx)` that returns `True` (it happened), `False` (it did not: run it), `None`
     (unknown: report it), or the result of the call.
     A tool is `stoppable` if cancelling a call ends its work, and not only the wait for it.
+    `retries` is how often in a run the model may try again after a `Retry` or invalid arguments.
+    After that it is told to go on without the tool, or the run stops if `stops_exhausted`.
     """
 
     sequential: bool = False
@@ -207,6 +234,8 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
     effect: ToolEffect = ToolEffect.ONCE
     recover: Recover | None = None
     stoppable: bool = True
+    retries: int = 2
+    stops_exhausted: bool = False
 
     @property
     def recovery(self) -> Recover:

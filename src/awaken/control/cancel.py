@@ -22,7 +22,8 @@ class CancellationToken:
     def __init__(self) -> None:
         self._cancelled = False
         self._handles = 0
-        self._listeners: dict[int, Callable[[], object]] = {}
+        # By handle, or by itself if it is an `interruptible`.
+        self._listeners: dict[object, Callable[[], object]] = {}
 
     def cancel(self) -> None:
         if self._cancelled:
@@ -95,7 +96,6 @@ class interruptible:
         "_before",
         "_begun",
         "_delivered",
-        "_handle",
         "_scheduled",
         "_task",
         "_token",
@@ -119,11 +119,10 @@ class interruptible:
             assert self._task is not None, "interruptible needs a running task"
         self._begun = False
         self._before: int = self._task.cancelling()
-        token._handles += 1
-        self._handle = token._handles
-        token._listeners[self._handle] = self._begin
+        token._listeners[self] = self
 
-    def _begin(self) -> None:
+    def __call__(self) -> None:
+        """Interrupt the block: its token was cancelled."""
         self._begun = True
         self._delivered = False
         self._scheduled: asyncio.Handle | None = None
@@ -148,7 +147,7 @@ class interruptible:
         token = self._token
         if token is None:
             return
-        token._listeners.pop(self._handle, None)
+        token._listeners.pop(self, None)
         if not self._begun:
             return
         if kind is None or issubclass(kind, asyncio.CancelledError):

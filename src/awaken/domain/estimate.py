@@ -6,11 +6,13 @@ from awaken.codec import dumps
 from awaken.domain.message import (
     Audio,
     BlobSource,
+    Citation,
     ContentBlock,
     Document,
     Image,
     MediaSource,
     Message,
+    Opaque,
     Text,
     Thinking,
     ToolResultBlock,
@@ -83,6 +85,8 @@ class TokenCounter:
                 return sum(self.block(part) for part in block.content)
             case Image():
                 return _IMAGE
+            case Opaque() | Citation():
+                return len(dumps(block.data)) // 4
             case _:
                 return _media(block.source, _BYTES_A_TOKEN.get(type(block), _VIDEO))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Literal, Self, get_args
 
@@ -19,6 +20,10 @@ class StopReason(StrEnum):
     MAX_TOKENS = "MaxTokens"
     TOOL_USE = "ToolUse"
     STOP_SEQUENCE = "StopSequence"
+
+
+# A constant, because on Python 3.11 reading an enum member costs as much as a function call.
+_MAX_TOKENS = StopReason.MAX_TOKENS
 
 
 class TokenUsage(Value, frozen=True, kw_only=True):
@@ -50,7 +55,7 @@ class StreamResult(Value, frozen=True, kw_only=True):
 
     @property
     def needs_truncation_recovery(self) -> bool:
-        return self.stop_reason is StopReason.MAX_TOKENS and (
+        return self.stop_reason is _MAX_TOKENS and (
             self.has_incomplete_tool_calls or (not self.tool_calls and bool(self.text()))
         )
 
@@ -102,20 +107,30 @@ def _is_number(value: Any, *, whole: bool = False) -> bool:
     return bool(abs(value) <= sys.float_info.max)
 
 
-class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Request parameters for one run or one step; `None` leaves a parameter unchanged."""
+class ModelSettings(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of requests to a model; `None` leaves a parameter as it is.
 
-    upstream_model: str | None = nullable()
+    `tool_choice` is `auto`, `none`, `required`, or the id of a tool that the model has to call;
+    after one forced call in a run it is `auto` again. `timeout` is how many seconds a model may be
+    silent. `extra` are further fields of the provider's request.
+    """
+
     temperature: float | None = nullable()
     max_tokens: int | None = nullable()
     top_p: float | None = nullable()
     reasoning_effort: ReasoningEffort | None = nullable()
+    seed: int | None = None
+    stop: Sequence[str] | None = None
+    tool_choice: str | None = None
+    parallel_tool_calls: bool | None = None
+    timeout: float | None = None
+    extra: dict[str, Any] | None = None
 
-    def merge(self, other: InferenceOverride) -> Self:
-        """This override with the fields that `other` sets replaced."""
+    def merge(self, other: ModelSettings) -> Self:
+        """These settings with those that `other` sets replaced."""
         changes = {
             name: value
-            for name in self.__struct_fields__
+            for name in other.__struct_fields__
             if (value := getattr(other, name)) is not None
         }
         return msgspec.structs.replace(self, **changes) if changes else self
@@ -125,17 +140,46 @@ class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def problem(self) -> str | None:
         """What is wrong with the parameters, or `None`."""
-        model, heat = self.upstream_model, self.temperature
-        most, share = self.max_tokens, self.top_p
-        if model is not None and not isinstance(model, str):
-            return f"upstream_model is the name of a model, not {model!r}"
+        heat, most, share = self.temperature, self.max_tokens, self.top_p
         if heat is not None and not (_is_number(heat) and heat >= 0):
             return f"temperature is a number of 0 or more, not {heat!r}"
         if most is not None and not (_is_number(most, whole=True) and most >= 1):
             return f"max_tokens is a whole number of 1 or more, not {most!r}"
         if share is not None and not (_is_number(share) and 0 <= share <= 1):
             return f"top_p is a number from 0 to 1, not {share!r}"
-        return effort_problem(self.reasoning_effort)
+        return effort_problem(self.reasoning_effort) or self._other_problem()
+
+    def _other_problem(self) -> str | None:
+        stop: Any = self.stop
+        choice: Any = self.tool_choice
+        seed, wait = self.seed, self.timeout
+        if seed is not None and not _is_number(seed, whole=True):
+            return f"seed is a whole number, not {seed!r}"
+        if stop is not None and not (
+            isinstance(stop, list | tuple) and all(isinstance(one, str) and one for one in stop)
+        ):
+            return f"stop is a list of texts that are not empty, not {stop!r}"
+        if choice is not None and not (isinstance(choice, str) and choice.strip()):
+            return f"tool_choice is 'auto', 'none', 'required' or a tool's id, not {choice!r}"
+        if self.parallel_tool_calls not in (None, True, False):
+            return f"parallel_tool_calls is True or False, not {self.parallel_tool_calls!r}"
+        if wait is not None and not (_is_number(wait) and wait > 0):
+            return f"timeout is a number of seconds above 0, not {wait!r}"
+        if self.extra is not None and not isinstance(self.extra, dict):
+            return f"extra is a dict of request fields, not {self.extra!r}"
+        return None
+
+
+class InferenceOverride(ModelSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings for one run or one step, which may also name another model of the provider."""
+
+    upstream_model: str | None = nullable()
+
+    def problem(self) -> str | None:
+        model = self.upstream_model
+        if model is not None and not isinstance(model, str):
+            return f"upstream_model is the name of a model, not {model!r}"
+        return super().problem()
 
 
 class CompactionMode(StrEnum):

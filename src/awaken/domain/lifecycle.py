@@ -89,6 +89,33 @@ CANCELLED = CancelledEnd()
 SUSPENDED_END = Suspended()
 
 
+def unfinished(reason: TerminationReason) -> str | None:
+    """Why a run that ended like this has not finished, and what to do; `None` if it has."""
+    match reason:
+        case NaturalEnd() | BehaviorRequested():
+            return None
+        case CancelledEnd():
+            return "it was cancelled"
+        case Suspended():
+            return (
+                "it waits for answers to its tickets: pass answers={ticket: True}, or call decide"
+            )
+        case Blocked(value=why):
+            return f"it was blocked: {why}"
+        case Stopped(value=stopped):
+            detail = f" ({stopped.detail})" if stopped.detail else ""
+            told = f"it was stopped before it had finished: {stopped.code}{detail}"
+            return f"{told}; {_NEXT_MOVES[stopped.code]}" if stopped.code in _NEXT_MOVES else told
+        case Failed(value=why):
+            return f"it failed: {why}"
+
+
+_NEXT_MOVES = {
+    "max_rounds": "give the agent a higher max_rounds, or send another message to go on",
+    "budget": "give the run a larger budget",
+}
+
+
 def to_run_status(reason: TerminationReason) -> tuple[RunStatus, str | None]:
     """The status of a run that ended for this reason, and its reason string."""
     match reason:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Self
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from awaken.codec import Json
 from awaken.domain.value import Value
 from awaken.ids import UUID7
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Role(StrEnum):
@@ -77,6 +82,30 @@ class Image(Value, frozen=True, kw_only=True, tag="image", tag_field="type"):
 
     source: MediaSource
 
+    @classmethod
+    def from_bytes(cls, data: bytes, media_type: str | None = None) -> Self:
+        """A picture as bytes; the type of PNG, JPEG, GIF and WebP need not be given.
+
+        Raises:
+            ValueError: it is another kind of picture, and no type is given.
+        """
+        kind = media_type or next(
+            (known for known, begins in _PICTURES.items() if data.startswith(begins)), None
+        )
+        if kind is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            kind = "image/webp"
+        if kind is None:
+            raise ValueError("the bytes do not tell their type: give media_type, as in 'image/png'")
+        return cls(source=Base64Source(media_type=kind, data=b64encode(data).decode()))
+
+
+_PICTURES = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/gif": b"GIF8",
+}
+"""How the bytes of pictures begin."""
+
 
 class Audio(Value, frozen=True, kw_only=True, tag="audio", tag_field="type"):
     """Sound."""
@@ -126,7 +155,44 @@ class Thinking(Value, frozen=True, kw_only=True, tag="thinking", tag_field="type
     origin: str | None = None
 
 
-ContentBlock = Text | Image | Audio | Video | Document | ToolUse | ToolResultBlock | Thinking
+class Opaque(Value, frozen=True, kw_only=True, tag="opaque", tag_field="type"):
+    """A part of an answer that only the provider `origin` understands, such as the call and the
+    result of a tool that it runs itself. Later requests send `data` back to it unchanged.
+    """
+
+    origin: str
+    kind: str
+    data: Json
+
+
+class Citation(Value, frozen=True, kw_only=True, tag="citation", tag_field="type"):
+    """A source of the text block before it.
+
+    `start` and `end` are positions in that block, `quote` is the cited text of the source, and
+    `data` the citation as the provider `origin` wrote it.
+    """
+
+    origin: str
+    data: Json
+    url: str | None = None
+    title: str | None = None
+    quote: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+ContentBlock = (
+    Text
+    | Image
+    | Audio
+    | Video
+    | Document
+    | ToolUse
+    | ToolResultBlock
+    | Thinking
+    | Opaque
+    | Citation
+)
 
 
 # -- messages ---------------------------------------------------------------------------------
@@ -186,8 +252,18 @@ class Message(Value, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def user(cls, text: str, *, id: str | None = None) -> Self:
-        return cls(id=id or UUID7.new(), role=Role.USER, content=(Text(text=text),))
+    def user(cls, *parts: str | Path | ContentBlock, id: str | None = None) -> Self:
+        """A message of a user: texts, files and other content, in order, as in
+        `Message.user("What is this?", Path("cat.png"))`. A file is read at once.
+
+        Raises:
+            OSError: a file cannot be read.
+            ValueError: the name of a file does not tell what it holds.
+        """
+        content = tuple(
+            [Text(text=part) if isinstance(part, str) else as_content(part) for part in parts]
+        )
+        return cls(id=id or UUID7.new(), role=Role.USER, content=content)
 
     @classmethod
     def internal_user(cls, text: str, *, id: str | None = None) -> Self:
@@ -301,6 +377,31 @@ class MessageRecord(Value, frozen=True, kw_only=True):
             tool_call_id=message.tool_call_id,
             created_at=created_at,
         )
+
+
+_MEDIA: dict[str, type[Image | Audio | Video]] = {"image": Image, "audio": Audio, "video": Video}
+
+
+def as_content(part: Path | ContentBlock) -> ContentBlock:
+    """The content of a file; other parts are content already."""
+    if isinstance(part, Value):
+        return part
+    given: Any = part
+    if not isinstance(given, PathLike):
+        raise TypeError(f"a message has texts, paths and content such as Image(…), not {given!r}")
+    from mimetypes import guess_type  # noqa: PLC0415  # only messages with files need it
+
+    media_type = guess_type(part)[0]
+    if media_type is None:
+        raise ValueError(
+            f"the name of {str(part)!r} does not tell what it holds: give it an ending such as "
+            ".png or .pdf, or write Image(source=Base64Source(…))"
+        )
+    with open(part, "rb") as file:  # importing pathlib takes long
+        data = b64encode(file.read()).decode()
+    source = Base64Source(media_type=media_type, data=data)
+    kind = _MEDIA.get(media_type.partition("/")[0])
+    return Document(source=source, title=part.name) if kind is None else kind(source=source)
 
 
 def as_messages(value: str | Message | Iterable[Message | str] | None) -> tuple[Message, ...]:

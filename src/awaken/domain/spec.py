@@ -12,7 +12,7 @@ import msgspec
 
 from awaken.codec import Json, from_json
 from awaken.domain.budget import Budget
-from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
+from awaken.domain.inference import ContextWindowPolicy, ModelSettings, ReasoningEffort
 from awaken.domain.output import OutputFormat
 from awaken.domain.secret import RedactedString, SpecSecret
 from awaken.domain.value import Value, nullable
@@ -230,6 +230,7 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_output_retries: int = 2
     context_policy: ContextWindowPolicy | None = None
     reasoning_effort: ReasoningEffort | None = None
+    settings: ModelSettings | None = None
     plugin_ids: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
     active_hook_filter: frozenset[str] = frozenset()
     allowed_tools: tuple[str, ...] | None = nullable()
@@ -247,6 +248,8 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         problem = self.budget.problem() if isinstance(self.budget, Budget) else None
+        if problem is None and isinstance(self.settings, ModelSettings):
+            problem = self.settings.problem()
         if problem is not None:
             raise ValueError(f"agent {self.id!r}: {problem}")
 

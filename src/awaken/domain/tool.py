@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Self
 
 import msgspec
 
 from awaken.codec import Json, dumps_text
+from awaken.domain.message import ContentBlock
 from awaken.domain.suspension import SuspendTicket, ToolCallOutcome
 from awaken.domain.value import Value, nullable
 from awaken.errors import AwakenError
@@ -50,6 +52,10 @@ def _empty_parameters() -> Json:
     return {"type": "object", "properties": {}}
 
 
+TOOL_SET = "set"
+"""The metadata key of a descriptor with the name of the set that the tool belongs to."""
+
+
 class ToolDescriptor(Value, frozen=True, kw_only=True):
     """The description of a tool. The model calls it by `id`; `name` is for people.
 
@@ -67,6 +73,13 @@ class ToolDescriptor(Value, frozen=True, kw_only=True):
     @property
     def tool_kind(self) -> ToolKind:
         return self.kind or ToolKind.guess(self.name)
+
+    def matches(self, pattern: str) -> bool:
+        """Whether the tool's id matches a pattern with `*` and `?`, or the pattern names its set,
+        as in `set:crm`."""
+        if pattern.startswith("set:"):
+            return self.metadata.get(TOOL_SET) == pattern.removeprefix("set:")
+        return fnmatchcase(self.id, pattern)
 
 
 class ToolStatus(StrEnum):
@@ -89,7 +102,11 @@ _OUTCOMES = {
 
 
 class ToolResult(Value, frozen=True, kw_only=True):
-    """The result of a tool call."""
+    """The result of a tool call.
+
+    With `content` (texts, pictures, files), the model reads that instead of message and data, and
+    the log keeps it in the call's message. Events have the message alone.
+    """
 
     tool_name: str
     status: ToolStatus
@@ -97,6 +114,7 @@ class ToolResult(Value, frozen=True, kw_only=True):
     message: str | None = nullable()
     suspension: SuspendTicket | None = None
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    content: tuple[ContentBlock, ...] = ()
 
     @classmethod
     def success(cls, name: str, data: Json = None) -> Self:
@@ -154,6 +172,7 @@ class ToolErrorKind(StrEnum):
     INTERNAL = "internal"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
+    RETRY = "retry"
 
 
 _PREFIX = {
@@ -164,6 +183,7 @@ _PREFIX = {
     ToolErrorKind.INTERNAL: "Internal error: ",
     ToolErrorKind.TIMEOUT: "Timeout: ",
     ToolErrorKind.CANCELLED: "Cancelled: ",
+    ToolErrorKind.RETRY: "Try again: ",
 }
 
 
@@ -201,3 +221,14 @@ class ToolError(AwakenError):
     @classmethod
     def cancelled(cls, message: str) -> Self:
         return cls(ToolErrorKind.CANCELLED, message)
+
+
+class Retry(ToolError):
+    """Raised by a tool, or a check of an output, so that the model tries again: `raise Retry("use
+    the ISO format")`. Calls of a tool are tried again at most `@tool(retries=2)` times in a run.
+
+    A tool that must run once may raise it only before its effect: the call counts as failed.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ToolErrorKind.RETRY, message)

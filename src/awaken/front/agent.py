@@ -3,40 +3,81 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Never, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Never, Unpack, overload
 
 import msgspec
 
-from awaken import backend
+from awaken.contract.deps import RunInfo
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.output import AnswerCheck
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget
-from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort, effort_problem
+from awaken.domain.inference import ContextWindowPolicy, ModelSettings, ReasoningEffort
+from awaken.domain.message import Message
+from awaken.domain.phase import Phase
 from awaken.domain.pool import ModelPoolSpec
-from awaken.domain.spec import AgentSpec, ContentMatch, StopConditionSpec, ToolExecutorKind
-from awaken.errors import ConfigError
-from awaken.ext import handoff
+from awaken.domain.spec import AgentSpec, StopConditionSpec, ToolExecutorKind
+from awaken.errors import ConfigError, ResolveFailed
 from awaken.ext.handoff import MAX_HANDOFFS, Handoff
-from awaken.front.budgets import checked_budget
-from awaken.front.hints import unknown_argument
-from awaken.front.loading import as_pool
+from awaken.front.agent_checks import (
+    GivenTool,
+    check_deps_of,
+    check_function,
+    check_names,
+    check_spec,
+    checked_deps,
+    checked_executor,
+    checked_max_handoffs,
+    checked_model,
+    checked_plugins,
+    checked_prompt,
+    listed,
+    model_id,
+    one_at_a_time,
+    tools_of,
+)
+from awaken.front.budgets import checked_budget, checked_settings
+from awaken.front.hints import missing_argument, unknown_argument
+from awaken.front.options import AgentOptions, RunOptions
 from awaken.front.output import OutputType
+from awaken.front.output_functions import FunctionsOutput, checked_output_check, output_of
+from awaken.front.override import Changed, Override
+from awaken.front.own_plugin import OwnPlugin, OwnRunPlugin
 from awaken.front.remote import RemoteAgent
-from awaken.plugin.hook import Plugin
-from awaken.plugin.registrar import Registrar
+from awaken.front.team import Delegate, Team
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.hook import PhaseHook, Plugin
 from awaken.state.key import StateKey
-from awaken.tool import tool as as_tool
+from awaken.tool.toolset import Toolset, offered_tools
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from typing_extensions import TypeVar
+
+    from awaken.contract.store import Store
+    from awaken.front.result import RunResult
+    from awaken.front.stream import RunStream
+
+    Deps_contra = TypeVar("Deps_contra", contravariant=True, default=Any)
+    Out_co = TypeVar("Out_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    Deps_contra = TypeVar("Deps_contra", contravariant=True)
+    Out_co = TypeVar("Out_co", covariant=True)
+
+Hook = TypeVar("Hook", bound=PhaseHook)
+Model = str | LlmExecutor | ModelPoolSpec | Sequence[str]
+OutputCheck = Callable[[PhaseContext[Deps_contra], Out_co], Out_co | Awaitable[Out_co]]
+Prompt = Callable[[PhaseContext[Deps_contra]], str | Awaitable[str]]
 
 
-class Agent:
+class Agent(Generic[Deps_contra, Out_co]):
     """A model with a prompt, tools, state and plugins.
 
     Args:
@@ -44,12 +85,18 @@ class Agent:
         model: a name (`"openai:gpt-5-mini"`, `"demo"`), a list of names (the next model is asked
             when one cannot answer), a pool (`ModelPoolSpec`), or any object with `name` and
             `execute_stream(request)`.
-        tools: functions, or tools made from them.
+        system_prompt: a text, or a function of the run's context (`PhaseContext`), async or not,
+            that is asked for the text once in each step.
+        deps: the class of the agent's dependencies: live objects such as a database session. Give
+            them to `run(…, deps=…)`; tools, hooks and the prompt read them as `ctx.deps`. They are
+            never stored: `Runtime(deps={Deps: make})` makes them again after a restart.
+        tools: functions, tools made from them, or sets of tools (`awaken.toolsets`).
         state: typed keys that its tools and plugins write.
         plugins: plugins, in the order in which they run.
         delegates: agents it may give tasks to. For each there is a tool `agent_run_<id>` that
-            returns that agent's answer. Agents named here, in `background` or in `handoffs` must
-            also be passed to the `Runtime`.
+            returns that agent's answer. Agents that are given here, in `background` or `handoffs`
+            as objects come with this agent; those given by id must be passed to the `Runtime`.
+            `agent.with_deps(fn)` gives a delegate other dependencies.
         background: tools and agents whose calls start a background task and return at once. The
             agent gets a message when the task has ended, also after a restart.
         handoffs: agents it may hand the conversation to with the tool `handoff`; a `Handoff`
@@ -60,14 +107,21 @@ class Agent:
         stop: further conditions that end a run.
         budget: the most that a run, with all the runs and tasks it starts, may use. The result says
             how much was used.
-        sequential: run the tool calls of a step one after another.
+        sequential: run the tool calls of a step one after another; or a list of the tools, as
+            patterns (`delete_*`, `set:crm`), whose calls run alone.
         tool_executor: how the tool calls of a step are run, if `sequential` is not enough.
         profile: typed keys whose values are kept across threads.
         output: the type of its structured output, found in a result's `output`: a dataclass,
             TypedDict, Struct, pydantic model, list or union. An answer that does not fit the type
             is sent back to the model with the reason, at most `max_output_retries` times.
+            A list of functions instead: the model ends its work with a call of one of them, and
+            what that returns is the output.
+        output_check: an async function of the run's context and the output. It returns the output,
+            changed or not, or raises `Retry("…")` to have the model answer again.
         context_policy: how much of a long conversation the model is shown, and when a summary
             replaces its beginning. Without a policy the model is shown everything.
+        settings: temperature, token limit and other parameters of requests to the model; see
+            `ModelSettings`.
         reasoning_effort, max_continuation_retries: how much the model reasons before it answers,
             and how often it may continue an answer that was cut off.
         sections: configuration of plugins, by the name of their section.
@@ -76,29 +130,68 @@ class Agent:
         ConfigError: an argument cannot work; the text says which, and what to do.
     """
 
+    @overload
+    def __init__(
+        self: Agent[Deps_contra, str],
+        id: str,
+        *,
+        model: Model,
+        deps: type[Deps_contra] | None = None,
+        system_prompt: str | Prompt[Deps_contra] = "",
+        output: None = None,
+        output_check: OutputCheck[Deps_contra, str] | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
     def __init__(
         self,
         id: str,
         *,
-        model: str | LlmExecutor | ModelPoolSpec | Sequence[str],
-        system_prompt: str = "",
-        tools: Iterable[Tool | Callable[..., Any]] = (),
+        model: Model,
+        output: type[Out_co],
+        output_check: OutputCheck[Deps_contra, Out_co] | None = None,
+        deps: type[Deps_contra] | None = None,
+        system_prompt: str | Prompt[Deps_contra] = "",
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[Deps_contra, Any],
+        id: str,
+        *,
+        model: Model,
+        output: Any,
+        output_check: OutputCheck[Deps_contra, Any] | None = None,
+        deps: type[Deps_contra] | None = None,
+        system_prompt: str | Prompt[Deps_contra] = "",
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    def __init__(
+        self,
+        id: str | None = None,
+        *,
+        model: Model | None = None,
+        deps: type[Deps_contra] | None = None,
+        system_prompt: str | Prompt[Deps_contra] = "",
+        tools: Iterable[GivenTool] = (),
         state: Iterable[StateKey[Any, Any]] = (),
         profile: Iterable[ProfileKey[Any]] = (),
         plugins: Iterable[Plugin] = (),
-        delegates: Iterable[Agent | RemoteAgent | str] = (),
-        background: Iterable[Agent | RemoteAgent | Tool | Callable[..., Any]] = (),
-        handoffs: Iterable[Agent | str | Handoff] = (),
+        delegates: Iterable[Agent[Any, Any] | RemoteAgent | Delegate | str] = (),
+        background: Iterable[Agent[Any, Any] | RemoteAgent | Tool | Callable[..., Any]] = (),
+        handoffs: Iterable[Agent[Any, Any] | str | Handoff] = (),
         max_handoffs: int = MAX_HANDOFFS,
         description: str | None = None,
         max_rounds: int = 16,
         max_continuation_retries: int = 2,
         output: Any = None,
+        output_check: OutputCheck[Deps_contra, Any] | None = None,
         max_output_retries: int = 2,
         stop: Sequence[StopConditionSpec] = (),
         budget: Budget | None = None,
-        sequential: bool = False,
+        sequential: bool | Iterable[str] = False,
         tool_executor: ToolExecutorKind | None = None,
+        settings: ModelSettings | None = None,
         reasoning_effort: ReasoningEffort | None = None,
         context_policy: ContextWindowPolicy | None = None,
         sections: Mapping[str, Any] | None = None,
@@ -106,55 +199,208 @@ class Agent:
     ) -> None:
         for name in unknown:
             raise unknown_argument(name, inspect.getfullargspec(Agent).kwonlyargs)
-        self.model = _checked_model(id, model)
-        self.id = id
-        self.output = OutputType(f"agent {id!r}", output) if output is not None else None
-        mine = f"agent {id!r}: "
-        aside_tools, aside_agents = _aside(listed(background, mine + "background"), f"agent {id!r}")
-        self.tools = [*tools_of(f"agent {id!r}", tools), *aside_tools]
-        _check_names(self.tools, f"agent {id!r}")
-        told = tuple(_id(agent) for agent in listed(delegates, mine + "delegates"))
+        if id is None or model is None:
+            raise missing_argument(id, model)
+        self.model = checked_model(id, model)
+        self.id, whose, mine = id, f"agent {id!r}", f"agent {id!r}: "
+        self.output = output_of(whose, output)
+        self.output_check = checked_output_check(output_check, self.output, mine)
+        self.deps = checked_deps(deps, mine)
+        self.prompt = checked_prompt(system_prompt, mine)
         self.state = listed(state, mine + "state")
         self.profile = listed(profile, mine + "profile")
-        self.plugins = listed(plugins, mine + "plugins")
-        for plugin in self.plugins:
-            _check_plugin(plugin, mine)
-        self.ways = tuple(Handoff.of(item) for item in listed(handoffs, mine + "handoffs"))
+        self.plugins = checked_plugins(plugins, mine)
+        self.hooks: list[tuple[Phase, PhaseHook]] = []
+        team = Team(whose, delegates, background, handoffs)
+        self.team, self.delegate_deps, self.ways = team.members, team.delegate_deps, team.ways
         self.handoffs = tuple(way.agent for way in self.ways)
-        self.max_handoffs = max_handoffs
-        if max_handoffs < 1:
-            raise ConfigError(f"{mine}max_handoffs is 1 or more, not {max_handoffs}")
-        if sequential and tool_executor not in (None, ToolExecutorKind.SEQUENTIAL):
-            raise ConfigError(f"agent {id!r}: give either sequential or tool_executor")
-        executor = ToolExecutorKind.SEQUENTIAL if sequential else tool_executor
+        self.max_handoffs = checked_max_handoffs(max_handoffs, mine)
+        self.sequential = (
+            () if isinstance(sequential, bool) else listed(sequential, mine + "sequential")
+        )
+        self.toolsets: list[Toolset] = []
+        """The sets that have tools of their own in each run."""
+        self.tools = self._all_tools(tools, team.background_tools)
         self._spec = AgentSpec(
             id=id,
-            model_id=_model_id(id, self.model),
-            system_prompt=system_prompt,
+            model_id=model_id(id, self.model),
+            system_prompt=system_prompt if isinstance(system_prompt, str) else "",
             description=description,
             max_rounds=max_rounds,
             max_continuation_retries=max_continuation_retries,
             output=self.output.format if self.output is not None else None,
             max_output_retries=max_output_retries,
             context_policy=context_policy,
+            settings=checked_settings(settings, whose),
             reasoning_effort=reasoning_effort,
-            delegates=(*told, *aside_agents),
-            background_tools=(
-                *[tool.descriptor().id for tool in aside_tools],
-                *[backend.delegate_tool_name(agent) for agent in aside_agents],
-            ),
+            delegates=team.delegates,
+            background_tools=team.background,
             stop_conditions=listed(stop, mine + "stop"),
-            budget=checked_budget(budget, f"agent {id!r}"),
-            tool_executor=executor or ToolExecutorKind.PARALLEL_STREAMING,
+            budget=checked_budget(budget, whose),
+            tool_executor=checked_executor(sequential, tool_executor, mine),
             sections=dict(sections or {}),
             plugin_ids=tuple(plugin.id for plugin in self.plugins),
         )
-        _check_spec(self._spec)
+        check_spec(self._spec)
+
+    def _all_tools(
+        self, given: Iterable[GivenTool], in_background: Sequence[Tool] = ()
+    ) -> list[Tool]:
+        """The given tools, those for the background, and the output functions. Sets that have
+        further tools in each run are added to `toolsets`.
+
+        Raises:
+            ConfigError: one is no tool, wants other dependencies, or has the name of another.
+        """
+        whose, mine = f"agent {self.id!r}", f"agent {self.id!r}: "
+        tools: list[Tool] = [*tools_of(whose, given, self.toolsets), *in_background]
+        check_deps_of(tools, self.deps, mine)
+        if isinstance(self.output, FunctionsOutput):
+            check_deps_of([one.inner for one in self.output.tools], self.deps, mine)
+            tools += self.output.tools
+        check_names(tools, whose)
+        return one_at_a_time(tools, self.sequential) if self.sequential else tools
+
+    async def offered_tools(self, run: RunInfo, known: Mapping[str, Tool]) -> Mapping[str, Tool]:
+        """The tools that the agent's sets offer in one run only.
+
+        Raises:
+            ResolveFailed, ToolIdConflict: they cannot be had, or do not fit the agent.
+        """
+        offered = await offered_tools(self.toolsets, run, known)
+        try:
+            check_deps_of(offered.values(), self.deps, f"agent {self.id!r}: ")
+        except ConfigError as error:
+            raise ResolveFailed(str(error)) from error
+        if not self.sequential:
+            return offered
+        return dict(zip(offered, one_at_a_time(offered.values(), self.sequential), strict=True))
 
     @property
     def spec(self) -> AgentSpec:
         """The agent as data."""
         return self._spec
+
+    def with_deps(self, make: Callable[[Any], Any]) -> Delegate:
+        """This agent as a delegate whose dependencies `make`, async or not, makes from those of the
+        agent that delegates: `delegates=[clerk.with_deps(lambda shop: shop.till)]`."""
+        check_function(make, f"with_deps of agent {self.id!r}", takes="the dependencies above")
+        return Delegate(self, make)
+
+    def on(self, phase: Phase) -> Callable[[Hook], Hook]:
+        """A decorator that makes an async function of the context a hook of this agent:
+        `@agent.on(Phase.STEP_END)`. Runtimes that are made afterwards have it.
+
+        Raises:
+            ConfigError: it is not a phase, or the function is not async.
+        """
+        given: Any = phase
+        if not isinstance(given, Phase) or given is Phase.TOOL_GATE:
+            known = ", ".join(f"Phase.{one.name}" for one in Phase if one is not Phase.TOOL_GATE)
+            raise ConfigError(f"agent {self.id!r}: on takes one of {known}, not {phase!r}")
+
+        def add(hook: Hook) -> Hook:
+            what = f"agent {self.id!r}: the hook on {phase.value}"
+            given: Any = hook
+            if not inspect.iscoroutinefunction(given):
+                raise ConfigError(f"{what} is not async: write `async def`")
+            check_function(hook, what, takes="the run's context")
+            self.hooks.append((phase, hook))
+            return hook
+
+        return add
+
+    # -- running ------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        input: str | Message | Iterable[Message | str] | None,
+        *,
+        deps: Deps_contra | None = None,
+        store: str | Store = "memory:",
+        **options: Unpack[RunOptions],
+    ) -> RunResult[Out_co]:
+        """Run the agent in a `Runtime` of its own, which is opened for the run and closed after it
+        and its background tasks. With the default `store` nothing is kept; for conversations,
+        approvals and recovery, open a `Runtime`. It raises as `Runtime.run` does.
+        """
+        result: RunResult[Out_co] = await _once().run(self, input, store, {"deps": deps, **options})
+        return result
+
+    def run_sync(
+        self,
+        input: str | Message | Iterable[Message | str] | None,
+        *,
+        deps: Deps_contra | None = None,
+        store: str | Store = "memory:",
+        **options: Unpack[RunOptions],
+    ) -> RunResult[Out_co]:
+        """`run`, for programs without an event loop.
+
+        Raises:
+            ConfigError: it was called inside an event loop; await `run` instead.
+        """
+        result: RunResult[Out_co] = _once().run_sync(self, input, store, {"deps": deps, **options})
+        return result
+
+    def stream(
+        self,
+        input: str | Message | Iterable[Message | str] | None,
+        *,
+        deps: Deps_contra | None = None,
+        store: str | Store = "memory:",
+        **options: Unpack[RunOptions],
+    ) -> AbstractAsyncContextManager[RunStream]:
+        """`run`, with its events as they come: `async with agent.stream("…") as events:`."""
+        events: AbstractAsyncContextManager[RunStream] = _once().AgentStream(
+            self, input, store, {"deps": deps, **options}
+        )
+        return events
+
+    def override(
+        self,
+        *,
+        model: Model | None = None,
+        system_prompt: str | Prompt[Deps_contra] | None = None,
+        tools: Iterable[GivenTool] | None = None,
+        deps: Any = None,
+    ) -> Override:
+        """A context manager: within its block, and in the tasks started there, runs of this agent
+        use another model, prompt, tools or dependencies. For tests of code that runs the agent:
+        `with agent.override(model=ScriptedModel(["Hello"])): …`."""
+        changed = copy.copy(self)
+        spec = self._spec
+        if model is not None:
+            changed.model = checked_model(self.id, model)
+            spec = msgspec.structs.replace(spec, model_id=f"{self.id}.override")
+            if isinstance(changed.model, str | ModelPoolSpec):
+                spec = msgspec.structs.replace(spec, model_id=model_id(self.id, changed.model))
+        if system_prompt is not None:
+            is_text = isinstance(system_prompt, str)
+            changed.prompt = None if isinstance(system_prompt, str) else system_prompt
+            text = system_prompt if is_text else ""
+            spec = msgspec.structs.replace(spec, system_prompt=text)
+        if tools is not None:
+            changed.toolsets = []
+            changed.tools = changed._all_tools(tools)
+        changed._spec = spec
+        return Override(Changed(changed, deps))
+
+    def answer_check(self) -> AnswerCheck | None:
+        """How the loop checks this agent's answers; `None` if any text will do."""
+        check, shape = self.output_check, self.output
+        if check is None:
+            return None if shape is None else AnswerCheck(shape.problem)
+
+        async def review(ctx: Any, text: str) -> str | None:
+            value = text if shape is None else shape.read(text)
+            made = check(ctx, value)
+            checked = await made if inspect.isawaitable(made) else made
+            if checked is None or checked == value:
+                return None
+            return checked if not isinstance(shape, OutputType) else shape.write(checked)
+
+        return AnswerCheck(_no_problem if shape is None else shape.problem, review)
 
     def own_plugin(
         self,
@@ -168,199 +414,17 @@ class Agent:
         """
         received = received or {}
         sees_all = all(way.input_filter == "all" for way in received.values())
-        kind = _OwnPlugin if sees_all else _OwnRunPlugin
+        kind = OwnPlugin if sees_all else OwnRunPlugin
         return kind(self, descriptions or {}, received)
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r})"
 
 
-class _OwnPlugin:
-    """Brings an agent's tools, keys and hand-overs."""
-
-    def __init__(
-        self, agent: Agent, descriptions: Mapping[str, str], received: Mapping[str, Handoff]
-    ) -> None:
-        self._agent = agent
-        back_to = [giver for giver, way in received.items() if way.returns]
-        self._handoff: handoff.HandoffPlugin | None = None
-        if agent.ways or back_to:
-            self._handoff = handoff.HandoffPlugin(
-                agent.ways, descriptions, back_to=back_to, max_handoffs=agent.max_handoffs
-            )
-        self.id = f"agent:{agent.id}"
-
-    def register(self, registrar: Registrar) -> None:
-        for key in self._agent.state:
-            registrar.key(key)
-        for profile_key in self._agent.profile:
-            registrar.profile_key(profile_key)
-        for tool in self._agent.tools:
-            registrar.tool(tool)
-        if self._agent.output is not None:
-            registrar.service(AnswerCheck, AnswerCheck(self._agent.output.problem))
-        if self._handoff is not None:
-            self._handoff.register(registrar)
+def _once() -> Any:
+    """The module that runs agents without a runtime; it loads the engine, so not before."""
+    return importlib.import_module("awaken.front.once")
 
 
-class _OwnRunPlugin(_OwnPlugin):
-    """The same for an agent that is shown only a part of the conversation it is handed."""
-
-    def __init__(
-        self, agent: Agent, descriptions: Mapping[str, str], received: Mapping[str, Handoff]
-    ) -> None:
-        super().__init__(agent, descriptions, received)
-        self._input = handoff.HandoffInputPlugin(
-            {giver: way.input_filter for giver, way in received.items()}
-        )
-
-    def for_run(self) -> _OwnRunPlugin:
-        mine = copy.copy(self)
-        mine._input = self._input.for_run()
-        return mine
-
-    def register(self, registrar: Registrar) -> None:
-        super().register(registrar)
-        self._input.register(registrar)
-
-
-def _checked_model(id: Any, model: Any) -> str | LlmExecutor | ModelPoolSpec:
-    if not isinstance(id, str) or not id.strip():
-        raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
-    if isinstance(model, list | tuple):
-        return as_pool(id, model)
-    if isinstance(model, str | ModelPoolSpec):
-        return model
-    if not callable(getattr(model, "execute_stream", None)):
-        raise ConfigError(
-            f"agent {id!r}: model is a name such as 'demo', a list of names, or an object with "
-            f"execute_stream(request), not {type(model).__name__}"
-        )
-    asks: LlmExecutor = model
-    return asks
-
-
-def _model_id(id: str, model: str | LlmExecutor | ModelPoolSpec) -> str:
-    if isinstance(model, str):
-        return model
-    return model.id if isinstance(model, ModelPoolSpec) else f"{id}.model"
-
-
-def _aside(
-    items: Sequence[Agent | RemoteAgent | Tool | Callable[..., Any]], owner: str
-) -> tuple[list[Tool], list[str]]:
-    """Returns the tools, and the ids of the agents, that run in the background."""
-    tools = [_as_tool_object(owner, i) for i in items if not isinstance(i, Agent | RemoteAgent)]
-    return tools, [item.id for item in items if isinstance(item, Agent | RemoteAgent)]
-
-
-def _id(agent: Agent | RemoteAgent | str) -> str:
-    return agent if isinstance(agent, str) else agent.id
-
-
-def listed(items: Iterable[T], what: str) -> tuple[T, ...]:
-    """The items of a list that a user passed, as a tuple.
-
-    Raises:
-        ConfigError: the argument is a single item; a text would be split into its letters.
-    """
-    given: Any = items
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ConfigError(f"{what} is a list, not {given!r}: write [{given!r}]")
-    return tuple(items)
-
-
-def _check_plugin(plugin: Any, mine: str) -> None:
-    if isinstance(plugin, type):
-        raise ConfigError(f"{mine}{plugin.__name__} is a class, not a plugin; give an instance")
-    if not isinstance(getattr(plugin, "id", None), str):
-        raise ConfigError(f"{mine}plugin {plugin!r} has no id: give it one, as in id = 'mine'")
-    if not callable(getattr(plugin, "register", None)):
-        raise ConfigError(f"{mine}plugin {plugin.id!r} has no register(registrar) method")
-    if inspect.iscoroutinefunction(plugin.register):
-        raise ConfigError(f"{mine}register of plugin {plugin.id!r} is async; write `def register`")
-
-
-def _check_spec(spec: AgentSpec) -> None:
-    """
-    Raises:
-        ConfigError: a field does not fit its type; the text names both.
-    """
-    check_effort(spec)
-    try:
-        msgspec.convert(msgspec.to_builtins(spec), AgentSpec)
-    except (msgspec.ValidationError, TypeError) as error:
-        raise ConfigError(f"agent {spec.id!r}: {error}") from error
-    if spec.context_policy is not None:
-        _check_policy(spec.context_policy, f"agent {spec.id!r}: context_policy.")
-    for name in ("max_rounds", "max_continuation_retries", "max_output_retries"):
-        if getattr(spec, name) < 0:
-            raise ConfigError(f"agent {spec.id!r}: {name} is 0 or more, 0 for no limit")
-    for condition in spec.stop_conditions:
-        if isinstance(condition, ContentMatch):
-            try:
-                re.compile(condition.pattern)
-            except re.error as error:
-                raise ConfigError(
-                    f"agent {spec.id!r}: {condition.pattern!r} is no regular expression: {error}"
-                ) from error
-
-
-def check_effort(spec: AgentSpec) -> None:
-    """
-    Raises:
-        ConfigError: the reasoning effort is unknown; the text lists the known ones.
-    """
-    if (problem := effort_problem(spec.reasoning_effort)) is not None:
-        raise ConfigError(f"agent {spec.id!r}: {problem}")
-
-
-def _check_policy(policy: ContextWindowPolicy, mine: str) -> None:
-    for name in ("max_context_tokens", "autocompact_threshold", "max_messages"):
-        limit = getattr(policy, name)
-        if limit is not None and limit < 1:
-            raise ConfigError(f"{mine}{name} is 1 or more")
-    for name in ("max_output_tokens", "min_recent_messages", "compaction_raw_suffix_messages"):
-        if getattr(policy, name) < 0:
-            raise ConfigError(f"{mine}{name} is 0 or more")
-    if policy.max_output_tokens >= policy.max_context_tokens:
-        raise ConfigError(
-            f"{mine}max_output_tokens of {policy.max_output_tokens} leaves no room for a question "
-            f"in max_context_tokens of {policy.max_context_tokens}"
-        )
-
-
-def _check_names(tools: Sequence[Tool], owner: str) -> None:
-    counted = Counter(tool.descriptor().id for tool in tools)
-    for name in (name for name, count in counted.items() if count > 1):
-        raise ConfigError(
-            f"{owner} has two tools named {name!r}: leave one out, or rename one, as in "
-            "tool(function, name='…')"
-        )
-
-
-def tools_of(owner: str, items: Iterable[Tool | Callable[..., Any]]) -> list[Tool]:
-    """The items as tools; a function is made into one.
-
-    Raises:
-        ConfigError: an item is not a tool.
-    """
-    given: Any = items
-    # A name alone is treated as an item: "is not a tool" says more than "is not a list".
-    each: Iterable[Any] = [given] if isinstance(given, str) else listed(given, f"{owner}: tools")
-    return [_as_tool_object(owner, item) for item in each]
-
-
-def _as_tool_object(owner: str, item: Tool | Callable[..., Any]) -> Tool:
-    if isinstance(item, type):
-        raise ConfigError(
-            f"{owner}: {item.__name__} is a class, not a tool; give an instance of it"
-        )
-    if callable(getattr(item, "descriptor", None)):
-        return item  # type: ignore[return-value]  # an object with a descriptor is a tool
-    if callable(item):
-        return as_tool(item)
-    wanted = "give a function or an object with descriptor() and execute()"
-    if isinstance(item, str):
-        wanted += f", not its name: tools=[{item}]" if item.isidentifier() else ", not its name"
-    raise ConfigError(f"{owner}: {item!r} is not a tool; {wanted}")
+def _no_problem(text: str) -> None:
+    """Any text is an answer."""

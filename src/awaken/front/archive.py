@@ -168,15 +168,14 @@ class Archive:
         Read the events with `async for`, or with its `batches`.
 
         A reader that comes back and has got events behind `after` that were not stored (`ahead`, or
-        transient) gives the `live` of the last of them. It gets a `StreamReset` first, which voids
-        those events.
+        transient) gives the `live` of the last of them, and goes on behind it. If the step has
+        ended since then, or runs in another process, a `StreamReset` comes first, which voids them.
 
         Raises:
             InvalidCursor: the thread does not have that many events.
         """
         if tree:
-            came_back = live is not None
-            return follow_tree(self._store, self._bus, thread, after, came_back=came_back)
+            return follow_tree(self._store, self._bus, thread, after, came_back=live)
         return follow(self._store, self._bus, thread, after, live)
 
     async def fork(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from awaken.domain.message import Message
 from awaken.errors import ConfigError
 from awaken.front.agent import Agent
 from awaken.front.remote import RemoteAgent
 from awaken.runtime import WhenBusy
+
+Input = str | Message | Iterable[Message | str] | None
+"""What a caller gives a run to read."""
 
 
 def checked_agent(agent: str | Agent | RemoteAgent | None) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from awaken.domain.budget import Budget, Price
-from awaken.domain.inference import InferenceOverride
+from awaken.domain.inference import InferenceOverride, ModelSettings
 from awaken.errors import ConfigError
 
 
@@ -27,7 +27,25 @@ def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
     return given
 
 
-def checked_overrides(overrides: InferenceOverride | None, whose: str) -> InferenceOverride | None:
+def checked_settings(settings: ModelSettings | None, whose: str) -> ModelSettings | None:
+    """
+    Raises:
+        ConfigError: they are not settings, or one of them makes no sense.
+    """
+    given: Any = settings
+    if given is None:
+        return None
+    if not isinstance(given, ModelSettings) or isinstance(given, InferenceOverride):
+        raise ConfigError(
+            f"{whose}: settings are ModelSettings, such as ModelSettings(temperature=0.2), not "
+            f"{given!r}"
+        )
+    if (problem := given.problem()) is not None:
+        raise ConfigError(f"{whose}: {problem}")
+    return given
+
+
+def checked_overrides(overrides: ModelSettings | None, whose: str) -> InferenceOverride | None:
     """
     Raises:
         ConfigError: they are not overrides, or one of them makes no sense.
@@ -35,14 +53,16 @@ def checked_overrides(overrides: InferenceOverride | None, whose: str) -> Infere
     given: Any = overrides
     if given is None:
         return None
-    if not isinstance(given, InferenceOverride):
+    if not isinstance(given, ModelSettings):
         raise ConfigError(
-            f"{whose}: overrides are an InferenceOverride, such as "
-            f"InferenceOverride(temperature=0.2), not {given!r}"
+            f"{whose}: overrides are ModelSettings, such as ModelSettings(temperature=0.2), not "
+            f"{given!r}"
         )
     if (problem := given.problem()) is not None:
         raise ConfigError(f"{whose}: {problem}")
-    return given
+    if isinstance(given, InferenceOverride):
+        return given
+    return InferenceOverride().merge(given)
 
 
 def checked_prices(prices: Mapping[str, Price]) -> dict[str, Price]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,24 +11,24 @@ from awaken.clock import Clock
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
-from awaken.contract.tool import Tool
 from awaken.domain.budget import Price
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import ConfigError
 from awaken.ext import compaction
 from awaken.ext.handoff import Handoff
-from awaken.front.agent import Agent, check_effort, listed, tools_of
+from awaken.front.agent import Agent
+from awaken.front.agent_checks import GivenTool, check_effort, listed, tools_of
 from awaken.front.budgets import checked_prices
 from awaken.front.loading import open_backend
 from awaken.front.models import Models, ModelStack
-from awaken.front.output import OutputType
+from awaken.front.output import OutputShape
 from awaken.front.remote import RemoteAgent
 from awaken.ids import Ids
 from awaken.plugin.hook import Plugin
 from awaken.runtime import AgentRuntimeBuilder
 
-AnyAgent = Agent | RemoteAgent | AgentSpec
+AnyAgent = Agent[Any, Any] | RemoteAgent | AgentSpec
 
 
 class Assembly:
@@ -37,7 +37,7 @@ class Assembly:
     def __init__(
         self,
         *,
-        tools: Iterable[Tool | Callable[..., Any]],
+        tools: Iterable[GivenTool],
         plugins: Iterable[Plugin],
         models: Mapping[str, LlmExecutor | ModelPoolSpec] | None,
         model_specs: Iterable[ModelSpec],
@@ -99,7 +99,7 @@ class Assembly:
         await self._models.close()
 
     def _add_backends(
-        self, builder: AgentRuntimeBuilder, agents: Sequence[Agent | AgentSpec]
+        self, builder: AgentRuntimeBuilder, agents: Sequence[Agent[Any, Any] | AgentSpec]
     ) -> None:
         """Register the backends that agents name; those that come with the library are loaded by
         name."""
@@ -112,13 +112,25 @@ class Assembly:
             builder.with_agent_backend_factory(factory)
 
 
-def shapes_of(agents: Iterable[AnyAgent]) -> dict[str, OutputType]:
+def with_teams(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
+    """The agents, and behind them those that they name as objects. An agent that is named twice is
+    there once; one that is listed here under the same id takes its place."""
+    everyone = list({id(agent): agent for agent in agents}.values())
+    own = {agent.id for agent in everyone}
+    for agent in everyone:  # the list grows
+        team = agent.team if isinstance(agent, Agent) else ()
+        known = {id(one) for one in everyone}
+        everyone.extend(one for one in team if one.id not in own and id(one) not in known)
+    return tuple(everyone)
+
+
+def shapes_of(agents: Iterable[AnyAgent]) -> dict[str, OutputShape]:
     """The output types, by agent id."""
     typed = [agent for agent in agents if isinstance(agent, Agent)]
     return {agent.id: agent.output for agent in typed if agent.output is not None}
 
 
-def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:
+def _check_handoffs(agents: Sequence[Agent[Any, Any] | AgentSpec]) -> None:
     known = {agent.id: agent for agent in agents}
     for agent in agents:
         for way in agent.ways if isinstance(agent, Agent) else ():
@@ -140,7 +152,7 @@ def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:
                 )
 
 
-def _received(agents: Sequence[Agent | AgentSpec]) -> dict[str, dict[str, Handoff]]:
+def _received(agents: Sequence[Agent[Any, Any] | AgentSpec]) -> dict[str, dict[str, Handoff]]:
     """The handoffs to each agent, by the agent they come from."""
     received: dict[str, dict[str, Handoff]] = {}
     for agent in agents:

@@ -12,9 +12,18 @@ _MAKERS = {
     "o4": "openai",
     "claude": "anthropic",
     "gemini": "google",
+    "grok": "xai",
+    "deepseek-": "deepseek",
+    "mistral-": "mistral",
+    "magistral": "mistral",
+    "kimi": "moonshot",
+    "glm-": "zai",
 }
 """Prefixes of model names, and the provider each belongs to."""
-_OF_A_RUN = ("temperature", "top_p", "max_tokens")
+_SETTINGS = (
+    *("temperature", "top_p", "max_tokens", "seed", "stop_sequences", "tool_choice"),
+    *("parallel_tool_calls", "timeout"),
+)
 _ARGUMENTS = {
     "instruction": "system_prompt",
     "instructions": "system_prompt",
@@ -22,6 +31,18 @@ _ARGUMENTS = {
     "system": "system_prompt",
     "system_message": "system_prompt",
     "functions": "tools",
+    "toolsets": "tools",
+    "deps_type": "deps",
+    "context_type": "deps",
+    "dependencies": "deps",
+    "model_settings": "settings",
+    "usage_limits": "budget",
+    "output_validator": "output_check",
+    "output_guardrails": "output_check",
+    "retries": "max_output_retries",
+    "output_retries": "max_output_retries",
+    "capabilities": "plugins",
+    "middleware": "plugins",
     "sub_agents": "delegates",
     "subagents": "delegates",
     "hooks": "plugins",
@@ -35,6 +56,42 @@ _ARGUMENTS = {
     "result_type": "output",
 }
 """Arguments as other libraries call them, and their names here."""
+_OF_A_RUN = {
+    "prompt": "input",
+    "user_prompt": "input",
+    "messages": "input",
+    "message_history": "thread='…', which keeps the conversation, or a list of messages as input",
+    "session": "thread='…'",
+    "session_id": "thread='…'",
+    "thread_id": "thread='…'",
+    "conversation_id": "thread='…'",
+    "context": "deps=…",
+    "dependencies": "deps=…",
+    "settings": "overrides=ModelSettings(…)",
+    "model_settings": "overrides=ModelSettings(…)",
+    "usage_limits": "budget=Budget(…)",
+    "max_turns": "Agent(…, max_rounds=…)",
+    "max_rounds": "Agent(…, max_rounds=…)",
+    "output_type": "Agent(…, output=…)",
+    "output": "Agent(…, output=…)",
+    "model": "with agent.override(model=…): …",
+    "user_id": "user=…",
+    "metadata": "labels={…}",
+    "tags": "labels={…}",
+    "stream": "runtime.stream(…)",
+}
+FOREIGN = {
+    "ModelRetry": "Retry",
+    "UsageLimits": "Budget",
+    "RunContextWrapper": "RunContext",
+    "Runner": "Runtime, or agent.run_sync(…)",
+    "function_tool": "tool",
+    "FunctionToolset": "awaken.toolsets.Toolset",
+    "AgentRunResult": "RunResult",
+    "InMemorySaver": "Runtime(…, store='memory:')",
+    "SQLiteSession": "Runtime(…, store='sqlite:///…'), and run(…, thread='…')",
+}
+"""Names that other libraries export, and what to import or write here."""
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
@@ -67,7 +124,50 @@ def meant_model(name: str, complete: Collection[str], providers: Collection[str]
 def unknown_argument(name: str, known: Iterable[str]) -> TypeError:
     """The error for an unknown argument of `Agent`: Python's text, and what to write instead."""
     told = f"Agent.__init__() got an unexpected keyword argument {name!r}"
-    if name in _OF_A_RUN:
-        return TypeError(f"{told}: write runtime.run(…, overrides=InferenceOverride({name}=…))")
+    if name in _SETTINGS:
+        setting = "stop" if name == "stop_sequences" else name
+        return TypeError(f"{told}: write settings=ModelSettings({setting}=…)")
     meant = _ARGUMENTS.get(name) or near(name, known)
     return TypeError(f"{told}: write {meant}=…" if meant is not None else told)
+
+
+def unknown_option(method: str, name: str, known: Iterable[str]) -> TypeError:
+    """The error for an unknown argument of `run` or `stream`."""
+    told = f"{method}() got an unexpected keyword argument {name!r}"
+    meant = _OF_A_RUN.get(name) or near(name, known)
+    return TypeError(f"{told}: write {meant}" if meant is not None else told)
+
+
+def missing_argument(id: object, model: object) -> TypeError:
+    """The error for an agent without an id or a model."""
+    if model is None and isinstance(id, str) and ":" in id:
+        return TypeError(f"Agent() has no id, only a model: write Agent('helper', model={id!r})")
+    missing = "id" if id is None else "model"
+    return TypeError(f"Agent() has no {missing}: write Agent('helper', model='openai:gpt-5-mini')")
+
+
+_ATTRIBUTES = {
+    "data": "output",
+    "value": "output",
+    "final_output": "output",
+    "structured_response": "output",
+    "text": "response",
+    "content": "response",
+    "answer": "response",
+    "messages": "await runtime.messages(result.thread_id)",
+    "all_messages": "await runtime.messages(result.thread_id)",
+    "new_messages": "await runtime.messages(result.thread_id)",
+    "error": "reason",
+    "status": "ok, or termination",
+}
+"""Attributes of a result as other libraries call them, and what to read here."""
+
+
+def unknown_attribute(result: object, name: str) -> AttributeError:
+    """The error for an unknown attribute of a result: Python's text, and what to read instead."""
+    told = f"{type(result).__name__!r} object has no attribute {name!r}"
+    if name.startswith("__"):
+        return AttributeError(told)
+    known = [one for one in dir(type(result)) if not one.startswith("_")]
+    meant = _ATTRIBUTES.get(name) or near(name, known)
+    return AttributeError(f"{told}: read {meant}" if meant is not None else told)

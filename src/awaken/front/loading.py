@@ -31,11 +31,27 @@ _PROVIDERS = {
     "openai-chat": ("awaken.llm.openai", "open_openai_chat"),
     "azure": ("awaken.llm.openai", "open_azure"),
     "openrouter": ("awaken.llm.openai", "open_openrouter"),
+    **{  # the table of `awaken.llm.openai.providers`
+        name: ("awaken.llm.openai", f"open_{name}")
+        for name in [
+            "groq",
+            "mistral",
+            "deepseek",
+            "xai",
+            "together",
+            "fireworks",
+            "cerebras",
+            "moonshot",
+            "zai",
+            "huggingface",
+        ]
+    },
     "ollama": ("awaken.llm.openai", "open_ollama"),
     "vllm": ("awaken.llm.openai", "open_vllm"),
     "llamacpp": ("awaken.llm.openai", "open_llamacpp"),
     "anthropic": ("awaken.llm.anthropic", "open_anthropic"),
     "bedrock": ("awaken.llm.anthropic", "open_bedrock"),
+    "bedrock-converse": ("awaken.llm.bedrock", "open_bedrock_converse"),
     "vertex": ("awaken.llm.anthropic", "open_vertex"),
     "google": ("awaken.llm.google", "open_google"),
     "google-vertex": ("awaken.llm.google", "open_google_vertex"),

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from awaken.codec import loads
+from awaken.codec import dumps_text, loads
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.front.union import VALUE, ambiguous, member_reader, value_reader
+from awaken.tool.answer import to_data
 from awaken.tool.arguments import ArgumentReader, reader_of
 from awaken.tool.schema import inlined_schema, sanitize_for_llm
 
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 """The Markdown fence that many models put around JSON."""
+
+
+class OutputShape(Protocol):
+    """How the text of a run's output is read."""
+
+    def read(self, text: str) -> Any:
+        """
+        Raises:
+            ValueError: the text does not fit.
+        """
+        ...
+
+    def partial(self, value: Any) -> Any: ...
 
 
 class OutputType:
@@ -69,6 +83,25 @@ class OutputType:
             return read if self._members is None else self._members.read(read)
         except ToolError as error:
             raise ValueError(error.message) from error
+
+    def from_data(self, data: Any) -> Any:
+        """The value that JSON data stands for.
+
+        Raises:
+            ValueError: the data does not fit the type.
+        """
+        return self.read(dumps_text(data if self._is_object else {VALUE: data}))
+
+    def write(self, value: Any) -> str:
+        """A value of the type as the text of an answer.
+
+        Raises:
+            ValueError: the value does not fit the type.
+        """
+        data = to_data(value)
+        text = dumps_text(data if self._is_object else {VALUE: data})
+        self.read(text)
+        return text
 
     def problem(self, text: str) -> str | None:
         """Why a text does not fit the type; `None` if it does."""

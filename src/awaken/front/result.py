@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, cast
 
 from awaken.domain.budget import Amount
 from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import NATURAL_END, SUSPENDED_END, Suspended, TerminationReason
+from awaken.domain.lifecycle import SUSPENDED_END, Suspended, TerminationReason, unfinished
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.value import Value
-from awaken.errors import NoOutput
-from awaken.front.output import OutputType
+from awaken.errors import NoOutput, RunNotOk
+from awaken.front.hints import unknown_attribute
+from awaken.front.output import OutputShape
 from awaken.state.runtime_keys import SPENDING
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from awaken.domain.result import AgentRunResult
     from awaken.runtime.recovery import ResumedRun
 
+    Out = TypeVar("Out", default=Any)
+else:
+    from typing import TypeVar
+
+    Out = TypeVar("Out")
+
 T = TypeVar("T")
 
-Shapes = Mapping[str, OutputType]
+Shapes = Mapping[str, OutputShape]
 """The output types, by agent id."""
 NO_SHAPES: Shapes = MappingProxyType({})
 
@@ -42,7 +51,7 @@ class RecoveredRun:
         self._task = resumed.task
         self._shapes = shapes
 
-    def __await__(self) -> Generator[None, None, RunResult]:
+    def __await__(self) -> Generator[None, None, RunResult[Any]]:
         result = yield from self._task.__await__()
         return RunResult.of(self.thread_id, result, self._shapes)
 
@@ -50,8 +59,11 @@ class RecoveredRun:
         return f"RecoveredRun({self.run_id!r}, thread_id={self.thread_id!r})"
 
 
-class RunResult(Value, frozen=True, kw_only=True):
+class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
     """How a run ended, or what it waits for.
+
+    `ok` says whether the run has finished. `response` is the text of its last answer in any case;
+    `unwrap` returns the answer only if the run is `ok`.
 
     A `waiting` run is not over. It goes on when its `tickets` are answered, or, if it has none,
     when a background task it started reports to it. `usage` is the tokens used by the run's own
@@ -69,26 +81,42 @@ class RunResult(Value, frozen=True, kw_only=True):
     tickets: tuple[RunWaitingTicket, ...] = ()
     waiting: bool = False
     spent: Amount | None = None
-    shape: OutputType | None = None
+    shape: OutputShape | None = None
 
     @property
-    def output(self) -> Any:
-        """The structured output: the answer as its agent's `output` type.
+    def ok(self) -> bool:
+        """Whether the run has finished: it is over, and was not stopped, blocked or cancelled, and
+        did not fail."""
+        return self.reason is None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run has not finished, and what to do; `None` if it is `ok`."""
+        if self.waiting and not self.suspended:
+            return "it waits for its background tasks: await runtime.wait(run_id)"
+        return unfinished(self.termination)
+
+    def unwrap(self) -> Out:
+        """The answer: a value of the agent's `output` type, or the text if it has none.
 
         Raises:
-            NoOutput: the agent has no output type, or the run has no fitting answer; the text says
-                why.
+            RunNotOk: the run has not finished; the text says why, and what to do.
+            NoOutput: the answer does not fit the output type.
         """
+        reason = self.reason
+        if reason is not None:
+            raise RunNotOk(self.run_id, reason)
         if self.shape is None:
-            raise NoOutput(self.run_id, "its agent answers with text: give it an output type")
-        if self.waiting or self.suspended:
-            raise NoOutput(self.run_id, "it is waiting and has not answered yet")
-        if self.termination != NATURAL_END:
-            raise NoOutput(self.run_id, f"it ended without an answer: {self.termination!r}")
+            return cast("Out", self.response)
         try:
-            return self.shape.read(self.response)
+            return cast("Out", self.shape.read(self.response))
         except ValueError as error:
             raise NoOutput(self.run_id, f"its answer does not fit: {error}") from error
+
+    @property
+    def output(self) -> Out:
+        """What `unwrap` returns; raises as it does."""
+        return self.unwrap()
 
     def output_as(self, type_: type[T]) -> T:
         """`output`, typed for type checkers.
@@ -102,13 +130,20 @@ class RunResult(Value, frozen=True, kw_only=True):
             raise TypeError(f"the output is a {type(output).__name__}, no {type_.__name__}")
         return output
 
+    if not TYPE_CHECKING:  # a type checker knows the names; this is for people without one
+
+        def __getattr__(self, name: str) -> Never:
+            raise unknown_attribute(self, name)
+
     @property
     def suspended(self) -> bool:
         """Whether the run waits for answers to its `tickets`."""
         return isinstance(self.termination, Suspended)
 
     @classmethod
-    def of(cls, thread_id: str, result: AgentRunResult, shapes: Shapes = NO_SHAPES) -> RunResult:
+    def of(
+        cls, thread_id: str, result: AgentRunResult, shapes: Shapes = NO_SHAPES
+    ) -> RunResult[Any]:
         return cls(
             thread_id=thread_id,
             run_id=result.run_id,
@@ -124,7 +159,7 @@ class RunResult(Value, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def read(cls, record: RunRecord, shapes: Shapes = NO_SHAPES) -> RunResult:
+    def read(cls, record: RunRecord, shapes: Shapes = NO_SHAPES) -> RunResult[Any]:
         """The state of a run, from its record."""
         waiting, state = record.waiting, record.state
         kept = state.extensions.get(SPENDING.name) if state is not None else None

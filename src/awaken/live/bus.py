@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from awaken.contract.bus import Heard, Progress, Standing
+from awaken.contract.bus import Heard, Progress, Sent, Standing
 from awaken.contract.commits import Fence
-from awaken.domain.event import RunEvent
+from awaken.domain.event import RunEvent, StepEnd
 
 MOST_UNREAD = 1_000
 """How many events a listener may leave unread. With one more it loses them all, and is told so."""
+
+
+MOST_KEPT = 2_000
+"""How many events of an open step are kept for readers that come back: about 256 KiB."""
 
 
 class LocalListening:
@@ -58,15 +62,23 @@ class LocalListening:
 class LocalTopic:
     """The topic of a thread that this process owns."""
 
-    __slots__ = ("_bus", "_progress", "epoch", "n", "thread_id", "wanted")
+    __slots__ = ("_base", "_bus", "_progress", "_sent", "epoch", "n", "thread_id", "wanted")
 
     def __init__(self, bus: LocalBus, fence: Fence) -> None:
         self._bus = bus
         self._progress: Callable[[], Progress] | None = None
         self.thread_id, self.epoch, self.n = fence.thread_id, fence.epoch, 0
         self.wanted = fence.thread_id in bus.listeners
+        self._base: Standing | None = None
+        self._sent: list[RunEvent] = []
 
     def publish(self, event: RunEvent) -> None:
+        if self._base is None and event.seq is not None:
+            self._keep_from(event, event.seq, back=1)
+        if len(self._sent) < MOST_KEPT:
+            self._sent.append(event)
+        if type(event.event) is StepEnd and event.seq is not None and not event.ahead:
+            self._keep_from(event, event.seq)
         for listening in self._bus.listeners.get(self.thread_id, ()):
             listening.add(event)
 
@@ -78,6 +90,22 @@ class LocalTopic:
             return None
         run_id, seq, ahead, turn = self._progress()
         return Standing(run_id=run_id, epoch=self.epoch, n=self.n, seq=seq, ahead=ahead, turn=turn)
+
+    def set_wanted(self, is_wanted: bool) -> None:
+        if is_wanted and not self.wanted:
+            # What was not sent before cannot be recalled: the turn so far stands for it.
+            self._base, self._sent = self.snapshot(), []
+        self.wanted = is_wanted
+
+    def _keep_from(self, event: RunEvent, seq: int, back: int = 0) -> None:
+        """Keep what is sent behind an event, or with `back`, that event and what follows."""
+        n = self.n if event.live is None else event.live[1]
+        self._base = Standing(run_id=event.run_id, epoch=self.epoch, n=n - back, seq=seq - back)
+        self._sent = []
+
+    def recall(self) -> Sent | None:
+        """What was sent since the last step ended, or since there is a listener."""
+        return Sent(self._base, self._sent) if self._base is not None else None
 
     def close(self) -> None:
         self._progress = None
@@ -124,8 +152,12 @@ class LocalBus:
     def _set_wanted(self, thread_id: str) -> None:
         topic = self._topics.get(thread_id)
         if topic is not None:
-            topic.wanted = thread_id in self.listeners
+            topic.set_wanted(thread_id in self.listeners)
 
     async def snapshot(self, thread_id: str) -> Standing | None:
         topic = self._topics.get(thread_id)
         return None if topic is None else topic.snapshot()
+
+    def recall(self, thread_id: str, epoch: int) -> Sent | None:
+        topic = self._topics.get(thread_id)
+        return topic.recall() if topic is not None and topic.epoch == epoch else None

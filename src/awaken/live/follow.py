@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any
 
-from awaken.contract.bus import Listening, LiveBus
+from awaken.contract.bus import Listening, LiveBus, Recalls
 from awaken.contract.store import Store
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.control.tasks import start_task
@@ -68,7 +68,8 @@ def follow(
 
     Args:
         live: the place of the last event that the reader has got, if it has got any that were not
-            stored. They are voided first.
+            stored. It goes on behind that event if the owner's bus still knows what it has got;
+            else a `StreamReset` voids it first.
 
     Raises:
         InvalidCursor: the thread does not have that many events.
@@ -81,7 +82,9 @@ async def _follow(
 ) -> AsyncGenerator[list[RunEvent], None]:
     await check_cursor(store, place.thread_id, place.cursor)
     if live is not None:
-        yield [place.came_back()]
+        place, told = come_back(bus, place, live)
+        if told:
+            yield told
     async with aclosing(go_on(store, bus, place)) as batches:
         async for batch in batches:
             yield batch
@@ -98,6 +101,16 @@ async def check_cursor(store: Store, thread_id: str, after: int) -> None:
     last = thread.event_count if thread is not None else 0
     if not 0 < after <= last:
         raise InvalidCursor(thread_id, after, last)
+
+
+def come_back(bus: LiveBus, place: Place, live: tuple[int, int]) -> tuple[Place, list[RunEvent]]:
+    """Where a reader goes on that stands at `place` in the log, and has got events behind it up to
+    the one sent at `live`; and what it is told first."""
+    sent = bus.recall(place.thread_id, live[0]) if isinstance(bus, Recalls) else None
+    known = Place.behind(place.thread_id, sent, live[1]) if sent is not None else None
+    if known is not None and known.cursor == place.cursor:
+        return known, []
+    return place, [place.came_back()]
 
 
 async def go_on(store: Store, bus: LiveBus, place: Place) -> AsyncGenerator[list[RunEvent], None]:

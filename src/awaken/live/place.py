@@ -16,10 +16,11 @@ of them the reader has not got yet.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
 
 import msgspec
 
-from awaken.contract.bus import Standing
+from awaken.contract.bus import Sent, Standing
 from awaken.contract.threads import CommitView
 from awaken.domain.event import (
     AgentEvent,
@@ -173,6 +174,21 @@ class Place:
         self._given: _Given | None = None
         self._at_ms = 0
 
+    @classmethod
+    def behind(cls, thread_id: str, sent: Sent, n: int) -> Self | None:
+        """The place of a reader whose last event was number `n` of those that an owner has sent;
+        `None` if `sent` does not tell all that the reader has got since then."""
+        place = cls(thread_id, sent.base.seq)
+        try:
+            place.standing(sent.base)
+            for event in sent.events:
+                if place._n == n:
+                    break
+                place.heard(event)
+        except OutOfStep:
+            return None
+        return place if place._n == n else None
+
     def came_back(self) -> RunEvent:
         """The reset for a reader that has got events behind its cursor from another follower."""
         return self._made("", StreamReset(reason=_CAME_BACK, from_seq=self.cursor + 1))
@@ -281,7 +297,11 @@ class Place:
         """
         if standing.seq != self.cursor or standing.epoch < self._epoch:
             raise OutOfStep
-        return list(self._go_live(standing))
+        given = list(self._go_live(standing))
+        if given and given[-1].seq is None:
+            # A reader that comes back with the last of them has got all that was sent until now.
+            given[-1] = _replace(given[-1], live=(standing.epoch, standing.n))
+        return given
 
     def _go_live(self, standing: Standing) -> Iterator[RunEvent]:
         ahead = {event.seq or 0: event for event in standing.ahead}

@@ -23,7 +23,7 @@ from awaken.domain.event import (
     is_terminal,
 )
 from awaken.domain.thread import Thread
-from awaken.live.follow import PAGE, Following, check_cursor, go_on
+from awaken.live.follow import PAGE, Following, check_cursor, come_back, go_on
 from awaken.live.place import Place
 
 LOOK_AROUND = 0.5
@@ -42,14 +42,15 @@ def follow_tree(
     *,
     live: bool = True,
     caught_up: asyncio.Event | None = None,
-    came_back: bool = False,
+    came_back: tuple[int, int] | None = None,
 ) -> Following:
     """The events of a thread, as `follow` gives them, and of every thread beneath it.
 
     First what was, in the order of time, then what is, as it comes. Each thread has its own `seq`.
     `after` counts the events of the thread itself: of the others, those that are older than that
     event are left out. When what was is given, `caught_up` is set; without `live`, it ends there.
-    A reader that `came_back` has got events of the thread that were not stored: they are voided.
+    `came_back` is the `live` of `follow`, for a reader that has got events of the thread that were
+    not stored.
 
     Raises:
         InvalidCursor: the thread does not have that many events.
@@ -58,12 +59,12 @@ def follow_tree(
 
 
 async def _follow(
-    tree: _Tree, live: bool, caught_up: asyncio.Event | None, came_back: bool
+    tree: _Tree, live: bool, caught_up: asyncio.Event | None, came_back: tuple[int, int] | None
 ) -> AsyncGenerator[list[RunEvent], None]:
     await tree.check_cursor()
     try:
-        if came_back:
-            yield [tree.top.came_back()]
+        if came_back is not None and (told := tree.come_back(came_back)):
+            yield told
         async for batch in tree.stored():
             yield batch
         if caught_up is not None:
@@ -110,8 +111,7 @@ class _Tree:
 
     def __init__(self, store: Store, bus: LiveBus, root: str, after: int) -> None:
         self._store, self._bus, self._root, self._after = store, bus, root, after
-        self.top = Place(root, after)
-        self._branches = {root: _Branch(self.top, 0)}
+        self._branches = {root: _Branch(Place(root, after), 0)}
         self._since: int | None = None
         self._events: asyncio.Queue[_News] = asyncio.Queue(MOST_UNREAD)
         self._watching: asyncio.Task[None] | None = None
@@ -122,6 +122,12 @@ class _Tree:
             InvalidCursor: the thread at the top does not have that many events.
         """
         await check_cursor(self._store, self._root, self._after)
+
+    def come_back(self, live: tuple[int, int]) -> list[RunEvent]:
+        """Go on where a reader has left the thread at the top. Returns what it is told first."""
+        top = self._branches[self._root]
+        top.place, told = come_back(self._bus, top.place, live)
+        return told
 
     async def stored(self) -> AsyncIterator[list[RunEvent]]:
         """What there is of all threads that are not heard live, in the order of time."""

@@ -18,6 +18,7 @@ from awaken.contract.llm import (
     InferenceTimeout,
     InvalidRequest,
     ModelMissing,
+    NoCredit,
     Overloaded,
     ProviderError,
     RateLimited,
@@ -29,6 +30,7 @@ MAX_MESSAGE = 500
 _BY_STATUS: dict[int, type[InferenceExecutionError]] = {
     400: InvalidRequest,
     401: Unauthorized,
+    402: NoCredit,
     403: Unauthorized,
     404: ModelMissing,
     408: InferenceTimeout,
@@ -42,9 +44,17 @@ _BY_STATUS: dict[int, type[InferenceExecutionError]] = {
 
 # A request for too many *output* tokens is invalid, not an overflow: hence no bare "tokens".
 _OVERFLOW = re.compile(
-    r"context[ _-]?(length|window|size)|(prompt|input|request)s? (is |are )?too (long|large)"
+    r"context[ _-]?(length|window|size|limit)|(prompt|input|request)s? (is |are )?too (long|large)"
     r"|prompt[ _]length|too many (input |prompt )?tokens|input token count.{0,40}exceeds"
-    r"|reduce the length",
+    r"|reduce the length|(prompt|input) exceeds (the )?max(imum)? length"
+    r"|exceed\w* (the )?model('s)? token limit",
+    re.IGNORECASE,
+)
+
+# Some providers refuse an empty account with the status of a bad, forbidden or frequent request.
+_NO_CREDIT = re.compile(
+    r"credit balance is too low|insufficient[ _](account )?(balance|credits?|funds)"
+    r"|(out of|no|not enough) (credits|funds)\b|balance is (insufficient|not enough)",
     re.IGNORECASE,
 )
 
@@ -70,6 +80,8 @@ _BY_WORDS: tuple[tuple[re.Pattern[str], type[InferenceExecutionError]], ...] = (
         re.compile(r"\btime(d)?[ _-]?out|deadline[ _]exceeded", re.IGNORECASE),
         InferenceTimeout,
     ),
+    (_OVERFLOW, ContextOverflow),
+    (_NO_CREDIT, NoCredit),
 )
 
 
@@ -89,6 +101,8 @@ def classify_http(
     kind = _BY_STATUS.get(status, ProviderError)
     if status == 400 and _OVERFLOW.search(text):
         kind = ContextOverflow
+    elif status in (400, 403, 429) and _NO_CREDIT.search(text):
+        kind = NoCredit
     said = _said(text)
     message = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     return kind(message, retry_after=retry_after(headers or {}, now_ms))
@@ -119,15 +133,37 @@ def retry_after(headers: Mapping[str, str], now_ms: int | None = None) -> float 
     return max(0.0, date.timestamp() - now_ms / 1000)
 
 
-def _said(body: str) -> str:
-    """The human-readable message in an error body, or the body itself, cut to a maximum."""
-    try:
-        value: Any = loads(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        value = None
+def said_in(error: object) -> str:
+    """The sentence for people in a provider's error object, or an empty text.
+
+    A gateway's error quotes the error of the provider behind it; an error about a malformed call
+    quotes the call.
+    """
+    value = error
     # {"error": {"message": …}}, {"error": …}, {"message": …} and {"detail": …} are all in use.
-    for name in ("error", "message", "detail"):
+    if isinstance(value, dict) and "error" in value:
+        value = value["error"]
+    quoted = _quoted(value) if isinstance(value, dict) else ""
+    for name in ("message", "detail"):
         if isinstance(value, dict) and name in value:
             value = value[name]
-    said = value if isinstance(value, str) else body
-    return said.strip()[:MAX_MESSAGE]
+    said = value.strip() if isinstance(value, str) else ""
+    return f"{said}: {quoted}" if said and quoted else said or quoted
+
+
+def _quoted(error: dict[str, Any]) -> str:
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and isinstance(raw := metadata.get("raw"), str):
+        who = metadata.get("provider_name")
+        return f"{who}: {_said(raw)}" if who else _said(raw)
+    failed = error.get("failed_generation")
+    return failed.strip() if isinstance(failed, str) else ""
+
+
+def _said(body: str) -> str:
+    """The sentence for people in an error body, or the body itself, cut to a maximum."""
+    try:
+        said = said_in(loads(body))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        said = ""
+    return (said or body.strip())[:MAX_MESSAGE]

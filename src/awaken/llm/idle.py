@@ -24,6 +24,8 @@ Streams = dict[AnswerListener, InferenceRequest]
 def idle_window(seconds: float, request: InferenceRequest) -> float:
     """How long a stream may be silent: a model that thinks first gets twice the time."""
     overrides = request.overrides
+    if overrides is not None and overrides.timeout is not None:
+        return overrides.timeout
     if overrides is not None and overrides.reasoning_effort is not None:
         return seconds * 2
     return seconds * 2 if _thinks(request.upstream_model) else seconds

@@ -5,7 +5,9 @@ The listener gets text, as if the model had written the object itself.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 
 import msgspec
 
@@ -13,6 +15,7 @@ from awaken.codec import Json
 from awaken.contract.llm import (
     ContentBlockStop,
     InferenceRequest,
+    InvalidRequest,
     LlmExecutor,
     LlmStreamEvent,
     Stop,
@@ -26,6 +29,9 @@ from awaken.llm.around import Around
 from awaken.stream.listener import close
 
 OUTPUT_TOOL = "final_answer"
+_ABOUT_SCHEMAS = re.compile(
+    r"response[ _]format|json[ _]schema|structured output|output_(config|format)", re.IGNORECASE
+)
 _DESCRIPTION = (
     "Give your final answer by calling this tool, once, when you need no other tool any more. "
     "Do not write the answer as text."
@@ -33,20 +39,48 @@ _DESCRIPTION = (
 
 
 class OutputTool(Around[LlmExecutor]):
-    """Wraps an executor, and offers the output schema as a tool if its model needs that."""
+    """Wraps an executor, and offers the output schema as a tool if its model needs that.
+
+    A server that refuses the schema is asked again with the tool, and from then on only so.
+    """
+
+    def __init__(self, inner: LlmExecutor) -> None:
+        super().__init__(inner)
+        self._refused: set[str] = set()
 
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        if self._is_native(request):
+        if request.output is None:
             return self._inner.execute_stream(request)
-        return self._with_tool(request)
+        return self._natively(request) if self._is_native(request) else self._with_tool(request)
 
     def preview(self, request: InferenceRequest) -> Json:
         return super().preview(request if self._is_native(request) else with_output_tool(request))
 
     def _is_native(self, request: InferenceRequest) -> bool:
-        return request.output is None or self.abilities(request.upstream_model).native_output
+        model = request.upstream_model
+        if request.output is None:
+            return True
+        return model not in self._refused and self.abilities(model).native_output
 
-    async def _with_tool(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+    async def _natively(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        stream = self._inner.execute_stream(request)
+        began = False
+        try:
+            async for event in stream:
+                began = True
+                yield event
+            return
+        except InvalidRequest as error:
+            if began or not _ABOUT_SCHEMAS.search(str(error)):
+                raise
+        finally:
+            await close(stream)
+        self._refused.add(request.upstream_model)
+        async with aclosing(self._with_tool(request)) as events:
+            async for event in events:
+                yield event
+
+    async def _with_tool(self, request: InferenceRequest) -> AsyncGenerator[LlmStreamEvent, None]:
         asked = with_output_tool(request)
         reading = _Reading(asked.tools[-1].id)
         stream = self._inner.execute_stream(asked)

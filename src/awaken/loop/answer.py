@@ -6,32 +6,38 @@ import msgspec
 
 from awaken.codec import loads
 from awaken.contract.output import AnswerCheck
+from awaken.control.cancel import is_ours
 from awaken.domain.lifecycle import NATURAL_END, Stopped, StoppedReason, TerminationReason
 from awaken.domain.message import Message
 from awaken.domain.output import OutputFormat
+from awaken.domain.phase import Phase
 from awaken.domain.schema import validate_against_schema
 from awaken.domain.tool import ToolError
-from awaken.errors import RuntimeFailed, describe
+from awaken.errors import Cancelled, RuntimeFailed, describe
 from awaken.loop.live import LiveRun
-from awaken.state.runtime_keys import OUTPUT_TRIES
+from awaken.state.runtime_keys import FINAL_OUTPUT, OUTPUT_TRIES
 
 OUTPUT_INVALID = "output_invalid"
 DOES_NOT_FIT = "Your answer does not fit: "
 
 
-def check_answer(run: LiveRun) -> TerminationReason | None:
-    """Check the final answer against the agent's output format.
+async def check_answer(run: LiveRun) -> TerminationReason | None:
+    """Check the final answer against the agent's output format, and have its own check look at it.
 
     Returns how the run ends, or `None` if the answer does not fit and the model is to be asked
     again: a message that says why is then added to the conversation.
 
     Raises:
-        RuntimeFailed: the check of the agent's output type raised.
+        RuntimeFailed: the check of the agent's output type, or its own check, raised.
     """
-    output = run.agent.spec.output
-    if output is None:
+    output, check = run.agent.spec.output, run.agent.env.services.get(AnswerCheck)
+    if output is None and check is None:
         return NATURAL_END
-    problem = _problem(run, output, run.response)
+    text = run.written
+    if isinstance(check, AnswerCheck):
+        problem = await _checked(run, check, text)
+    else:
+        problem = schema_problem(output, text) if output is not None else None
     if problem is None:
         return NATURAL_END
     tries = run.state.read(OUTPUT_TRIES) or 0
@@ -43,15 +49,32 @@ def check_answer(run: LiveRun) -> TerminationReason | None:
     return None
 
 
-def _problem(run: LiveRun, output: OutputFormat, text: str) -> str | None:
-    check = run.agent.env.services.get(AnswerCheck)
-    if isinstance(check, AnswerCheck):
-        try:
-            return check.problem(text)
-        except BaseException as error:
-            why = f"the output type of agent {run.agent.spec.id!r} raised {type(error).__name__}"
-            raise RuntimeFailed(f"{why}: {describe(error)}") from error
-    return schema_problem(output, text)
+async def _checked(run: LiveRun, check: AnswerCheck, text: str) -> str | None:
+    """What is wrong with an answer, or `None`. What the check makes of the answer is kept in the
+    state, and so in the run's last commit."""
+    whose = "the output type"
+    try:
+        problem = check.problem(text)
+        if problem is not None:
+            return problem
+        changed: str | None = None
+        if check.review is not None:
+            whose = "output_check"
+            with run.until_cancelled:
+                changed = await check.review(run.context(Phase.STEP_END), text)
+    except ToolError as error:
+        return error.message
+    except Cancelled:
+        raise
+    except BaseException as error:
+        if is_ours(error):
+            raise
+        why = f"{whose} of agent {run.agent.spec.id!r} raised {type(error).__name__}"
+        raise RuntimeFailed(f"{why}: {describe(error)}") from error
+    before = run.state.read(FINAL_OUTPUT)
+    if changed is not None or before:
+        run.state.update(FINAL_OUTPUT, changed or "")
+    return None
 
 
 def schema_problem(output: OutputFormat, text: str) -> str | None:

@@ -79,7 +79,10 @@ class AnswerListener(StreamListener):
                     topic.publish(sent)
                 if journal.has_reader:
                     self._passing_on = True
-                    await journal.pass_on(sent)
+                    try:
+                        await journal.sink.emit(sent)
+                    except BaseException as error:
+                        journal.drop_sink(error)
                     self._passing_on = False
             drained = True
         except TypeError:

@@ -439,8 +439,7 @@ async def invoke(run: LiveRun, step: StepCalls, index: int, snapshot: Snapshot) 
         return ToolOutput(_as_result(call.name, decision.result))
     if not run.lease.held:
         await wait_for_lease(run)
-    step.started.add(index)
-    step.started_at[index] = run.clock.now_ms()
+    step.started[index] = run.clock.now_ms()
     ctx = tool_context(run, step, index, snapshot)
     # Only services of plugins read the current call, and setting it takes time.
     mark = CURRENT_CALL.set(ctx) if ctx.services else None
@@ -451,7 +450,7 @@ async def invoke(run: LiveRun, step: StepCalls, index: int, snapshot: Snapshot) 
             return ToolOutput(unknown_outcome(call.name, result.message or ""))
         return output
     except NotStarted:
-        step.started.discard(index)
+        del step.started[index]
         raise
     finally:
         if mark is not None:

@@ -10,9 +10,10 @@ import msgspec
 
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.tool import ToolOutput, traits_of
+from awaken.control.cancel import is_ours
 from awaken.domain.event import ToolCallDone, ToolCallResumed
 from awaken.domain.identity import RunIdentity
-from awaken.domain.message import Message, Role, Text
+from awaken.domain.message import ContentBlock, Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.recovery import OUTCOME_UNKNOWN, ToolEffect
 from awaken.domain.suspension import (
@@ -27,7 +28,7 @@ from awaken.domain.tool import ToolError, ToolKind, ToolResult, ToolStatus
 from awaken.domain.transcript import INTERRUPTED
 from awaken.errors import StateError
 from awaken.loop.beneath import done_beneath, with_done
-from awaken.loop.large_results import shortened
+from awaken.loop.large_results import shortened, with_content
 from awaken.loop.live import LiveRun
 from awaken.loop.step_calls import StepCalls
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
@@ -61,6 +62,10 @@ REJECTED = "rejected"
 """The metadata key that marks the result of a call which a gate blocked."""
 
 
+_MARKS = (REJECTED, OUTCOME_UNKNOWN)
+"""The metadata that decides how a call's end is recorded."""
+
+
 def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
     """The fields of `PhaseContext` that describe a call to hooks and gates."""
     call, resumed = step.calls[index], step.resumed.get(index)
@@ -84,18 +89,20 @@ async def complete(
     call = step.calls[index]
     if output.command:
         output = _checked(run, step, index, output)
+    if run.agent.env.rewrites:
+        output = await rewritten(run, step, index, output)
     result = logged = output.result
-    shown: Text | None = None
-    if result.status is not _PENDING:
-        text, message = result.model_text(), result.message
-        size = len(text)
-        run.unsaved += size
-        data = None if message is None else result.data
-        has_other_data = data is not None and data is not message
-        if has_other_data or size > run.inline_limit:
-            logged, shown = await shortened(run, call.name, result, text)
+    shown: tuple[ContentBlock, ...] | None = None
+    if result.content:
+        logged, shown = await with_content(run, call.name, result)
+    elif result.status is not _PENDING:
+        text = result.model_text()
+        run.unsaved += len(text)
+        if len(text) > run.inline_limit or _has_other_data(result):
+            logged, short = await shortened(run, call.name, result, text)
+            shown = (short,)
         else:
-            shown = Text(text=text)
+            shown = (Text(text=text),)
     hooked = hooks and run.is_busy(_AFTER)
     put = _put(run, step, index, result)
     if not hooked and not output.command:
@@ -128,6 +135,35 @@ async def complete(
     _record(run, step, index, logged, shown)
 
 
+async def rewritten(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> ToolOutput:
+    """The output with its result as the agent's plugins rewrite it, before anything of it is
+    logged. If one of them fails, the result is withheld: it may hold what must not be written."""
+    result: ToolResult = output.result
+    if result.status is _PENDING:
+        return output
+    ctx = run.context(_AFTER, tool_result=result, **tool_fields(run, step, index))
+    for hook in run.agent.env.rewrites:
+        try:
+            result = await hook.call(ctx, result)
+        except BaseException as error:
+            if is_ours(error):
+                raise
+            log.exception("plugin %r could not rewrite a result", hook.plugin_id)
+            told = f"the result is withheld: plugin {hook.plugin_id!r} failed to look at it"
+            kept = {name: mark for name, mark in result.metadata.items() if name in _MARKS}
+            result = ToolResult(
+                tool_name=result.tool_name, status=result.status, message=told, metadata=kept
+            )
+            break
+    return ToolOutput(result, output.command)
+
+
+def _has_other_data(result: ToolResult) -> bool:
+    """Whether a result has data besides the text that the model reads."""
+    message, data = result.message, result.data
+    return message is not None and data is not None and data is not message
+
+
 def _checked(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> ToolOutput:
     """The output, if its state changes can be applied. Otherwise the output without them, with a
     message that tells the model why they were refused."""
@@ -157,6 +193,9 @@ def _checked(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> T
         msgspec.structs.replace(
             result,
             message=f"{result.model_text()}\n[state update refused: {refusal}]",
+            content=(*result.content, Text(text=f"[state update refused: {refusal}]"))
+            if result.content
+            else (),
             metadata={**result.metadata, "state_update_refused": refusal},
         )
     )
@@ -248,7 +287,7 @@ def _record(
     step: StepCalls,
     index: int,
     result: ToolResult,
-    shown: Text | None,
+    shown: tuple[ContentBlock, ...] | None,
     *,
     stopped: bool | None = None,
     at_ms: int | None = None,
@@ -267,7 +306,7 @@ def _record(
         message = Message(
             id=message_id,
             role=_TOOL,
-            content=(shown,),
+            content=shown,
             tool_call_id=call.id,
             metadata=run.metadata,
         )
@@ -307,11 +346,14 @@ def _done(
         outcome=_OUTCOME[result.status] if REJECTED not in result.metadata else _DENIED,
         kind=kind,
         title=title,
-        started_at_ms=step.started_at.get(index),
+        started_at_ms=step.started.get(index),
     )
-    if result.status is not _PENDING:
-        return done
-    asked = next((t for t in reversed(run.journal.tickets) if t.call_id == call.id), None)
+    return done if result.status is not _PENDING else _with_ticket(run, done)
+
+
+def _with_ticket(run: LiveRun, done: ToolCallDone) -> ToolCallDone:
+    """The event of a suspended call, with the ticket that the next commit opens for it."""
+    asked = next((t for t in reversed(run.journal.tickets) if t.call_id == done.id), None)
     if asked is None:
         return done
     return msgspec.structs.replace(
@@ -392,7 +434,7 @@ def close_call(
 ) -> None:
     """End a call with `result`, without running hooks."""
     run.state.update(TOOL_CALL_STATES, _put(run, step, index, result))
-    shown = None if result.status is _PENDING else Text(text=result.model_text())
+    shown = None if result.status is _PENDING else (Text(text=result.model_text()),)
     _record(run, step, index, result, shown, stopped=stopped)
 
 

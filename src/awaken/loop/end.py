@@ -41,14 +41,17 @@ from awaken.loop.spending import take_all
 from awaken.state.runtime_keys import RUN_LIFECYCLE, Done, RunLifecycleState
 
 log = logging.getLogger("awaken.loop")
+# Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
+_RUN_END = Phase.RUN_END
+_WAITING, _DONE = RunStatus.WAITING, RunStatus.DONE
 
 
 async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     """Close the lifecycle, run the last phase, and commit the end. Returns the run's result."""
     await _close_lifecycle(run, end)
     run.ending = True
-    if run.is_busy(Phase.RUN_END):
-        await run.phase(Phase.RUN_END, final=True)
+    if run.is_busy(_RUN_END):
+        await run.phase(_RUN_END, final=True)
     await _commit_end(run, end)
     record = run.record
     return AgentRunResult(
@@ -75,9 +78,9 @@ async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     _close_inbox(run)
     lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     awaits_tasks = end == NATURAL_END and lifecycle.status_reason == AWAITING_TASKS
-    stays = lifecycle.status is RunStatus.WAITING and (isinstance(end, Suspended) or awaits_tasks)
+    stays = lifecycle.status is _WAITING and (isinstance(end, Suspended) or awaits_tasks)
     status, reason = to_run_status(end)
-    if stays or status is not RunStatus.DONE:
+    if stays or status is not _DONE:
         return
     await give_up_suspended(run)
     take_all(run)
@@ -162,7 +165,7 @@ async def break_off(
         await _attempt(complete_step(run), "the step's last phase")
     await _close_lifecycle(run, end)
     if not run.ending:
-        await _attempt(run.phase(Phase.RUN_END, final=True), "the last phase")
+        await _attempt(run.phase(_RUN_END, final=True), "the last phase")
     while True:
         try:
             return await _commit_end(run, end)

@@ -63,9 +63,11 @@ def read_inbox(run: LiveRun) -> list[Message]:
         InvalidResume: a payload of the kind `messages` is malformed.
     """
     inbox = run.inbox
-    if inbox is None or not len(inbox):
-        return []
-    return [message for payload in inbox.drain() for message in take_payload(run, payload)]
+    arrived: list[Message] = []
+    if inbox is not None and len(inbox):
+        for payload in inbox.drain():
+            arrived += take_payload(run, payload)
+    return arrived
 
 
 def take_payload(run: LiveRun, payload: Json) -> list[Message]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from awaken.contract.llm import InferenceRequest
+from awaken.contract.prompt import PromptSource
 from awaken.control.cancel import is_ours
 from awaken.domain.context_message import ContextMessage, place
 from awaken.domain.event import InferenceComplete, StepStart, ToolCallCancel
@@ -32,7 +33,9 @@ from awaken.state.step_keys import (
 from awaken.stream.accumulate import total_usage
 from awaken.stream.listener import drive_of
 
+_BEFORE_INFERENCE = Phase.BEFORE_INFERENCE
 _STEP_KEYS = frozenset(key.name for key in (CONTEXT_MESSAGES, INFERENCE_OVERRIDE, TOOL_FILTER))
+_FREE_CHOICES = (None, "auto", "none")
 _NO_CONTEXT: Sequence[ContextMessage] = ()
 
 CONTINUE = (
@@ -65,8 +68,8 @@ class Answer(msgspec.Struct):
     short: BudgetExhausted | None = None
     failure: InferenceFailed | None = None
 
-    @property
     def is_whole(self) -> bool:
+        """Whether the answer did not break off."""
         return not self.cancelled and self.short is None and self.failure is None
 
 
@@ -80,7 +83,8 @@ async def ask_model(run: LiveRun) -> Answer:
         HookFailed: a transform raised.
         StorageError: the store could not be asked what other processes left of the budget.
     """
-    request = build_request(run)
+    services = run.agent.env.services
+    request = build_request(run, await _written_prompt(run) if PromptSource in services else None)
     started = run.clock.monotonic()
     answer = await _stream(run, request)
     if run.agent.spec.context_policy is not None and (window := context_of(run)) is not None:
@@ -89,7 +93,7 @@ async def ask_model(run: LiveRun) -> Answer:
     sent_before: list[SentRequest | None] = []
     while (
         answer.result.needs_truncation_recovery
-        and answer.is_whole
+        and answer.is_whole()
         and retries < run.agent.spec.max_continuation_retries
     ):
         more = _to_go_on(run, answer.result)
@@ -148,8 +152,36 @@ async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
 # -- the request ------------------------------------------------------------------------------
 
 
-def build_request(run: LiveRun) -> InferenceRequest:
-    """The request with prompt, conversation and tools, as changed by this step's hooks.
+async def _written_prompt(run: LiveRun) -> str | None:
+    """The text that the agent's prompt function writes for this step. Returns `None` if an overlay
+    has set another prompt.
+
+    Raises:
+        HookFailed: the function raised, or returned no text.
+    """
+    agent = run.agent
+    source = agent.env.services[PromptSource]
+    overlay = agent.overlay
+    if not isinstance(source, PromptSource) or (overlay and overlay.system_prompt is not None):
+        return None
+    try:
+        with run.until_cancelled:
+            written = source.write(run.context(_BEFORE_INFERENCE, cancellation_token=run.token))
+            text = written if isinstance(written, str) else await written
+        if not isinstance(text, str):
+            raise TypeError(f"it returned a {type(text).__name__}, not a text")
+    except Cancelled:
+        raise
+    except BaseException as error:
+        if is_ours(error):
+            raise
+        raise HookFailed("system_prompt", _BEFORE_INFERENCE, error) from error
+    return text
+
+
+def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
+    """The request with prompt, conversation and tools, as changed by this step's hooks. `written`
+    is the text of a prompt function.
 
     Raises:
         InferenceFailed: the model name of an override is blank.
@@ -160,6 +192,7 @@ def build_request(run: LiveRun) -> InferenceRequest:
     if (
         overrides is not None
         or agent.spec.reasoning_effort is not None
+        or agent.spec.settings is not None
         or run.state.has_any(_STEP_KEYS)
     ):
         model, overrides = _overrides(run)
@@ -173,7 +206,7 @@ def build_request(run: LiveRun) -> InferenceRequest:
             messages = transform.call(messages, tools)
         except BaseException as error:
             raise HookFailed(transform.plugin_id, Phase.BEFORE_INFERENCE, error) from error
-    prompt = agent.spec.system_prompt
+    prompt = agent.spec.system_prompt if written is None else written
     request = InferenceRequest(
         upstream_model=model,
         messages=messages,
@@ -188,24 +221,39 @@ def build_request(run: LiveRun) -> InferenceRequest:
 
 
 def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
-    """The model and the parameters of the request. A step's override goes before that of the run,
-    and this before the agent's own settings."""
+    """The model and the parameters of the request. Those that the caller gave with the run have the
+    last word, then those that hooks set for this step, then the agent's own."""
     step = run.state.read(INFERENCE_OVERRIDE)
-    if step is not None and not step.is_empty():
+    if step is not None and step.is_empty():
+        step = None
+    if step is not None:
         run.state.update(INFERENCE_OVERRIDE, None)
-    effort = run.agent.spec.reasoning_effort
-    if effort is None and run.overrides is None and (step is None or step.is_empty()):
+    spec = run.agent.spec
+    effort, own = spec.reasoning_effort, spec.settings
+    if effort is None and own is None and run.overrides is None and step is None:
         return run.agent.upstream_model, None
     merged = InferenceOverride(reasoning_effort=effort)
-    for layer in (run.overrides, step):
+    for layer in (own, step, run.overrides):
         if layer is not None:
             merged = merged.merge(layer)
+    if merged.tool_choice not in _FREE_CHOICES and _has_called(run):
+        merged = msgspec.structs.replace(merged, tool_choice=None)
     model = merged.upstream_model
     if model is None:
         return run.agent.upstream_model, merged
     if not model.strip():
         raise InferenceFailed("inference override upstream_model cannot be empty")
     return model, msgspec.structs.replace(merged, upstream_model=None)
+
+
+def _has_called(run: LiveRun) -> bool:
+    """Whether the model has called a tool since the last user message: it is not forced again."""
+    for message in reversed(run.transcript.view()):
+        if message.tool_calls:
+            return True
+        if message.is_visible_user():
+            return False
+    return False
 
 
 def _context_messages(run: LiveRun) -> Sequence[ContextMessage]:
@@ -258,7 +306,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         offered=request.tools,
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,
-        mended=heard.is_mended,
+        mended=heard.is_mended(),
         sent=_sent(run, made, request, heard),
     )
 

@@ -3,9 +3,6 @@
 A transient event is sent at once. A durable event is stored with the next commit and sent after it,
 so that listeners do not hear of an end that a crash could undo. An event of `begin` is durable,
 too, but its caller sends it at once, ahead of its commit.
-
-Events go to the caller's sink, which may slow the run down, and to the thread's topic, which never
-does.
 """
 
 from __future__ import annotations
@@ -26,29 +23,18 @@ from awaken.contract.commits import (
     ThreadCommit,
     has_outcomes,
 )
-from awaken.contract.events import EventSink, NullEventSink
+from awaken.contract.events import EventSink
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.control.cancel import is_ours
 from awaken.control.tasks import start_task
-from awaken.domain.event import (
-    AgentEvent,
-    RunEvent,
-    StepSnapshot,
-    StreamReset,
-    ToolCallStreamDelta,
-)
+from awaken.domain.event import AgentEvent, RunEvent, StepSnapshot, StreamReset
 from awaken.domain.identity import RunIdentity
 from awaken.domain.manifest import KeptText, RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
-from awaken.errors import (
-    CommitUnknown,
-    InvalidRecord,
-    Serialization,
-    StorageError,
-    StoreUnavailable,
-)
+from awaken.errors import CommitUnknown, InvalidRecord, Serialization, StorageError
+from awaken.loop.commit_again import PATIENCE, commit_again, is_worth_waiting
 from awaken.loop.commit_state import (
     HELD,
     SETTLED,
@@ -59,26 +45,20 @@ from awaken.loop.commit_state import (
     UnderWay,
     may_follow,
 )
+from awaken.loop.sending import EventSender
 
-_ATTEMPTS = 3
-PATIENCE = 10.0
-"""For how many seconds a commit with the outcome of a call is retried while the store is away.
-After that it is kept in memory."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
-MOST_OUTPUT = 256 * 1024
-"""How many characters of a running tool's output are kept for listeners that come later."""
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 
 
-class Journal:
+class Journal(EventSender):
     """Sends the events of one run and makes its commits; no other object does.
 
     The loop fills `calls`, `tickets`, `acks`, `sends`, `requests`, `texts`, `ends_stream` and
-    `rewinds_to`; the next commit stores and clears them. `live` says whether a listener gets events
-    now, `has_reader` whether the caller's sink does. `state` says what became of the last commit,
-    and `seq` is the last durable event that was stored and sent. `outputs` is the end of what the
-    open step's tools have streamed, by call. A run without a store has a journal that only sends.
+    `rewinds_to`; the next commit stores and clears them. `state` says what became of the last
+    commit, and `seq` is the last durable event that was stored and sent. `keeps_streams` says
+    whether a streamed answer can be stored where it outlives this process. A run without a store
+    has a journal that only sends.
 
     Args:
         length: how many messages the thread's log has.
@@ -92,33 +72,27 @@ class Journal:
 
     __slots__ = (
         "_begun",
-        "_clock",
         "_commits",
         "_durable",
         "_later",
         "_now",
-        "_parent_run",
         "_parent_thread",
         "_promised",
-        "_run",
         "_thread",
         "acks",
         "blobs",
         "calls",
         "ends_stream",
         "fence",
-        "has_reader",
+        "keeps_streams",
         "length",
-        "outputs",
         "requests",
         "rewinds_to",
         "sends",
         "seq",
-        "sink",
         "state",
         "texts",
         "tickets",
-        "topic",
         "unkept",
     )
 
@@ -136,12 +110,12 @@ class Journal:
         begins: bool = True,
         unkept: list[ThreadCommit] | None = None,
     ) -> None:
+        super().__init__(sink, topic, identity, clock)
         self.state: CommitState = SETTLED
         self.unkept = [] if unkept is None else unkept
-        self.sink, self.topic = sink, topic
-        self.has_reader = not isinstance(sink, NullEventSink)
         self.length, self.seq = length, seq
         self.fence = fence
+        self.keeps_streams = commits is not None and not commits.immediate and fence is not None
         self.calls: list[CallEntry] = []
         self.tickets: list[Ticket] = []
         self.acks: list[int] = []
@@ -149,19 +123,17 @@ class Journal:
         self.ends_stream = False
         self.rewinds_to: int | None = None
         self.blobs: list[str] = []
-        self.outputs: dict[str, str] = {}
         self.requests: list[RequestManifest] = []
         self.texts: list[KeptText] = []
         self._commits = commits
-        self._clock = clock
         self._now = 0
-        self._thread, self._run = identity.thread_id, identity.run_id
-        self._parent_run = identity.parent_run_id
+        self._thread = identity.thread_id
         self._parent_thread = identity.parent_thread_id if begins else None
         # The events the next commit stores, and what listeners are sent after it.
         self._durable: list[RunEvent] = []
         self._later: list[int | RunEvent] = []
-        # The `seq` of the last event in a commit, made or not; and the events that went ahead.
+        # The `seq` of the last event in a commit, made or not; and the events of this step that
+        # went ahead.
         self._promised = seq
         self._begun: list[tuple[int, RunEvent]] = []
 
@@ -172,76 +144,20 @@ class Journal:
 
     # -- events -------------------------------------------------------------------------------
 
-    @property
-    def live(self) -> bool:
-        """Whether a listener gets events now: one may come, or leave, at any time."""
-        return self.has_reader or self.topic.wanted
-
     def _envelope(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
         """The event with the run's ids and the time, which is `at_ms` if the caller knows it."""
         now = self._clock.now_ms() if at_ms is None else at_ms
         if now != self._now:
             # Events of one instant share one number: a busy process keeps very many of them.
             self._now = now
-        return RunEvent(
-            thread_id=self._thread,
-            run_id=self._run,
-            parent_run_id=self._parent_run,
-            at_ms=self._now,
-            event=event,
-        )
+        return _replace(self._blank, at_ms=self._now, event=event)
 
-    def _place(self) -> tuple[int, int] | None:
-        """The next value of `RunEvent.live`, for an event that is sent at once."""
-        topic = self.topic
-        if topic.epoch == 0:
-            return None
-        topic.n += 1
-        return topic.epoch, topic.n
-
-    def transient(self, event: AgentEvent) -> RunEvent:
-        """The envelope of a transient event, which the caller sends at once."""
-        topic, live = self.topic, None
-        if topic.epoch:
-            topic.n += 1
-            live = (topic.epoch, topic.n)
-        return RunEvent(
-            thread_id=self._thread,
-            run_id=self._run,
-            parent_run_id=self._parent_run,
-            at_ms=self._clock.now_ms(),
-            live=live,
-            event=event,
-        )
-
-    async def send(self, event: RunEvent) -> None:
-        """Give an event to the topic and to the sink."""
-        if self.topic.wanted:
-            self.topic.publish(event)
-        if self.has_reader:
-            await self.pass_on(event)
-
-    async def pass_on(self, event: RunEvent) -> None:
-        """Give an event, of this run or of a delegate, to the sink.
-
-        A sink that fails is not used again; the run goes on.
-        """
-        if not self.has_reader:
-            return
-        try:
-            await self.sink.emit(event)
-        except BaseException as error:
-            if is_ours(error):
-                raise
-            self.has_reader = False
-            log.exception("the event sink of run %s failed and is not used any more", self._run)
-
-    async def tell(self, event: AgentEvent) -> None:
-        """Send a transient event, if there is a listener."""
-        if type(event) is ToolCallStreamDelta:
-            self._keep_output(event)
-        if self.live:
-            await self.send(self.transient(event))
+    def enter_step(self) -> None:
+        """Drop what was kept of the last step for listeners that come late."""
+        if self.outputs:
+            self.outputs.clear()
+        if self._begun and self._begun[-1][0] <= self.seq:
+            self._begun.clear()
 
     def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent | None:
         """Store an event with the next commit. Returns it for the caller to send at once, ahead of
@@ -260,7 +176,7 @@ class Journal:
     async def tell_again(self, event: AgentEvent, seq: int | None) -> None:
         """Send a durable event that an earlier owner has stored under `seq`, if there is a
         listener."""
-        if self.live:
+        if self.has_listener():
             await self.send(_replace(self.transient(event), seq=seq, again=True))
 
     def note(self, event: AgentEvent, at_ms: int | None = None) -> None:
@@ -275,13 +191,8 @@ class Journal:
 
     def note_transient(self, event: AgentEvent) -> None:
         """Send a transient event with the next commit, in its place among the noted events."""
-        if self.live:
+        if self.has_listener():
             self._later.append(self._envelope(event))
-
-    def _keep_output(self, event: ToolCallStreamDelta) -> None:
-        """Keep the end of a running tool's output, for listeners that come later."""
-        so_far = self.outputs.get(event.id, "") + event.delta
-        self.outputs[event.id] = so_far[-MOST_OUTPUT:]
 
     def progress(self, step: StepSnapshot | None) -> Progress:
         """Where the run stands, for the topic; `step` is what has come of its open step."""
@@ -335,6 +246,12 @@ class Journal:
             for item in later:
                 await self.pass_on(events[item] if isinstance(item, int) else item)
             return
+        requests: tuple[RequestManifest, ...] = ()
+        texts: tuple[KeptText, ...] = ()
+        if self.requests:
+            requests, texts = tuple(self.requests), tuple(self.texts)
+            self.requests.clear()
+            self.texts.clear()
         commit = ThreadCommit(
             thread_id=self._thread,
             expected_length=self.length,
@@ -347,13 +264,10 @@ class Journal:
             at_ms=self._now if events else self._clock.now_ms(),
             fence=self.fence,
             release=release,
-            requests=tuple(self.requests) if self.requests else (),
-            texts=tuple(self.texts) if self.texts else (),
+            requests=requests,
+            texts=texts,
         )
         self.calls.clear()
-        if self.requests or self.texts:
-            self.requests.clear()
-            self.texts.clear()
         if (
             self.tickets
             or self.acks
@@ -407,16 +321,7 @@ class Journal:
         self.length = committed.length
         if later:
             await self._send_noted(commit, later, committed)
-        self._note_stored(commit, committed)
-
-    def _note_stored(self, commit: ThreadCommit, committed: Committed) -> None:
-        """Note that the events of a commit are stored, and those to be sent after it are sent."""
-        self.seq = seq = committed.first_event_seq + len(commit.events) - 1
-        begun = self._begun
-        if begun and begun[-1][0] <= seq:
-            begun.clear()
-        elif begun:
-            self._begun = [entry for entry in begun if entry[0] > seq]
+        self.seq = committed.first_event_seq + len(commit.events) - 1
 
     async def _make_beside(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
         under_way = self.state
@@ -430,7 +335,7 @@ class Journal:
 
     async def _send_noted(self, commit: ThreadCommit, later: Later, committed: Committed) -> None:
         for item in later:
-            if not self.live:
+            if not self.has_listener():
                 return
             if isinstance(item, int):
                 self.seq = committed.first_event_seq + item
@@ -457,7 +362,7 @@ class Journal:
             self._set_state(SETTLED)
             self.length = committed.length
             await self._send_noted(state.commit, state.later, committed)
-            self._note_stored(state.commit, committed)
+            self.seq = committed.first_event_seq + len(state.commit.events) - 1
         elif isinstance(state, Refused):
             raise state.error
 
@@ -468,46 +373,23 @@ class Journal:
         later: Later,
         error: BaseException,
         *,
-        patience: float | None = None,
+        patience: float = PATIENCE,
     ) -> Committed:
-        """Try again after `error`, and return the store's answer.
-
-        If the answer was lost, the store is asked whether it made the commit. If the store is away
-        and the commit has the outcome of a call, the commit is retried for `patience` seconds.
+        """Make a commit that failed with `error`, and return the store's answer.
 
         Raises:
             StorageError: the commit was not made; the state is `Refused`.
         """
-        lost, pause, began = 0, _FIRST_PAUSE, self._clock.monotonic()
-        patience = PATIENCE if patience is None else patience
         try:
-            while True:
-                if isinstance(error, CommitUnknown) and lost < _ATTEMPTS:
-                    lost += 1
-                    log.warning("thread %s: %s; reading back", commit.thread_id, error)
-                elif _is_worth_waiting(commit, error) and (
-                    self._clock.monotonic() - began < patience
-                ):
-                    log.warning("thread %s: %s; trying again", commit.thread_id, error)
-                    await self._clock.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
-                else:
-                    break
-                try:
-                    committed = await commits.find_commit(commit)
-                    return committed if committed is not None else await commits.commit(commit)
-                except BaseException as next_error:
-                    if is_ours(next_error):
-                        raise
-                    error = next_error
+            return await commit_again(commits, commit, error, self._clock, patience=patience)
         except asyncio.CancelledError:
             self._set_state(Lost(commit, later))
             raise
-        self._durable = [*commit.events, *self._durable]
-        self._promised -= len(commit.events)
-        failure = StorageError(error)
-        self._set_state(Refused(commit, failure))
-        raise failure from error
+        except StorageError as failure:
+            self._durable = [*commit.events, *self._durable]
+            self._promised -= len(commit.events)
+            self._set_state(Refused(commit, failure))
+            raise
 
     # -- after a failure ----------------------------------------------------------------------
 
@@ -524,9 +406,10 @@ class Journal:
         self._set_state(SETTLED)
         self._durable.clear()
         self._later.clear()
-        if self._begun:
+        ahead = any(seq > self.seq for seq, _ in self._begun)
+        self._begun.clear()
+        if ahead:
             # Their numbers will be those of other events.
-            self._begun.clear()
             reason = "the step could not be stored"
             self.note_transient(StreamReset(reason=reason, from_seq=self._promised + 1))
         return state.commit
@@ -557,7 +440,7 @@ class Journal:
         state = self.state
         if isinstance(state, Lost) and has_outcomes(state.commit.calls):
             pass
-        elif isinstance(state, Refused) and _is_worth_waiting(state.commit, state.error.cause):
+        elif isinstance(state, Refused) and is_worth_waiting(state.commit, state.error.cause):
             self._durable = self._durable[len(state.commit.events) :]
             self._promised += len(state.commit.events)
         else:
@@ -572,12 +455,6 @@ class Journal:
         self.length += len(commit.messages)
 
     # -- streams ------------------------------------------------------------------------------
-
-    @property
-    def keeps_streams(self) -> bool:
-        """Whether a streamed answer can be stored where it outlives this process."""
-        commits = self._commits
-        return commits is not None and not commits.immediate and self.fence is not None
 
     async def keep_piece(self, piece: StreamLogEntry) -> bool:
         """Append to the thread's stream log; the next commit deletes the log.
@@ -596,8 +473,3 @@ class Journal:
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False
         return True
-
-
-def _is_worth_waiting(commit: ThreadCommit, error: object) -> bool:
-    """Whether a commit has the outcome of a call, and the store may take it later."""
-    return isinstance(error, StoreUnavailable | CommitUnknown) and has_outcomes(commit.calls)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
 from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.contract.blobs import put_bytes
-from awaken.domain.message import BlobSource, ContentBlock, Message, Text, Visibility
+from awaken.domain.message import BlobSource, ContentBlock, Message, Role, Text, Visibility
 from awaken.domain.tool import ToolResult
-from awaken.errors import StoreError
+from awaken.errors import StorageError, StoreError
 from awaken.loop.live import LiveRun
 from awaken.loop.media import moved_to_blobs, source_of
 from awaken.state.large_keys import HAS_BLOB_MEDIA, HAS_LARGE_RESULTS
@@ -55,6 +56,41 @@ async def shortened(
     return result, shown
 
 
+async def with_content(
+    run: LiveRun, tool_name: str, result: ToolResult
+) -> tuple[ToolResult, tuple[ContentBlock, ...]]:
+    """The result as its event tells it, and the content for its message. Large texts and media are
+    moved to blobs, which the next commit names. The model is told of media that are lost because
+    that failed: the tool has done its work."""
+    told = result.message or ""
+    if len(told) > TOLD:
+        told = f"{told[:TOLD]}…"
+    told_result = _replace(result, content=(), message=told)
+    message = Message(role=Role.TOOL, content=result.content)
+    if run.blobs is not None:
+        message = await _shortened_message(run, message, run.blobs.max_inline_result)
+        try:
+            (message,), used = await moved_to_blobs(run.blobs, [message])
+        except StorageError as error:
+            log.error("run %s: media of %r are lost: %s", run.identity.run_id, tool_name, error)
+            texts = [block for block in message.content if isinstance(block, Text)]
+            lost = Text(text="[pictures or files of this result could not be kept and are lost]")
+            return told_result, (*texts, lost)
+        _note_blobs(run, used)
+    run.unsaved += len(dumps(message.content))
+    return told_result, message.content
+
+
+def _note_blobs(run: LiveRun, used: Sequence[str]) -> None:
+    """Let the next commit name blobs with media, and later requests load them."""
+    if not used:
+        return
+    run.journal.blobs.extend(used)
+    run.has_blobs = True
+    if not run.state.read(HAS_BLOB_MEDIA):
+        run.state.update(HAS_BLOB_MEDIA, True)
+
+
 async def keep_large(run: LiveRun) -> None:
     """Move what is large in the messages from outside that the next commit appends into blobs.
 
@@ -78,11 +114,7 @@ async def keep_large(run: LiveRun) -> None:
             run.transcript.show_instead(message, pending[index])
     kept, used = await moved_to_blobs(run.blobs, pending)
     run.transcript.replace_pending(kept)
-    if used:
-        run.journal.blobs.extend(used)
-        run.has_blobs = True
-        if not run.state.read(HAS_BLOB_MEDIA):
-            run.state.update(HAS_BLOB_MEDIA, True)
+    _note_blobs(run, used)
 
 
 async def _shortened_message(run: LiveRun, message: Message, limit: int) -> Message:

@@ -14,6 +14,7 @@ from awaken.codec import loads
 from awaken.contract.backend import BackendRootRunRequest
 from awaken.contract.bus import Progress
 from awaken.contract.llm import RoutingKey
+from awaken.contract.output import AnswerCheck
 from awaken.contract.start import PreparedRun
 from awaken.contract.tool import Tool, ToolCallContext
 from awaken.control.cancel import interruptible
@@ -30,6 +31,7 @@ from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent, changes_since
 from awaken.plugin.context import PhaseContext
 from awaken.state.command import Command
+from awaken.state.runtime_keys import FINAL_OUTPUT
 from awaken.stream.accumulate import StreamAccumulator
 from awaken.tool import FrontEndTool
 
@@ -60,6 +62,28 @@ def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | Non
         agent_fingerprint=agent.fingerprint,
         agent_changes=tuple(sorted({*record.agent_changes, *changes})),
     )
+
+
+def _open_journal(request: BackendRootRunRequest, start: PreparedRun) -> Journal:
+    """The journal of a run, with what its first commit stores besides messages and state."""
+    thread, first = start.thread, start.first
+    journal = Journal(
+        request.sink,
+        request.checkpoint_store,
+        request.run_identity,
+        start.services.clock,
+        thread.log_length,
+        thread.fence,
+        seq=thread.event_count,
+        topic=start.topic,
+        begins=thread.previous is None,
+        unkept=start.unkept,
+    )
+    journal.acks.extend(first.acks)
+    journal.tickets.extend(first.tickets)
+    journal.sends.extend(first.sends)
+    journal.rewinds_to = first.rewinds_to
+    return journal
 
 
 class LiveRun:
@@ -125,12 +149,8 @@ class LiveRun:
         request: BackendRootRunRequest,
         start: PreparedRun,
     ) -> None:
-        services, controls, thread, first = (
-            start.services,
-            start.controls,
-            start.thread,
-            start.first,
-        )
+        services, controls = start.services, start.controls
+        thread, first = start.thread, start.first
         self.services, self.controls = services, controls
         self.clock, self.ids = services.clock, services.ids
         self.phases = phases
@@ -157,22 +177,7 @@ class LiveRun:
         self.input_tokens = previous.input_tokens if previous else 0
         self.took = taken_before(previous)
         self.output_tokens = previous.output_tokens if previous else 0
-        self.journal = Journal(
-            request.sink,
-            request.checkpoint_store,
-            identity,
-            self.clock,
-            thread.log_length,
-            thread.fence,
-            seq=thread.event_count,
-            topic=start.topic,
-            begins=previous is None,
-            unkept=start.unkept,
-        )
-        self.journal.acks.extend(first.acks)
-        self.journal.tickets.extend(first.tickets)
-        self.journal.sends.extend(first.sends)
-        self.journal.rewinds_to = first.rewinds_to
+        self.journal = _open_journal(request, start)
         self.last_step = thread.last_step
         self.ledger = {entry.key: entry for entry in thread.calls}
         self.stream, self.told = thread.stream, thread.told
@@ -219,7 +224,16 @@ class LiveRun:
 
     @property
     def response(self) -> str:
-        """The text of the run's last answer; for a structured output, only its JSON object."""
+        """The run's output as text: what the model wrote last, or what a check or a function of the
+        agent has made of it."""
+        services = self.agent.env.services
+        if services and AnswerCheck in services and (text := self.state.read(FINAL_OUTPUT)):
+            return text
+        return self.written
+
+    @property
+    def written(self) -> str:
+        """The text of the model's last answer; for a structured output, only its JSON object."""
         last = self.transcript.last
         if last is None:
             return ""
@@ -275,6 +289,7 @@ class LiveRun:
             delegates=self.services.delegates,
             budget=self.budget,
             depth=self.controls.depth,
+            run_deps=self.services.deps,
         )
         return self._around
 
@@ -286,7 +301,7 @@ class LiveRun:
         self.message_id = self.ids.new() if message_id is None else message_id
         self.cut_off = ""
         self.in_step, self.reading = True, None
-        self.journal.outputs.clear()  # the step that streamed them is over
+        self.journal.enter_step()
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 
     def _progress(self) -> Progress:
@@ -332,6 +347,7 @@ class LiveRun:
             run_identity=self.identity,
             messages=self.transcript.view(),
             profile_access=self.profile,
+            run_deps=self.services.deps,
             **extra,
         )
 

@@ -72,7 +72,7 @@ async def take_up(run: LiveRun) -> StepCalls | None:
     for index in step.open_calls():
         await _announce(run, step, index)
     step.log(run)
-    step.started.update(i for i in step.open_calls() if was_begun(run, step, i))
+    step.note_started(i for i in step.open_calls() if was_begun(run, step, i))
     try:
         fresh = [
             index

@@ -54,6 +54,11 @@ class SentRequest(msgspec.Struct, frozen=True, gc=False):
     attempts: tuple[FailedAttempt, ...] = ()
     first_ms: int | None = None
 
+    def is_plain(self) -> bool:
+        """Whether the model got the request as the run made it, at the first attempt."""
+        request = self.request
+        return self.asked is request and not self.attempts and request.overrides is None
+
 
 class _Base(msgspec.Struct, frozen=True, gc=False):
     """The manifest that later ones are like: the position of its answer, the list that it showed,
@@ -73,6 +78,7 @@ class RequestKeeper:
         "_index",
         "_indexed",
         "_journal",
+        "_last",
         "_list",
         "_parts",
         "_run_id",
@@ -89,6 +95,8 @@ class RequestKeeper:
         self._parts: tuple[Any, ...] = ()
         self._texts: set[str] = set()
         self._base: _Base | None = None
+        # The last manifest, if the next one may differ from it only by more messages.
+        self._last: RequestManifest | None = None
         self._list = _ShownList([])
         # The positions of messages by id, made when first needed, and how many are in it.
         self._index: dict[str | None, int] | None = None
@@ -100,14 +108,39 @@ class RequestKeeper:
         A request that cannot be written as JSON is not kept; the run does not fail for that.
         """
         try:
-            manifest = self._manifest(message_id, sent)
+            last = self._last
+            if last is not None and self._only_grew(sent):
+                shown = ((self._list.low, self._list.high),)
+                manifest = self._last = _replace(
+                    last, message_id=message_id, shown=shown, first_ms=sent.first_ms
+                )
+            else:
+                manifest = self._manifest(message_id, sent)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             log.warning("the request for message %s is not kept: %s", message_id, error)
-            self._base = None
+            self._base = self._last = None
         else:
             self._journal.requests.append(manifest)
 
+    def _only_grew(self, sent: SentRequest) -> bool:
+        """Whether a request is the last one with nothing but the messages logged since, as in most
+        steps. They are then counted as shown."""
+        view = sent.request.messages
+        if not (isinstance(view, MessageView) and sent.is_plain()):
+            return False
+        source, stop, first, last = view.parts()
+        known = self._list
+        if source is not known.source or source is not self._transcript.items or first or last:
+            return False
+        if not self._has_settings_of(sent.request):
+            return False
+        # Messages are appended to this list and to the log together, so none is looked at.
+        known.high += stop - known.seen
+        known.seen = stop
+        return True
+
     def _manifest(self, message_id: str, sent: SentRequest) -> RequestManifest:
+        """The manifest of any request."""
         request, asked, base, before = sent.request, sent.asked, self._base, self._settings
         settings, shown = self._settings_of(request), request.messages
         more: Sequence[Message] = ()
@@ -134,7 +167,7 @@ class RequestKeeper:
         if like is None or len(own) > MOST_ENTRIES:
             self._base = _Base(self._transcript.next_seq, source, head, len(known.closed))
         model = asked.upstream_model
-        return RequestManifest(
+        manifest = RequestManifest(
             message_id=message_id,
             like=like,
             same=same,
@@ -145,22 +178,17 @@ class RequestKeeper:
             attempts=sent.attempts,
             first_ms=sent.first_ms,
         )
+        is_range = like is not None and known.high > 0 and len(manifest.shown) == 1
+        self._last = manifest if is_range and sent.is_plain() and not head else None
+        return manifest
 
     # -- the settings -------------------------------------------------------------------------
 
     def _settings_of(self, request: InferenceRequest) -> RequestSettings:
         """The settings of a request: the same object as before if they are the same."""
-        known, parts = self._settings, self._parts
-        if (
-            known is not None
-            and request.tools is parts[0]
-            and request.output is parts[1]
-            and request.system == parts[2]
-            and request.upstream_model == known.model
-            and request.enable_prompt_cache is known.prompt_cache
-        ):
+        known, output = self._settings, request.output
+        if known is not None and self._has_settings_of(request):
             return known
-        output = request.output
         made = RequestSettings(
             thread_id=self._thread_id,
             run_id=self._run_id,
@@ -173,6 +201,20 @@ class RequestKeeper:
         self._parts = (request.tools, request.output, request.system)
         self._settings = settings = made if known is None or made != known else known
         return settings
+
+    def _has_settings_of(self, request: InferenceRequest) -> bool:
+        """Whether a request surely has the settings of the last one."""
+        known = self._settings
+        if known is None:
+            return False
+        tools, output, system = self._parts
+        return (
+            request.tools is tools
+            and request.output is output
+            and request.upstream_model == known.model
+            and request.enable_prompt_cache is known.prompt_cache
+            and (request.system is system or request.system == system)
+        )
 
     def _used(self, text: KeptText) -> str:
         """Commit a text, unless this run has done so. Returns its digest."""

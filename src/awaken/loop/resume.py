@@ -338,9 +338,9 @@ async def _take_yes(run: LiveRun, step: StepCalls) -> None:
         fresh = [index for index in sorted(step.resumed) if await _is_to_run(run, step, index)]
         await calls.gate_and_execute(run, step, fresh)
     except BaseException:
-        step.started.update(begun)
+        step.note_started(begun)
         # A call that asks on behalf of a delegate was started when the delegate was.
-        step.started.update(i for i, call in step.resumed.items() if call.asker is not None)
+        step.note_started(i for i, call in step.resumed.items() if call.asker is not None)
         await interrupt(run, step, [index for index in step.resumed if step.is_open(index)])
         raise
     for index, call in step.resumed.items():

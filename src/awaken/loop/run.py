@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from awaken.contract.backend import BackendRootRunRequest
+from awaken.contract.deps import RunInfo
 from awaken.contract.start import PreparedRun
+from awaken.contract.tool_source import ToolSource
 from awaken.control.cancel import first_of, interruptible, is_ours
 from awaken.control.inbox import InboxClosed, InboxReceiver
 from awaken.domain.event import AgentEvent, RunStart
@@ -48,7 +50,7 @@ from awaken.loop.resume import (
 )
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
 from awaken.loop.spending import not_counted
-from awaken.loop.step import Outcome, step, switch_agent
+from awaken.loop.step import Outcome, may_switch, step, switch_agent
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
 from awaken.state.call_keys import TOOL_CALL_STATES
@@ -62,6 +64,11 @@ from awaken.state.runtime_keys import (
 )
 from awaken.state.store import UnknownKeyPolicy
 
+# Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
+_RUN_START = Phase.RUN_START
+_ANSWERED, _PAUSED = Outcome.NATURAL_END, Outcome.SUSPENDED
+_NEW = StartCause.NEW
+
 
 async def run_agent_loop(
     agent: ResolvedAgent, phases: PhaseRuntime, request: BackendRootRunRequest, start: PreparedRun
@@ -73,6 +80,8 @@ async def run_agent_loop(
             could not take them.
         RunLeft: this process stopped early, and another one will continue the run.
     """
+    if ToolSource in agent.env.services:
+        agent = await _with_tools_of_run(agent, request, start)
     run = LiveRun(agent, phases, request, start)
     run.begin(asyncio.current_task())
     if run.budget is not None:
@@ -80,7 +89,7 @@ async def run_agent_loop(
     try:
         end = await _begin(run, start, is_continuation=request.is_continuation)
         if end is None and _waits_for_work(run):
-            end = await _next(run, Outcome.NATURAL_END)
+            end = await _next(run, _ANSWERED)
         while end is None:
             end = await _next(run, await step(run))
         return await finish(run, end)
@@ -105,6 +114,26 @@ async def run_agent_loop(
 # -- beginning --------------------------------------------------------------------------------
 
 
+async def _with_tools_of_run(
+    agent: ResolvedAgent, request: BackendRootRunRequest, start: PreparedRun
+) -> ResolvedAgent:
+    """The agent with the tools that it has in this run only. A run that was cancelled or given up
+    only has to be ended, for which it needs none.
+
+    Raises:
+        ResolveFailed, ToolIdConflict: they cannot be had; nothing was written.
+    """
+    identity, previous = request.run_identity, start.thread.previous
+    if previous is not None and previous.is_abandoned:
+        return agent
+    info = RunInfo.of(agent.spec.id, identity.thread_id, identity.run_id, start.first.request)
+    try:
+        with interruptible(start.controls.cancellation_token, asyncio.current_task()):
+            return await agent.with_offered(info)
+    except Cancelled:
+        return agent
+
+
 async def _begin(
     run: LiveRun, start: PreparedRun, *, is_continuation: bool
 ) -> TerminationReason | None:
@@ -127,10 +156,10 @@ async def _begin(
         run.transcript.extend(read_inbox(run))  # messages that arrived while calls were carried out
         if run.transcript.has_large:
             await keep_large(run)  # the model is shown what the next commit will log
-        if refusal := switch_agent(run):
+        if may_switch(run) and (refusal := await switch_agent(run)):
             return refusal
-        if run.is_busy(Phase.RUN_START):
-            await run.phase(Phase.RUN_START)
+        if run.is_busy(_RUN_START):
+            await run.phase(_RUN_START)
         run.check_token()
     except Cancelled:
         if run.in_step:
@@ -207,7 +236,7 @@ def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
             run_id=identity.run_id,
             parent_run_id=identity.parent_run_id,
             identity=identity,
-            cause=StartCause.NEW if run.record is None else run.record.next_cause,
+            cause=_NEW if run.record is None else run.record.next_cause,
         )
     )
     for event in events:
@@ -219,18 +248,18 @@ def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
 
 async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> TerminationReason | None:
     """Close the step, and commit it if the run goes on. Returns how the run ends, or `None`."""
-    if outcome is Outcome.SUSPENDED:
+    if outcome is _PAUSED:
         _wait(run, SUSPENDED)
     if run.in_step:
         await complete_step(run)
-    if outcome is Outcome.SUSPENDED:
+    if outcome is _PAUSED:
         return _closed(run) or await _suspend(run)
     if not isinstance(outcome, Outcome):
         return outcome
     arrived = read_inbox(run)
     run.transcript.extend(arrived)
     end = check_termination(run.state)
-    if end is None and outcome is Outcome.NATURAL_END and not arrived:
+    if end is None and outcome is _ANSWERED and not arrived:
         end = await _natural_end(run)
     if end is None:
         await (_persist_or_leave(run) if run.is_left() else persist_checkpoint(run))
@@ -263,7 +292,12 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
     """
     work = run.state.read(PENDING_WORK)
     if work is None or not work.has_pending:
-        return None if work is not None and await _has_late_news(run) else check_answer(run)
+        if work is not None and await _has_late_news(run):
+            return None
+        try:
+            return await check_answer(run)
+        except Cancelled:
+            return CANCELLED
     if run.identity.origin is RunOrigin.SUBAGENT and run.inbox is not None:
         await _persist_or_leave(run)
         if not await _is_told(run, run.inbox):

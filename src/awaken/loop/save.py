@@ -63,7 +63,7 @@ async def complete_step(run: LiveRun) -> None:
             await run.phase(_STEP_END, final=True)
             now = run.clock.now_ms()
     finally:
-        if run.journal.live:
+        if run.journal.has_listener():
             emit_state_snapshot(run)
         run.journal.note(_STEP_ENDED, now)
         run.step_ends = run.journal.last_promised()
@@ -88,8 +88,9 @@ async def persist_checkpoint(
             not be kept.
         KeyEncode: a state value cannot be written.
     """
-    if run.journal.state is not SETTLED:
-        await run.journal.settled()
+    journal = run.journal
+    if journal.state is not SETTLED:
+        await journal.settled()
     if run.reservation is not None:
         count_time(run)
         if release:
@@ -103,12 +104,12 @@ async def persist_checkpoint(
     record = _next_record(run, lifecycle, source, output, termination, error_payload)
     if run.took:
         record = _replace(record, **run.took)
-    if record.takeovers is not None and (messages or has_outcomes(run.journal.calls)):
+    if record.takeovers is not None and (messages or has_outcomes(journal.calls)):
         record = _replace(record, takeovers=None)
     if finish is not None:
-        run.journal.note(finish)
+        journal.note(finish)
     run.record = record
-    await run.journal.commit(messages, record, run_state, thread_state, release=release, wait=wait)
+    await journal.commit(messages, record, run_state, thread_state, release=release, wait=wait)
 
 
 def _own_messages(
@@ -127,18 +128,25 @@ def _own_messages(
         return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
     # The first commit of the run is made. The messages of later ones name the run that made them,
     # so only the end of the range has to be found.
-    mine, output, last = run.identity.run_id, record.output, before + len(fresh)
-    for message in reversed(fresh):
-        metadata = message.metadata
-        if metadata is not None and metadata.run_id == mine:
-            break
-        last -= 1
-    else:
+    output = record.output
+    if fresh and fresh[-1].metadata is run.metadata:
+        last = before + len(fresh)  # mostly: a message of this step
+    elif not (last := _last_produced_seq(fresh, run.identity.run_id, before)):
         return fresh, record.input, output
-    known = output.range if output is not None else None
-    first = first_existing_produced_seq(fresh, mine, before) if known is None else known.from_seq
-    grown = MessageSeqRange(from_seq=first or last, to_seq=last)
+    if output is not None and output.range is not None:
+        first = output.range.from_seq
+    else:
+        first = first_existing_produced_seq(fresh, run.identity.run_id, before) or last
+    grown = MessageSeqRange(from_seq=first, to_seq=last)
     return fresh, record.input, RunMessageOutput(thread_id=run.identity.thread_id, range=grown)
+
+
+def _last_produced_seq(fresh: Sequence[Message], run_id: str, before: int) -> int:
+    """The position of the last of the new messages that the run produced, or 0."""
+    for back, message in enumerate(reversed(fresh)):
+        if message.produced_by_run_id() == run_id:
+            return before + len(fresh) - back
+    return 0
 
 
 def _persisted_input(run: LiveRun) -> RunMessageInput | None:

@@ -6,7 +6,9 @@ from enum import Enum
 
 import msgspec
 
+from awaken.contract.deps import RunInfo
 from awaken.contract.llm import AnswerTooLarge, ContentFiltered
+from awaken.contract.tool_source import ToolSource
 from awaken.domain.event import StepStart, StreamReset, ToolCallReady
 from awaken.domain.inference import InferenceError, LLMResponse, StopReason
 from awaken.domain.lifecycle import CANCELLED, Blocked, TerminationReason
@@ -47,6 +49,9 @@ class Outcome(Enum):
     SUSPENDED = "suspended"
 
 
+_CONTINUE, _SUSPENDED = Outcome.CONTINUE, Outcome.SUSPENDED
+
+
 async def step(run: LiveRun) -> Outcome | TerminationReason:
     """Take one step; the caller closes and commits it. Returns how the run goes on or ends.
 
@@ -54,11 +59,11 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
         InferenceFailed: the model could not be asked, or gave no whole answer.
         StateError: a hook, gate or command failed.
     """
-    if refusal := switch_agent(run):
-        return refusal
-    if run.agent.spec.context_policy is not None:
-        run_compactor(run)
     try:
+        if may_switch(run) and (refusal := await switch_agent(run)):
+            return refusal
+        if run.agent.spec.context_policy is not None:
+            run_compactor(run)
         if run.reservation is not None and (short := await _affords(run)):
             return short
         run.enter_step()
@@ -71,7 +76,7 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
         ):
             return end
         answer = await ask_model(run)
-        if not answer.is_whole:
+        if not answer.is_whole():
             return await _break_off(run, answer)
         if run.is_busy(_AFTER_INFERENCE) and (end := await _after_the_model(run, answer)):
             return end
@@ -97,7 +102,7 @@ def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
     if not error.asks:
         return stopped(error)
     ask_for_more(run, error)
-    return Outcome.SUSPENDED
+    return _SUSPENDED
 
 
 async def _before_the_model(run: LiveRun) -> TerminationReason | None:
@@ -172,7 +177,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
         if not garbled:
             return Outcome.NATURAL_END
         run.transcript.append(Message.internal_user(MALFORMED, id=run.ids.new()))
-        return Outcome.CONTINUE
+        return _CONTINUE
     step = StepCalls(run.message_id, result.tool_calls, {})
     await carry_out(run, step, range(len(result.tool_calls)))
     if result.has_incomplete_tool_calls:
@@ -182,7 +187,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
         return Blocked(value=step.blocked)
     if end := check_termination(run.state):
         return end
-    return Outcome.SUSPENDED if step.suspended else Outcome.CONTINUE
+    return _SUSPENDED if step.suspended else _CONTINUE
 
 
 def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None) -> None:
@@ -243,18 +248,21 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
     if end := check_termination(run.state):
         return end
     if any(isinstance(c, ConsecutiveErrors) and c.max > 0 for c in run.agent.spec.stop_conditions):
-        return Outcome.CONTINUE
+        return _CONTINUE
     raise error
 
 
-def switch_agent(run: LiveRun) -> Blocked | None:
+def may_switch(run: LiveRun) -> bool:
+    """Whether the state may name another agent or overlay than the current ones."""
+    return run.agent.overlay is not None or run.state.has_any(_AGENT_KEYS)
+
+
+async def switch_agent(run: LiveRun) -> Blocked | None:
     """Switch to the agent and overlay that the state names, if they differ from the current ones.
 
     Returns `Blocked` if that agent cannot be used; else, and without a change, `None`.
     """
     old, mine = run.agent, run.agent.spec.id
-    if old.overlay is None and not run.state.has_any(_AGENT_KEYS):
-        return None
     wanted = run.state.read(ACTIVE_AGENT) or mine
     overlays = run.state.read(AGENT_OVERLAYS)
     overlay = overlays.get(wanted) if overlays else None
@@ -265,6 +273,11 @@ def switch_agent(run: LiveRun) -> Blocked | None:
         if agent is None:
             agent = run.services.resolver.resolve(wanted)
             agent.env.bind(run.state, run.controls.owner_inbox)
+            if ToolSource in agent.env.services:
+                identity = run.identity
+                info = RunInfo.of(wanted, identity.thread_id, identity.run_id, run.request)
+                with run.until_cancelled:
+                    agent = await agent.with_offered(info)
         run.use(agent)
         if overlay is not None:
             run.agent = run.agent.with_overlay(overlay, run.services.resolver)
@@ -273,6 +286,8 @@ def switch_agent(run: LiveRun) -> Blocked | None:
             old.env.deactivate(run.state)
             agent.env.activate(run.state, run.agent.spec)
             run.identity = msgspec.structs.replace(run.identity, agent_id=wanted)
+    except Cancelled:
+        raise
     except AwakenError as error:
         # The state names the old agent again: else every later run of the thread would be blocked.
         run.agent, run.profile = old, old.env.profile_access(run.services.profiles)

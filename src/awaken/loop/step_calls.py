@@ -17,7 +17,8 @@ class StepCalls:
     """The calls of one assistant message, and which of them have ended or are suspended.
 
     It is `late` if it is finished after a crash. Later messages may follow it in the log, so the
-    model is shown its results beside their calls.
+    model is shown its results beside their calls. `started` says when a call was started, with
+    `None` if another process started it.
     """
 
     __slots__ = (
@@ -31,7 +32,6 @@ class StepCalls:
         "message_id",
         "resumed",
         "started",
-        "started_at",
         "suspended",
         "writers",
     )
@@ -47,11 +47,15 @@ class StepCalls:
         self.late = False
         self.left: frozenset[int] = frozenset()
         self.suspended = 0
-        self.started: set[int] = set()
-        self.started_at: dict[int, int] = {}
+        self.started: dict[int, int | None] = {}
         self.writers: dict[str, str] = {}
         self._ended: dict[int, Message | None] = {}
         self._logged = 0
+
+    def note_started(self, indexes: Iterable[int]) -> None:
+        """Note that calls were started, if not by this process then by another one."""
+        for index in indexes:
+            self.started.setdefault(index)
 
     def end(self, run: LiveRun, index: int, message: Message | None) -> Message | None:
         """Record that a call ended with `message`, or with `None` that it is suspended, and log

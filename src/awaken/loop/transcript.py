@@ -27,13 +27,15 @@ _AT_ONCE = 256
 class Transcript:
     """The messages that the model is shown, and those that the next commit appends to the log.
 
-    `log` holds the last messages of the raw log, which has `length` messages; `uncommitted` follow
-    them. `last` is the last assistant message of this run. A view does not change after it was
-    taken. `has_large` says that a message from outside, which is not committed yet, may hold media
-    or much text; an answer holds no media, and a tool's result neither.
+    `items` are the messages for the model: new ones are appended to that list, and any other change
+    puts a new list in its place. `log` holds the last messages of the raw log, which has `length`
+    messages; `uncommitted` follow them. `last` is the last assistant message of this run. A view
+    does not change after it was taken. `has_large` says that a message from outside, which is not
+    committed yet, may hold media or much text; an answer holds no media, and a tool's result
+    neither.
     """
 
-    __slots__ = ("_items", "_length", "_log", "_moved", "_new", "_saved", "has_large", "last")
+    __slots__ = ("_length", "_log", "_moved", "_new", "_saved", "has_large", "items", "last")
 
     def __init__(
         self,
@@ -42,7 +44,7 @@ class Transcript:
         log: Sequence[Message] = (),
         length: int = 0,
     ) -> None:
-        self._items = list(messages)
+        self.items = list(messages)
         # All messages that this run adds to the log, and how many of them commits have taken.
         self._new = list(uncommitted)
         self._saved = 0
@@ -53,20 +55,14 @@ class Transcript:
         self.last: Message | None = None
 
     @property
-    def items(self) -> list[Message]:
-        """The list of messages itself, to which new ones are appended. Any other change puts a new
-        list in its place."""
-        return self._items
-
-    @property
     def has_pending(self) -> bool:
         return len(self._new) > self._saved
 
     def view(self) -> MessageView:
-        return MessageView(self._items)
+        return MessageView(self.items)
 
     def append(self, message: Message) -> None:
-        self._items.append(message)
+        self.items.append(message)
         self._new.append(message)
         if message.role is _ASSISTANT:
             self.last = message
@@ -80,16 +76,16 @@ class Transcript:
     def answer(self, call_id: str, message: Message) -> None:
         """Log the result of an earlier call; the model sees it beside that call."""
         place = self._place_of_result(call_id)
-        if place == len(self._items):
-            self._items.append(message)
+        if place == len(self.items):
+            self.items.append(message)
         else:
             # A new list, because views of the old one must not change.
-            self._items = [*self._items[:place], message, *self._items[place:]]
+            self.items = [*self.items[:place], message, *self.items[place:]]
         self._new.append(message)
 
     def find_call(self, call_id: str) -> tuple[Message, int] | None:
         """The latest assistant message with that call, and the call's index in it."""
-        for message in reversed(self._items):
+        for message in reversed(self.items):
             for index, call in enumerate(message.tool_calls or ()):
                 if call.id == call_id:
                     return message, index
@@ -98,12 +94,12 @@ class Transcript:
     def _place_of_result(self, call_id: str) -> int:
         found = self.find_call(call_id)
         if found is None:
-            return len(self._items)
+            return len(self.items)
         message, own = found
         position = {call.id: index for index, call in enumerate(message.tool_calls or ())}
-        place = self._items.index(message) + 1
-        while place < len(self._items):
-            result = self._items[place]
+        place = self.items.index(message) + 1
+        while place < len(self.items):
+            result = self.items[place]
             index = position.get(result.tool_call_id or "")
             if result.role is not Role.TOOL or index is None or index > own:
                 break
@@ -131,7 +127,7 @@ class Transcript:
     def show_instead(self, old: Message, new: Message) -> None:
         """Show the model another message in place of one."""
         # A new list, because views of the old one must not change.
-        self._items = [new if message is old else message for message in self._items]
+        self.items = [new if message is old else message for message in self.items]
 
     # -- positions ----------------------------------------------------------------------------
 
@@ -185,7 +181,7 @@ class Transcript:
         Returns `None`, and changes nothing, if the model is no longer shown that message, or if
         the summary would replace only tool results or no message at all.
         """
-        items = self._items
+        items = self.items
         backwards = range(len(items) - 1, -1, -1)
         last = next((i for i in backwards if items[i].id == boundary_id), None)
         if last is None:
@@ -210,7 +206,7 @@ class Transcript:
             self._new.append(summary)
             seq = self._length + len(self._new)
         # A new list, because views of the old one must not change.
-        self._items = [*items[:first], summary, *items[last + 1 :]]
+        self.items = [*items[:first], summary, *items[last + 1 :]]
         return Folded(summary, seq)
 
     def _seq_of(self, message: Message) -> int | None:

@@ -13,9 +13,11 @@ from awaken.contract.backend import (
     ExecutionBackendFactoryError,
     ExecutionFailed,
 )
+from awaken.contract.deps import RunInfo
 from awaken.contract.llm import AnswerSource
 from awaken.contract.registry import AgentResolver, ModelResolver
 from awaken.contract.tool import Tool
+from awaken.contract.tool_source import ToolSource
 from awaken.domain.budget import Price
 from awaken.domain.overlay import AgentOverlay
 from awaken.domain.spec import AgentSpec, ToolExecutorKind
@@ -72,7 +74,11 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_tools(self, tools: Mapping[str, Tool]) -> ResolvedAgent:
         """This agent with exactly these tools, and a new fingerprint."""
-        descriptors = sorted_descriptors(tools)
+        return self._with(tools, sorted_descriptors(tools))
+
+    def _with(
+        self, tools: Mapping[str, Tool], descriptors: tuple[ToolDescriptor, ...]
+    ) -> ResolvedAgent:
         parts = (digest(self.spec.system_prompt), digest(descriptors), self.upstream_model)
         return msgspec.structs.replace(
             self,
@@ -81,6 +87,23 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
             labels=_labels_of(descriptors),
             fingerprint="|".join(parts),
         )
+
+    async def with_offered(self, run: RunInfo) -> ResolvedAgent:
+        """This agent with the tools that it has in one run only, behind its others, and a new
+        fingerprint. Prompt caches of providers hold for the tools before them.
+
+        Raises:
+            ResolveFailed: the source of the tools could not be asked.
+            ToolIdConflict: two of the tools have one id.
+        """
+        source = self.env.services.get(ToolSource)
+        if not isinstance(source, ToolSource):
+            return self
+        offered = await source.offer(run, self.tools)
+        kept = self.spec.tool_selection.visible({**self.tools, **offered})
+        more = {tool_id: tool for tool_id, tool in offered.items() if tool_id in kept}
+        descriptors = (*self.descriptors, *[tool.descriptor() for tool in more.values()])
+        return self._with({**self.tools, **more}, descriptors)
 
     def with_overlay(self, overlay: AgentOverlay, resolver: AgentResolver) -> ResolvedAgent:
         """This agent with an overlay; the fingerprint stays, as the agent itself is the same.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
 from awaken.codec import Json
+from awaken.contract.deps import RunDeps, value_of
 from awaken.contract.profile import ProfileAccess
 from awaken.control.cancel import CancellationToken
 from awaken.domain.identity import Adapter, RunIdentity, RunMode
@@ -21,15 +22,25 @@ from awaken.domain.tool import ToolDescriptor, ToolKind, ToolResult
 from awaken.state.key import StateKey
 from awaken.state.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    D = TypeVar("D", default=Any)
+else:
+    from typing import TypeVar
+
+    D = TypeVar("D")
+
 T = TypeVar("T")
 
 
-class PhaseContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PhaseContext(msgspec.Struct, Generic[D], frozen=True, kw_only=True, gc=False):
     """The run at one phase. A hook reads it and returns a `Command`.
 
     `messages` is a view of the conversation so far. The tool fields are set in the three tool
     phases, `tool_result` after a tool and `llm_response` after an inference. `resume_input` and
-    the suspension fields are set while a suspended call is resumed.
+    the suspension fields are set while a suspended call is resumed. `deps` are the dependencies of
+    the run; write `PhaseContext[Deps]` to have them typed.
     """
 
     phase: Phase
@@ -49,6 +60,17 @@ class PhaseContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     suspension_reason: str | None = None
     cancellation_token: CancellationToken | None = None
     profile_access: ProfileAccess | None = None
+    run_deps: RunDeps | None = None
+
+    @property
+    def deps(self) -> D:
+        """The dependencies that the run was given.
+
+        Raises:
+            ConfigError: the agent has none.
+        """
+        value: D = value_of(self.run_deps, self.agent_spec.id)
+        return value
 
     def read(self, key: StateKey[T, Any]) -> T | None:
         """The value of `key`, or `None` if it was never written."""
@@ -71,7 +93,7 @@ class PhaseContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def adapter(self) -> Adapter:
         return self.run_identity.adapter
 
-    def at(self, snapshot: Snapshot) -> PhaseContext:
+    def at(self, snapshot: Snapshot) -> PhaseContext[D]:
         """The same context with another snapshot."""
         return msgspec.structs.replace(self, snapshot=snapshot)
 

@@ -50,6 +50,7 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
     actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
     effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
     transforms: tuple[HookEntry, ...] = ()
+    rewrites: tuple[HookEntry, ...] = ()
     keys: dict[str, KeyRegistration] = {}
     profile_namespaces: frozenset[str] = frozenset()
     tools: dict[str, Tool] = {}
@@ -162,6 +163,7 @@ class _Collected:
         self.hooks: dict[Phase, list[HookEntry]] = {phase: [] for phase in Phase}
         self.gates: list[HookEntry] = []
         self.transforms: list[HookEntry] = []
+        self.rewrites: list[HookEntry] = []
         self.tools: dict[str, Tool] = {}
         self.spare_tools: set[str] = set()
         self.services: dict[type, object] = {}
@@ -201,6 +203,7 @@ class _Collected:
             self.hooks[phase].append(hook)
         self.gates.extend(brought.gates)
         self.transforms.extend(brought.transforms)
+        self.rewrites.extend(brought.rewrites)
         for tool_id, tool in brought.tools.items():
             self._add_tool(tool_id, tool, spare=tool_id in brought.spare_tools)
         for kind, service in brought.services.items():
@@ -236,6 +239,7 @@ class _Collected:
             actions=self.actions,
             effects=self.effects,
             transforms=tuple(self.transforms),
+            rewrites=tuple(self.rewrites),
             keys=self.keys,
             profile_namespaces=frozenset(self.profile_namespaces),
             tools=self.tools,

@@ -15,7 +15,7 @@ from awaken.control.inbox import InboxSender
 from awaken.domain.intercept import ToolInterceptPayload, ToolPolicyContext, ToolPolicyDecision
 from awaken.domain.message import Message
 from awaken.domain.spec import AgentSpec
-from awaken.domain.tool import ToolDescriptor
+from awaken.domain.tool import ToolDescriptor, ToolResult
 from awaken.plugin.context import PhaseContext
 from awaken.state.command import Command, MutationBatch
 from awaken.state.snapshot import Snapshot
@@ -32,6 +32,9 @@ ToolGateHook = Callable[[PhaseContext], Awaitable[ToolInterceptPayload | None]]
 
 ToolPolicyHook = Callable[[ToolPolicyContext], Awaitable[ToolPolicyDecision]]
 """A gate that sees only the tool call, not the state."""
+
+ResultRewrite = Callable[[PhaseContext, ToolResult], Awaitable[ToolResult]]
+"""Rewrites the result of a tool call before anything of it is logged, shown or sent."""
 
 RequestTransform = Callable[[Sequence[Message], Sequence[ToolDescriptor]], Sequence[Message]]
 """Rewrites the messages of one request; the message log does not change."""

@@ -18,6 +18,7 @@ from awaken.domain.intercept import (
     policy_payload,
 )
 from awaken.domain.phase import Phase
+from awaken.domain.tool import ToolResult
 from awaken.errors import (
     ConfigError,
     EffectHandlerAlreadyRegistered,
@@ -32,6 +33,7 @@ from awaken.plugin.hook import (
     HookGuard,
     PhaseHook,
     RequestTransform,
+    ResultRewrite,
     ToolGateHook,
     ToolPolicyHook,
 )
@@ -63,6 +65,7 @@ class Registrar:
         self.hooks: list[tuple[Phase, HookEntry]] = []
         self.gates: list[HookEntry] = []
         self.transforms: list[HookEntry] = []
+        self.rewrites: list[HookEntry] = []
         self.tools: dict[str, Tool] = {}
         self.spare_tools: set[str] = set()
         self.services: dict[type, object] = {}
@@ -131,6 +134,17 @@ class Registrar:
             return None if answered and isinstance(verdict, Suspend) else verdict
 
         self.gates.append(HookEntry(self.plugin_id, gate))
+
+    def result(self, rewrite: ResultRewrite) -> None:
+        """Register an async function of the context and a tool's result, which returns the result
+        to be used: in the log, in events, for the model and for hooks. If it raises, the result is
+        withheld, and the model is told so."""
+        look = _awaited(rewrite)
+
+        async def checked(ctx: PhaseContext, result: ToolResult) -> ToolResult:
+            return _expected(await look(ctx, result), (ToolResult,))
+
+        self.rewrites.append(HookEntry(self.plugin_id, checked))
 
     def transform(self, transform: RequestTransform) -> None:
         """Register a function that rewrites the messages of every request.

@@ -12,6 +12,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import INLINE_LIMIT, BlobStore, RunBlobs
 from awaken.contract.bus import LiveBus
+from awaken.contract.deps import DepsMakers
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
@@ -55,6 +56,7 @@ class AgentRuntimeBuilder:
         self._tool_threads = DEFAULT_LIMIT
         self._max_runs = MAX_RUNS
         self._keep_requests = True
+        self._deps: DepsMakers = {}
         self._blobs: BlobStore | None = None
         self._max_inline_result = INLINE_LIMIT
         self._clock, self._ids = clock, ids
@@ -142,6 +144,11 @@ class AgentRuntimeBuilder:
     def with_kept_requests(self, keep: bool) -> AgentRuntimeBuilder:
         """Commit what models are asked with their answers, or do not."""
         self._keep_requests = keep
+        return self
+
+    def with_deps(self, makers: DepsMakers) -> AgentRuntimeBuilder:
+        """Make the dependencies of runs that are resumed here with these functions."""
+        self._deps = makers
         return self
 
     def with_blobs(
@@ -264,4 +271,5 @@ class AgentRuntimeBuilder:
             max_runs=self._max_runs,
             keep_requests=self._keep_requests,
             blobs=blobs,
+            deps=self._deps,
         )

@@ -24,7 +24,8 @@ class LiveControl:
     """Cancels live runs, answers their questions, sends them messages, and stores submissions.
 
     Subscribers of `unattended` are called with the id of a thread that has no live run in this
-    process but may have a command waiting, for example from a background task.
+    process but may have a command waiting, for example from a background task. Those of `taken` are
+    called with each command that a live run takes.
     """
 
     def __init__(self, store: Store, clock: Clock, active: ActiveRuns) -> None:
@@ -32,6 +33,7 @@ class LiveControl:
         self.clock = clock
         self.active = active
         self.unattended: Subscribers[str] = Subscribers()
+        self.taken: Subscribers[ThreadCommand] = Subscribers()
 
     def cancel(self, id: str) -> bool:
         """Cancel a live run by its run or thread id; false if there is none."""
@@ -136,6 +138,7 @@ class LiveControl:
             if run.fence is fence:
                 for command in commands:
                     run.take(command)
+                    self.taken.tell(command)
                 if len(run.seen) > run.forget_at:
                     await self._forget_acknowledged(run)
                 return

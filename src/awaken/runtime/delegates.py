@@ -215,7 +215,7 @@ class Delegates:
         if parent is not None:
             behalf = parent.behalf.fields()
             asked = msgspec.structs.replace(asked, left_on_close=parent.left_on_close, **behalf)
-        inherited = Inherited(budget=request.budget, depth=request.depth)
+        inherited = Inherited(budget=request.budget, depth=request.depth, deps=request.deps)
         try:
             await self._run(asked, request.sink, inherited)
         except RunLeft:

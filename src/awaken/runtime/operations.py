@@ -283,20 +283,28 @@ async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
         return False
     if await _is_only_told(runtime, record, overdue_at(runtime)):
         return False
-    agent_id = agent_of(record)
-    if agent_id in runtime.registry.snapshot().agent_ids():
+    why = _why_left_alone(runtime, record)
+    if why is None:
+        runtime.left_alone.pop(record.run_id, None)
         return True
     if not is_elsewhere(record) and await _is_to_end(runtime, record):
         return True
     if record.run_id not in runtime.left_alone:
-        runtime.left_alone.add(record.run_id)
-        log.warning(
-            "run %s of agent %r has no owner and is not resumed: this runtime does not have the "
-            "agent; open one that has it, with recover=True, or cancel the run",
-            record.run_id,
-            agent_id,
-        )
+        log.warning("run %s has no owner and is not resumed: %s", record.run_id, why)
+    runtime.left_alone[record.run_id] = why
     return False
+
+
+def _why_left_alone(runtime: AgentRuntime, record: RunRecord) -> str | None:
+    """Why this runtime cannot resume a run: it does not have its agent, or cannot make its
+    dependencies. Returns `None` if it can."""
+    agent_id = agent_of(record)
+    if agent_id is None or agent_id not in runtime.registry.snapshot().agent_ids():
+        return (
+            f"this runtime does not have the agent {agent_id!r}; open one that has it, with "
+            "recover=True, or cancel the run"
+        )
+    return runtime.deps.why_not(agent_id, run_of(record))
 
 
 async def _is_to_end(runtime: AgentRuntime, run: RunRecord) -> bool:
@@ -316,6 +324,11 @@ async def _is_cancelled(runtime: AgentRuntime, run: RunRecord) -> bool:
 def agent_of(record: RunRecord) -> str | None:
     """The id of the agent whose run, or task, a record describes."""
     return KeptTask.of(record).task.parent_context.agent_id if record.is_task else record.agent_id
+
+
+def run_of(record: RunRecord) -> str:
+    """The id of the run, or for a task that of the run that has started it."""
+    return (record.parent_run_id or "") if record.is_task else record.run_id
 
 
 async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:

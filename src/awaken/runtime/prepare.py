@@ -175,7 +175,8 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
 
 def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunRequest:
     """The request, with what it leaves out taken from the run it continues: parent ids, front-end
-    tools, overrides and budget. Principal, user and labels stay those that the run began with."""
+    tools, overrides and budget. Principal, user, labels and `deps_key` stay those that the run
+    began with."""
     asked = previous.request if previous is not None else None
     if previous is None or asked is None:
         return request
@@ -195,6 +196,8 @@ def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunReque
         known["budget"] = from_json(extras["budget"], Budget)
     if request.forwarded_props is None and "forwarded_props" in extras:
         known["forwarded_props"] = extras["forwarded_props"]
+    if "deps_key" in extras:
+        known["deps_key"] = extras["deps_key"]
     return msgspec.structs.replace(request, **known)
 
 

@@ -143,7 +143,7 @@ class Recovery:
         if self._is_full or engine.is_stopping:
             return []
         claimed = await engine.store.claim_next(
-            engine.registry.snapshot().agent_ids(),
+            engine.deps.makeable(engine.registry.snapshot().agent_ids()),
             limit=engine.max_runs - len(busy),
             at_ms=engine.clock.now_ms(),
             overdue_ms=operations.overdue_at(engine),
@@ -235,6 +235,9 @@ class Recovery:
             return None
         if agent not in self._engine.registry.snapshot().agent_ids():
             return f"this runtime has no agent {agent!r}; open one that has it, with recover=True"
+        why = self._engine.deps.why_not(agent or "", operations.run_of(record))
+        if why is not None:
+            return why
         if not self._is_started:
             return "this runtime does not resume runs of other processes; call recover()"
         return None

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from awaken.budget.account import Account
+from awaken.contract.deps import RunDeps
 from awaken.contract.submissions import RunInput
 from awaken.control.inbox import InboxReceiver
 from awaken.domain.identity import RunMode
@@ -31,10 +32,12 @@ class WhenBusy(StrEnum):
 
 
 class Inherited(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a delegate's run gets from its parent: its budget account and its depth."""
+    """What a delegate's run gets from its parent: its budget account, its depth, and
+    dependencies."""
 
     budget: Account | None = None
     depth: int = 0
+    deps: RunDeps | None = None
 
 
 class RunRequest(RunInput, frozen=True, kw_only=True):
@@ -47,6 +50,7 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
       it pauses, and a later request continues it.
     - `when_busy`: whether the request is refused or waits while the thread has a live run.
     - `left_on_close`: if the runtime closes first, the run stays open for another process.
+    - `deps`: the dependencies of the run, which are not stored.
 
     A new run keeps its principal, user and labels, and a thread that it creates has them, too. The
     ids and hints say where the request comes from.
@@ -66,6 +70,7 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
     run_id_hint: str | None = None
     dispatch_id_hint: str | None = None
     run_inbox: InboxReceiver | None = None
+    deps: RunDeps | None = None
 
     def __post_init__(self) -> None:
         for name in ("thread_id", "agent_id", "continue_run_id"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextvars import ContextVar
 from functools import partial
 
 import msgspec
@@ -17,8 +18,9 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
 from awaken.contract.blobs import RunBlobs, blobs_of
 from awaken.contract.bus import LiveBus
-from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commands import CommandKind
 from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.deps import DepsMakers
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore, profiles_of
 from awaken.contract.registry import ExecutionResolver
@@ -26,14 +28,13 @@ from awaken.contract.start import RunControls, RunServices
 from awaken.contract.store import Store
 from awaken.contract.tool import traits_of
 from awaken.control.cancel import interruptible, is_ours
+from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
-from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.result import AgentRunResult
 from awaken.errors import (
     AwakenError,
-    DecisionRefused,
     InvalidResume,
     RunLeft,
     RuntimeFault,
@@ -43,20 +44,20 @@ from awaken.errors import (
 from awaken.ext.background import current_background_task_context, leave_surroundings
 from awaken.ids import UUID7, Ids
 from awaken.live.bus import LocalBus
-from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
+from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
+from awaken.runtime.choosing import choose
 from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.delegates import Delegates
+from awaken.runtime.deps import Dependencies
 from awaken.runtime.failures import Interrupted, error_for_caller
 from awaken.runtime.listen import CommandListener
 from awaken.runtime.messages import Messages
 from awaken.runtime.one_loop import OneLoop
 from awaken.runtime.opening import Opening, local_run, open_account, remote_run
 from awaken.runtime.outboxes import Outboxes
-from awaken.runtime.prepare import as_asked_before, choose_run, take_commands
-from awaken.runtime.reading import agent_before, can_hand_over, resolve_and_read, with_rewind
 from awaken.runtime.request import (
     AskAgain,
     CancelFirst,
@@ -74,13 +75,21 @@ from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 MAX_RUNS = 1_000
 """How many runs a runtime has live at most before it stops claiming further ones."""
 
+RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
+"""The agents that runs of the running code use, if they are not those of the registry."""
+
 log = logging.getLogger("awaken.runtime")
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
 """The errors of continuing a paused run that another process has continued meanwhile."""
 
 
 class AgentRuntime(Stopping):
-    """Runs agents; each thread has at most one live run."""
+    """Runs agents; each thread has at most one live run.
+
+    Subscribers of `waited` are called with the seconds from the submission of a run, or the time
+    that it names, to its start here; those of `taken_over` with each claim on a thread whose owner
+    has died.
+    """
 
     def __init__(
         self,
@@ -95,6 +104,7 @@ class AgentRuntime(Stopping):
         max_runs: int = MAX_RUNS,
         keep_requests: bool = True,
         blobs: RunBlobs | None = None,
+        deps: DepsMakers | None = None,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
         self.max_runs = max_runs
@@ -109,7 +119,11 @@ class AgentRuntime(Stopping):
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
         self.one_loop = OneLoop()
-        self.left_alone: set[str] = set()
+        self.left_alone: dict[str, str] = {}
+        """The open runs that were found and are not resumed here, and why."""
+        self.deps = Dependencies(store, deps or {})
+        self.waited: Subscribers[float] = Subscribers()
+        self.taken_over: Subscribers[Fence] = Subscribers()
         self.delegates = Delegates(
             self.run,
             store,
@@ -131,6 +145,7 @@ class AgentRuntime(Stopping):
             lambda: self.commands.subscribe(self.hear),
             self.tool_threads,
             self.unkept,
+            self.deps,
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
@@ -268,6 +283,8 @@ class AgentRuntime(Stopping):
         start the next run at once.
         """
         slot.release()
+        if not waits:
+            self.deps.forget(slot.run_id)
         if waits or slot.missed or slot.told_early or slot.has_next:
             self.unattended.tell(slot.thread_id)
 
@@ -379,6 +396,8 @@ class AgentRuntime(Stopping):
         """Let commands reach the run from now on. Those already in its context were read."""
         slot = opening.slot
         slot.begin(opening.fence, opening.context.commands)
+        for command in opening.context.commands:
+            self.taken.tell(command)
         if opening.sent.cancelled:
             slot.token.cancel()
         if slot.told_early:
@@ -416,40 +435,19 @@ class AgentRuntime(Stopping):
             InvalidResume: the run cannot be continued, or a decision answers no open question.
         """
         if fence.taken_from is not None:
+            self.taken_over.tell(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
-        refused: DecisionRefused | None = None
-        if request.decisions:
-            await self.delegates.check_answers(request.thread_id)
-            try:
-                await self.store.decide(
-                    request.thread_id, request.decisions, at_ms=self.clock.now_ms()
-                )
-            except DecisionRefused as error:
-                refused = error
         resolver = self._resolver()
-        request = await with_rewind(self.store, request)
-        agent, context = await resolve_and_read(self.store, request, resolver)
-        if refused is not None and not _knows_its_questions(agent, request):
-            raise InvalidResume(refused) from refused
-        choice = await choose_run(request, context, self.store, self.ids)
-        if request.decisions and not request.messages and not choice.is_continuation:
-            raise InvalidResume("these answers were given before, and their run is over")
-        sent = take_commands(context.commands, choice)
-        if request.run_mode is RunMode.INTERNAL_WAKE and not (choice.previous or sent.messages):
-            raise InvalidResume("another run has read the messages for which the thread was woken")
-        if sent.cancelled and request.messages and request.continue_run_id is None:
-            raise CancelFirst(choice.run_id)
-        before = agent_before(resolver, choice, agent)
-        if can_hand_over(before, agent) or not request.messages or request.continue_run_id:
-            agent = before
-        else:
-            now = self.clock.now_ms()
-            await self.store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))
-            raise CancelFirst(choice.run_id)
+        request, agent, context, choice, sent = await choose(
+            self.store, self.delegates, resolver, self.clock, self.ids, request
+        )
         self.active.name(slot, choice.run_id)
         slot.topic = self.bus.topic(fence)
-        request = as_asked_before(request, choice.previous)
         slot.behalf = Behalf.of(request)
+        deps, previous = None, choice.previous
+        is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
+        if (self.deps.types or request.deps is not None) and not is_to_end:
+            deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
@@ -478,6 +476,7 @@ class AgentRuntime(Stopping):
                 keep_requests=self.keep_requests,
                 clock=self.clock,
                 ids=self.ids,
+                deps=deps,
             ),
             controls=controls,
         )
@@ -498,7 +497,7 @@ class AgentRuntime(Stopping):
     def _resolver(self) -> ExecutionResolver:
         """The resolver for the run's agents. In a background task, the agents it resolves can
         cancel that task."""
-        known, task = self.registry.snapshot(), current_background_task_context()
+        known, task = RESOLVER.get() or self.registry.snapshot(), current_background_task_context()
         if task is None:
             return known
         return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
@@ -507,8 +506,3 @@ class AgentRuntime(Stopping):
         """Stop listening for other processes' commands when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.hear)
-
-
-def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
-    """Whether the agent's backend, which keeps its questions, has to judge the answers."""
-    return isinstance(agent, ResolvedBackendAgent) and request.agent_id in (None, agent.spec.id)

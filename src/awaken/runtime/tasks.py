@@ -44,6 +44,7 @@ from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
+from awaken.runtime.deps import Dependencies
 from awaken.runtime.takeover import counted
 from awaken.runtime.task_mail import TaskMail
 from awaken.runtime.task_records import INTERRUPTED, KeptTask, commit_of
@@ -85,8 +86,10 @@ class Tasks:
         listen: Callable[[], None],
         threads: ToolThreads,
         unkept: Unkept,
+        deps: Dependencies,
     ) -> None:
         self._delegates = delegates
+        self._deps = deps
         self._threads = threads
         self._unkept = unkept
         self._accounts = accounts
@@ -334,6 +337,7 @@ class Tasks:
             return False
         agent, tool = found
         budget = await self._accounts.of_run(kept.task.parent_context.run_id, resolver)
+        deps = await self._deps.of_task(agent.spec.id, kept.task.parent_context.run_id)
         async with self._claimed(record) as live:
             # Read again under the claim: another process may have owned the task until now.
             now = await self._store.load_run(record.run_id)
@@ -349,7 +353,7 @@ class Tasks:
             TOOL_THREADS.set(self._threads)  # the task inherits it
             try:
                 manager = self._manager_of(agent)
-                tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget)
+                tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget, deps)
             except Exception as error:
                 # The tool cannot resume from the record.
                 log.warning("task %s cannot be resumed", record.run_id, exc_info=True)

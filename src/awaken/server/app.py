@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from awaken.errors import ConfigError
 from awaken.front.runtime import Runtime
 from awaken.server.auth import Authentication, Everyone
-from awaken.server.console import Pages, Sessions
+from awaken.server.console import Audit, Audited, Pages, Sessions
 from awaken.server.edge import Edge, Step
 from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.errors import unknown
@@ -23,6 +23,7 @@ from awaken.server.observe import observed
 from awaken.server.origins import ANY, LOOPBACK, Hosts, Origins
 from awaken.server.routes import ROUTES
 from awaken.server.table import Route
+from awaken.server.ticket_news import TicketNews
 from awaken.server.tokens import Tokens
 
 
@@ -34,6 +35,7 @@ def app(
     cors_origins: Iterable[str] = (),
     hosts: Iterable[str] | None = None,
     limits: Limits | None = None,
+    audit: str | os.PathLike[str] | None = None,
 ) -> Starlette:
     """An application that serves the agents of a runtime, to run or to mount.
 
@@ -47,6 +49,8 @@ def app(
             `*` is every origin, and needs `keys` or `auth`.
         hosts: the names (without a port) that the server answers to; `*` is every name.
         limits: how much clients may ask at once.
+        audit: a file to which is appended what clients do, a line of JSON each: who did what, when
+            and from where. Without it, the last thousand deeds are kept in memory.
 
     Raises:
         ConfigError: the key file cannot be read, or the arguments do not go together.
@@ -80,7 +84,10 @@ def app(
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, ROUTES
+    made.state.keys, made.state.ticket_news = file, TicketNews(runtime.engine)
     made.state.sessions, made.state.pages = sessions, pages
+    made.state.audit = Audit(audit)
+    made.add_middleware(Audited, made.state.audit)
     return observed(made, runtime)
 
 

@@ -30,7 +30,12 @@ class Endpoint:
         route = self._route
         principal = permitted(route, scope)
         if route.submits and self._runtime.is_draining:
-            raise Refused(503, "draining", "this server is about to end: try again in a second")
+            raise Refused(
+                503,
+                "draining",
+                "this server is about to end: try again in a second",
+                headers={"retry-after": "1"},
+            )
         request = Request(scope, receive)
         query = read_query(request, route.query)
         body = await read_body(request, route.body, route.body_limit)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from awaken.codec import dumps
-from awaken.domain.event import RunEvent
+from awaken.domain.event import RunEvent, is_terminal
 from awaken.server.cursor import Position
 from awaken.server.names import Names
 
 MOST_SHARED = 2_000
 LARGEST_SHARED = 4 * 1024
+RETRY = b"retry: 1000\n\n"
+"""Says after how many milliseconds a browser comes back."""
 
 
 class SharedFrames:
@@ -67,7 +69,7 @@ class EventFrames:
         self._position = Position(after)
 
     def start(self) -> list[bytes]:
-        return [b"retry: 1000\n\n"]
+        return [RETRY]
 
     def encode(self, event: RunEvent) -> Sequence[bytes]:
         if event.thread_id != self._thread_id:
@@ -91,7 +93,7 @@ class EventFrames:
         is_ours = event.thread_id != self._thread_id or event.run_id in (self._run_id, "")
         if self._run_id is not None and not is_ours:
             return False
-        return self._deltas or event.seq is not None or _voids_durable(event)
+        return self._deltas or event.seq is not None or _is_kept(event)
 
     def _own_frame(self, event: RunEvent) -> bytes:
         return self._frame(event, b"id: %b\n" % str(self._position.cursor(event)).encode())
@@ -107,5 +109,7 @@ def as_it_is(frame: bytes) -> bytes:
     return frame
 
 
-def _voids_durable(event: RunEvent) -> bool:
-    return getattr(event.event, "from_seq", None) is not None
+def _is_kept(event: RunEvent) -> bool:
+    """Whether an event that is not in the log matters to a client that reads only what is: it voids
+    durable events, or ends a run that has none."""
+    return getattr(event.event, "from_seq", None) is not None or is_terminal(event.event)

@@ -13,27 +13,49 @@ from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.run import RunRecord
 from awaken.live.follow import Following
 from awaken.server.call import Call
+from awaken.server.names import Names
 
 Batches = AsyncGenerator[list[RunEvent], None]
+INSIDE = Names("")
+"""Leaves ids as stores have them."""
 
 
 def follow_run(call: Call, run: RunRecord, *, after: int) -> Following:
     """The events of a run's thread and of the delegates beneath it, behind event `after`, with ids
-    as the client sees them. A run that is withdrawn before it starts has no events: its end is made
-    up."""
+    as the client sees them. A run that is withdrawn gets an end, as in `with_end`."""
     events = call.follow(run.thread_id, after=after, tree=True)
+    return with_end(call.runtime.store, run, events, after=after, names=call.names)
+
+
+def with_end(
+    store: Store, run: RunRecord, events: Following, *, after: int, names: Names = INSIDE
+) -> Following:
+    """The events of a run's thread, with an end for the run if it is withdrawn before it starts:
+    such a run has no events in the log.
+
+    Args:
+        run: its record, read before `events` began.
+        after: the number of an event before the run's first one, such as that of the last event
+            that the client has.
+        names: those of the client, if `events` has ids as the client sees them.
+    """
     if run.status is not RunStatus.CREATED:
         return events
-    return Following(_until_withdrawn(call, run, after, events.batches()))
+    return Following(_until_withdrawn(events.batches(), store, run, after, names))
 
 
-async def _until_withdrawn(call: Call, run: RunRecord, after: int, batches: Batches) -> Batches:
-    withdrawn = start_task(_withdrawn(call.runtime.store, run, after))
+async def _until_withdrawn(
+    batches: Batches, store: Store, run: RunRecord, after: int, names: Names
+) -> Batches:
+    withdrawn = start_task(_withdrawn(store, run, after))
     async with aclosing(batches):
         try:
             while True:
                 batch = await _next(batches, withdrawn)
-                yield [call.names.event(event) for event in batch]
+                if batch is None:
+                    yield [names.event(withdrawn.result())]
+                    break
+                yield batch
                 if any(event.run_id == run.run_id for event in batch):
                     break
         finally:
@@ -43,11 +65,12 @@ async def _until_withdrawn(call: Call, run: RunRecord, after: int, batches: Batc
             yield batch
 
 
-async def _next(batches: Batches, withdrawn: asyncio.Task[RunEvent]) -> list[RunEvent]:
+async def _next(batches: Batches, withdrawn: asyncio.Task[RunEvent]) -> list[RunEvent] | None:
+    """The next events; `None` if the run is withdrawn before they come."""
     coming = start_task(anext(batches))
     try:
         await asyncio.wait([coming, withdrawn], return_when=asyncio.FIRST_COMPLETED)
-        return coming.result() if coming.done() else [withdrawn.result()]
+        return coming.result() if coming.done() else None
     finally:
         if not coming.done():
             coming.cancel()

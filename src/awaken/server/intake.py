@@ -12,11 +12,13 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.suspension import ToolCallResumeMode
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.errors import AwakenError
 from awaken.protocol.intake import LOOKED_AT, Intake, Known
 from awaken.server.call import Call
 from awaken.server.errors import UNKNOWN, Refused, unknown
 from awaken.server.finding import READERS, may_see
 from awaken.server.limits import Limits, narrowed, too_many
+from awaken.server.metrics import Metrics
 from awaken.server.table import Role
 
 _MANY = 1_000
@@ -78,6 +80,17 @@ async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> S
         Refused: the client may not see the thread, use the agent or answer the question, or its
             scope has too many open runs.
     """
+    metrics: Metrics = call.request.app.state.observer.metrics
+    try:
+        submitted = await _carry_out(call, intake, extras)
+    except (AwakenError, Refused):
+        metrics.submission(intake.mode, "refused")
+        raise
+    metrics.submission(intake.mode, "taken" if submitted.is_new else "known")
+    return submitted
+
+
+async def _carry_out(call: Call, intake: Intake, extras: Extras) -> Submitted:
     if intake.thread_id is not None:
         await existing(call, intake.thread_id)
     for target, _ in intake.decisions:

@@ -103,10 +103,17 @@ class KeyFile:
         if version != self._version:
             self._version = version
             try:
-                self._content = read_keys(self.path)
+                self.read_again()
             except ConfigError as error:
                 log.error("the keys stay as they were: %s", error)
         return self._content
+
+    def read_again(self) -> None:
+        """
+        Raises:
+            ConfigError: the file cannot be read; the keys stay as they were.
+        """
+        self._content = read_keys(self.path)
 
     def authenticate(self, head: Mapping[str, str]) -> Principal | None:
         given = bearer(head) or ""

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
+from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
@@ -18,7 +19,6 @@ from awaken.codec import Json, dumps
 from awaken.domain.event import Error, RunEvent, RunFinish
 from awaken.errors import AwakenError, Cancelled
 from awaken.live.follow import Following
-from awaken.protocol.encoder import Encoder
 from awaken.server.connection import Connection
 from awaken.server.open_streams import OpenStreams
 
@@ -36,6 +36,19 @@ BATCH_BYTES = 64 * 1024
 _ENDS = (RunFinish, Error)
 log = logging.getLogger("awaken.server")
 
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Encodes(Protocol[T_contra]):
+    """What a stream needs to write its events: an `Encoder` of a protocol, or one of our own."""
+
+    def start(self) -> Iterable[Any]: ...
+
+    def encode(self, event: T_contra, /) -> Iterable[Any]: ...
+
+    def finish(self) -> Iterable[Any]: ...
+
 
 def data_frame(chunk: Json) -> bytes:
     """A frame with data alone, as most protocols write it."""
@@ -47,8 +60,9 @@ def until_run_ends(run_id: str) -> Callable[[RunEvent], bool]:
     return lambda told: type(told.event) in _ENDS and told.run_id == run_id
 
 
-class EventStream:
-    """An answer that follows a thread: what was, then what is, until `is_last` says so.
+class EventStream(Generic[T]):
+    """An answer that writes events as they come, until `is_last` says so: those of a thread, say,
+    what was and then what is.
 
     Args:
         events: what `runtime.follow` returns is written in batches, another generator event by
@@ -61,11 +75,11 @@ class EventStream:
 
     def __init__(
         self,
-        events: AsyncGenerator[RunEvent, None],
-        encoder: Encoder,
+        events: AsyncGenerator[T, None],
+        encoder: Encodes[T],
         *,
-        is_last: Callable[[RunEvent], bool],
-        frame: Callable[[Json], bytes] = data_frame,
+        is_last: Callable[[T], bool],
+        frame: Callable[[Any], bytes] = data_frame,
         headers: Iterable[tuple[bytes, bytes]] = (),
         end: bytes = b"",
         on_leave: Callable[[], Awaitable[object]] | None = None,
@@ -106,7 +120,6 @@ class EventStream:
     async def _write(self, connection: Connection) -> None:
         await connection.write(OPEN + self._frames(self._encoder.start()))
         encode, frame, is_last = self._encoder.encode, self._frame, self._is_last
-        comes_in_batches = isinstance(self._events, Following)
         async for batch in _batches(self._events):
             frames: list[bytes] = []
             size, ends = 0, False
@@ -124,17 +137,17 @@ class EventStream:
                 await connection.write(b"".join(frames))
             if ends:
                 return
-            if comes_in_batches and batch[-1].live is not None:
+            if getattr(batch[-1], "live", None) is not None:
                 await asyncio.sleep(BATCH_SECONDS)
 
-    def _frames(self, chunks: Iterable[Json]) -> bytes:
+    def _frames(self, chunks: Iterable[Any]) -> bytes:
         return b"".join([self._frame(chunk) for chunk in chunks])
 
 
-def _batches(events: AsyncGenerator[RunEvent, None]) -> AsyncIterator[list[RunEvent]]:
+def _batches(events: AsyncGenerator[T, None]) -> AsyncIterator[list[Any]]:
     return events.batches() if isinstance(events, Following) else _one_by_one(events)
 
 
-async def _one_by_one(events: AsyncGenerator[RunEvent, None]) -> AsyncIterator[list[RunEvent]]:
+async def _one_by_one(events: AsyncGenerator[T, None]) -> AsyncIterator[list[T]]:
     async for event in events:
         yield [event]

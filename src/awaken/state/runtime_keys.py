@@ -15,6 +15,8 @@ from awaken.state.key import Merge, Scope, StateKey
 from awaken.state.step_keys import CONTEXT_MESSAGES, CONTEXT_THROTTLE
 
 _replace = msgspec.structs.replace
+# A constant, because on Python 3.11 reading an enum member costs as much as a function call.
+_DONE = RunStatus.DONE
 
 
 # -- run lifecycle ----------------------------------------------------------------------------
@@ -74,7 +76,7 @@ LifecycleUpdate = Start | StepCompleted | SetWaiting | SetRunning | Done
 def _lifecycle(state: RunLifecycleState, update: LifecycleUpdate) -> RunLifecycleState:
     match update:
         case StepCompleted():
-            if state.status is RunStatus.DONE:
+            if state.status is _DONE:
                 return state
             return _replace(state, step_count=state.step_count + 1, updated_at=update.updated_at)
         case Start():
@@ -163,6 +165,29 @@ SPENDING: StateKey[Spending, Spending] = StateKey(
 OUTPUT_TRIES: StateKey[int, int] = StateKey(
     "__runtime.output_tries", initial=int, apply=lambda _, tries: tries
 )
+
+
+FINAL_OUTPUT: StateKey[str, str] = StateKey(
+    "__runtime.final_output", initial=str, apply=lambda _, text: text
+)
+"""The output of the run, as text, if it is not what the model wrote last."""
+
+
+# -- calls that are to be tried again ---------------------------------------------------------
+
+
+def _count_retry(counts: dict[str, int], tool: str) -> dict[str, int]:
+    return {**counts, tool: counts.get(tool, 0) + 1}
+
+
+TOOL_RETRIES: StateKey[dict[str, int], str] = StateKey(
+    "__runtime.tool_retries",
+    initial=dict[str, int],
+    apply=_count_retry,
+    merge=Merge.COMMUTATIVE,
+    type=dict[str, int],
+)
+"""How often calls of each tool were to be tried again, by tool id; an update is a tool's id."""
 
 
 # -- scheduled actions ------------------------------------------------------------------------
@@ -277,6 +302,8 @@ LOOP_STATE_KEYS: tuple[StateKey[object, object], ...] = (
     PENDING_WORK,
     SPENDING,
     OUTPUT_TRIES,
+    FINAL_OUTPUT,
+    TOOL_RETRIES,
     ACTIVE_AGENT,
     AGENT_OVERLAYS,
     PENDING_ACTIONS,

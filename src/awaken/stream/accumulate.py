@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.codec import Json, clean_text, loads
+from awaken.codec import Json, clean_text, dumps, loads
 from awaken.contract.llm import (
     MAX_ANSWER_BYTES,
     AnswerTooLarge,
@@ -30,7 +30,7 @@ from awaken.domain.event import (
     ToolCallStart,
 )
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import ContentBlock, Text, Thinking, ToolCall
+from awaken.domain.message import Citation, ContentBlock, Opaque, Text, Thinking, ToolCall
 
 _BROKEN = object()
 
@@ -198,7 +198,6 @@ class StreamAccumulator:
             stop_reason=StopReason.END_TURN,
         )
 
-    @property
     def is_mended(self) -> bool:
         """Whether earlier streams of this answer broke off after they had reported usage."""
         return self._used is not None
@@ -403,6 +402,13 @@ class StreamAccumulator:
         self._past += len(self._text)
         self._text, self._carried, self._counted = [], 0, 0
 
+    def _keep_block(self, block: Opaque | Citation) -> None:
+        if len(self._text) > self._carried:
+            self._close_block()
+        self._hold(_BLOCK + len(dumps(block)))
+        self._blocks.append(block)
+        self._past += 1
+
     def _close_reasoning(self, event: ReasoningDone) -> None:
         # Text that broke off stays one block, even if the model reasons before it continues it.
         if len(self._text) > self._carried:
@@ -441,6 +447,8 @@ _TAKE: dict[type, Callable[[StreamAccumulator, Any], None]] = {
     ToolCallDelta: StreamAccumulator._continue_call,
     ToolCallSigned: StreamAccumulator._sign_call,
     ContentBlockStop: StreamAccumulator._close_block,
+    Opaque: StreamAccumulator._keep_block,
+    Citation: StreamAccumulator._keep_block,
     Usage: StreamAccumulator._use,
     Stop: StreamAccumulator._end,
 }
@@ -469,8 +477,10 @@ def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
 
 def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
     """The sum of two usages; a count that neither reports stays unknown."""
-    if one is None or other is None:
-        return one or other
+    return one or other if one is None or other is None else _added(one, other)
+
+
+def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
     return TokenUsage(
         **{
             name: (getattr(one, name) or 0) + (getattr(other, name) or 0)

@@ -13,7 +13,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StreamResult
-from awaken.domain.message import Text, Thinking
+from awaken.domain.message import Citation, Opaque, Text, Thinking
 
 
 def stream_of(result: StreamResult, chunk: int | None = None) -> list[LlmStreamEvent]:
@@ -39,6 +39,8 @@ def stream_of(result: StreamResult, chunk: int | None = None) -> list[LlmStreamE
             if events and isinstance(events[-1], TextDelta):
                 events.append(ContentBlockStop())
             events += [TextDelta(delta=part) for part in _chunks(block.text, chunk)]
+        elif isinstance(block, Opaque | Citation):
+            events.append(block)
     for call in result.tool_calls:
         events.append(ToolCallStart(id=call.id, name=call.name))
         events.append(ToolCallDelta(id=call.id, args_delta=dumps_text(call.arguments)))

@@ -9,6 +9,15 @@ import msgspec
 
 from awaken.codec import Json, clean_text, to_json
 from awaken.contract.tool import ToolOutput
+from awaken.domain.message import (
+    Audio,
+    ContentBlock,
+    Document,
+    Image,
+    Text,
+    Video,
+    as_content,
+)
 from awaken.domain.tool import ToolError, ToolResult, ToolStatus
 from awaken.errors import describe
 
@@ -23,7 +32,8 @@ def to_output(tool: str, value: Any) -> ToolOutput:
     """`value` as the output of `tool`.
 
     Text is read by the model as it is, other values as compact JSON, and None as "done".
-    A `ToolResult` or `ToolOutput` passes unchanged.
+    A picture or file, or a list with some of them, is content, which the model is shown. A
+    `ToolResult` or `ToolOutput` passes unchanged.
 
     Raises:
         ToolError: `execution_failed`, the value is not JSON-able.
@@ -38,10 +48,38 @@ def to_output(tool: str, value: Any) -> ToolOutput:
         return ToolOutput(to_output(tool, value.result).result, value.command)
     elif isinstance(value, ToolResult):
         return ToolOutput(value)
+    elif (content := _content(value)) is not None:
+        message = _told(content)
+        result = ToolResult(tool_name=tool, status=_SUCCESS, message=message, content=content)
+        return ToolOutput(result)
     elif value is not None:
         data = _data(tool, value)
         message = data if isinstance(data, str) else None
     return ToolOutput(ToolResult(tool_name=tool, status=_SUCCESS, data=data, message=message))
+
+
+_BLOCKS = (Text, Image, Audio, Video, Document)
+
+
+def _content(value: Any) -> tuple[ContentBlock, ...] | None:
+    """The value as content, if it is a block or a list with one; texts and paths may stand among
+    them."""
+    if isinstance(value, _BLOCKS):
+        return (value,)
+    if type(value) not in (list, tuple) or not any(isinstance(one, _BLOCKS) for one in value):
+        return None
+    try:
+        return tuple([Text(text=one) if type(one) is str else as_content(one) for one in value])
+    except (TypeError, ValueError, OSError) as error:
+        raise ToolError.execution_failed(describe(error)) from error
+
+
+def _told(content: tuple[ContentBlock, ...]) -> str:
+    """What events say of content: its texts, and the kinds of the rest."""
+    return "\n".join(
+        clean_text(block.text) if isinstance(block, Text) else f"[{type(block).__name__.lower()}]"
+        for block in content
+    )
 
 
 def cut_short_result(tool: str, error: ToolError, mark: str) -> ToolOutput:

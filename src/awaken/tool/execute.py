@@ -9,13 +9,16 @@ from functools import partial
 from typing import Any, TypeVar
 
 from awaken.codec import Json, clean_text
-from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, traits_of
+from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, ToolTraits, traits_of
 from awaken.control.cancel import is_ours
 from awaken.control.tasks import start_task
+from awaken.domain.lifecycle import Stopped, StoppedReason
 from awaken.domain.message import ToolCall
 from awaken.domain.schema import as_object, check_arguments
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
 from awaken.errors import RunLeft
+from awaken.state.command import Command
+from awaken.state.runtime_keys import RUN_LIFECYCLE, TOOL_RETRIES, Done
 from awaken.tool.answer import TIMED_OUT, cut_short_result
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool
@@ -29,6 +32,9 @@ _log = logging.getLogger("awaken.tool")
 # These enforce their own types, more strictly than their schemas can say.
 _CHECKS_ITSELF = (FunctionTool, TypedTool, FrontEndTool)
 _MOST_NAMES = 40
+_TRIED_AGAIN = (ToolErrorKind.RETRY, ToolErrorKind.INVALID_ARGUMENTS)
+TOOL_RETRIES_CODE = "tool_retries"
+EXHAUSTED = "that was try {count} that did not work: go on without this tool"
 STOP_GRACE = 5.0
 """Seconds that a cancelled call has to end before it is left behind."""
 
@@ -57,6 +63,8 @@ async def execute_tool(
         else:
             output = await within(timeout, partial(tool.execute, args, ctx), ctx)
     except ToolError as error:
+        if error.kind in _TRIED_AGAIN and not ctx.in_background:
+            return _tried_again(call.name, error, traits_of(tool), ctx)
         return _failed(call.name, error)
     except RunLeft:
         raise  # a run that the tool waits for goes on in another process, and so does the call
@@ -188,6 +196,22 @@ def _failed(name: str, error: ToolError) -> ToolOutput:
     if error.kind is ToolErrorKind.TIMEOUT:
         return cut_short_result(name, error, TIMED_OUT)
     return ToolOutput(ToolResult.error(name, clean_text(str(error))))
+
+
+def _tried_again(
+    name: str, error: ToolError, traits: ToolTraits, ctx: ToolCallContext
+) -> ToolOutput:
+    """The output of a call that the model is to make again; the state counts such calls."""
+    counts = ctx.state(TOOL_RETRIES) or {}
+    times, text = counts.get(name, 0), str(error)
+    command = Command().update(TOOL_RETRIES, name)
+    if times >= traits.retries:
+        text = f"{text} ({EXHAUSTED.format(count=times + 1)})"
+        if traits.stops_exhausted:
+            why = StoppedReason(code=TOOL_RETRIES_CODE, detail=f"tool {name!r}: {error.message}")
+            ended = Done(reason=f"stopped:{TOOL_RETRIES_CODE}", termination=Stopped(value=why))
+            command.update(RUN_LIFECYCLE, ended)
+    return ToolOutput(ToolResult.error(name, clean_text(text)), command)
 
 
 def _unknown(name: str, tools: Mapping[str, Tool]) -> ToolOutput:

@@ -25,16 +25,11 @@ import msgspec
 from awaken.codec import Json
 from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
 from awaken.domain.recovery import Recover, ToolEffect
-from awaken.domain.suspension import (
-    PendingToolCall,
-    ResumeAction,
-    SuspendTicket,
-    Suspension,
-    ToolCallResume,
-)
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolKind, ToolResult
+from awaken.domain.suspension import ToolCallResume
+from awaken.domain.tool import ToolDescriptor, ToolKind
 from awaken.errors import ConfigError
 from awaken.tool.answer import to_output
+from awaken.tool.approval import ask_for_approval, check_approved
 from awaken.tool.arguments import FunctionReader
 from awaken.tool.docstring import parse_docstring
 from awaken.tool.signature import Signature, plain_function, read_signature
@@ -63,6 +58,8 @@ class ToolOptions(TypedDict, total=False):
     pass_env: Collection[str]
     needs_approval: bool | Callable[..., bool]
     approval_expires_in: float | None
+    retries: int
+    on_exhausted: Literal["tell", "stop"]
     effect: ToolEffect | Literal["read", "idempotent", "once"]
     recover: Recover | Literal["retry", "verify", "ask", "report"] | None
     verify: Callable[[ToolCallContext], Any] | None
@@ -97,6 +94,10 @@ class FunctionTool(Generic[P, R]):
         needs_approval: ask an approver before running: always, or if this function of the decoded
             arguments returns true.
         approval_expires_in: seconds after which an unanswered approval counts as a no.
+        retries: how often in a run the model may try again after the function raised `Retry`, or
+            was called with invalid arguments.
+        on_exhausted: what happens after that: the model is told to go on without the tool
+            (`tell`), or the run stops (`stop`).
         effect: its side effects: `read` (none), `idempotent` or `once`. A call with side effects
             starts only after its intent and its idempotency key have been stored.
         recover: what to do with a call that a crash left without an outcome: `retry`, `verify`,
@@ -123,6 +124,8 @@ class FunctionTool(Generic[P, R]):
         pass_env: Collection[str] = (),
         needs_approval: bool | Callable[..., bool] = False,
         approval_expires_in: float | None = None,
+        retries: int = 2,
+        on_exhausted: Literal["tell", "stop"] = "tell",
         effect: ToolEffect | Literal["read", "idempotent", "once"] = ToolEffect.ONCE,
         recover: Recover | Literal["retry", "verify", "ask", "report"] | None = None,
         verify: Callable[[ToolCallContext], Any] | None = None,
@@ -131,17 +134,32 @@ class FunctionTool(Generic[P, R]):
         if plain is None or not callable(fn):
             raise ConfigError(f"{fn!r} is no function: write @tool above one, or tool(function)")
         functools.update_wrapper(self, fn)
-        self.name = _checked_name(plain.__name__ if name is None else name)
+        self.name = checked_name(plain.__name__ if name is None else name)
         if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
             raise ConfigError(f"tool {self.name!r} yields: return a list, or one text, instead")
         for option, seconds in (("timeout", timeout), ("approval_expires_in", approval_expires_in)):
             if seconds is not None and not seconds > 0:
                 wrong = f"tool {self.name!r}: {option} {seconds!r} is not above 0 seconds"
                 raise ConfigError(wrong)
+        given: Any = retries
+        if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+            raise ConfigError(
+                f"tool {self.name!r}: retries is a whole number from 0 on, not {given!r}"
+            )
+        if on_exhausted not in ("tell", "stop"):
+            raise ConfigError(
+                f"tool {self.name!r}: on_exhausted is 'tell' or 'stop', not {on_exhausted!r}"
+            )
         self._fn = fn
         self._is_async = inspect.iscoroutinefunction(fn)
         signature = read_signature(fn, self.name)
         self._context = signature.context
+        self.deps = signature.deps
+        if isolated and self.deps is not None:
+            raise ConfigError(
+                f"tool {self.name!r} is isolated, and dependencies do not leave their process: "
+                "make what it needs inside it and take `ToolCallContext`, or drop isolated=True"
+            )
         if pass_env and not isolated:
             raise ConfigError(f"tool {self.name!r}: pass_env is for isolated=True")
         self._isolated = _isolated(self.name, fn, signature, pass_env) if isolated else None
@@ -150,9 +168,11 @@ class FunctionTool(Generic[P, R]):
         self.traits = ToolTraits(
             sequential=sequential,
             timeout=timeout,
-            effect=_checked_word(self.name, "effect", effect, ToolEffect),
+            effect=checked_word(self.name, "effect", effect, ToolEffect),
             recover=_checked_recovery(self.name, recover, verify),
             stoppable=self._is_async or isolated,
+            retries=retries,
+            stops_exhausted=on_exhausted == "stop",
         )
         self.needs_approval = needs_approval
         self._expires_in = approval_expires_in
@@ -195,7 +215,8 @@ class FunctionTool(Generic[P, R]):
             args = self._reader.read(args)
         values = msgspec.structs.asdict(args)
         if self.needs_approval and not self._approved(values, ctx.resume_input):
-            return ToolOutput(self._ask(args, ctx))
+            given = self._reader.given(args)
+            return ToolOutput(ask_for_approval(self.name, given, ctx, expires_in=self._expires_in))
         if self._isolated is not None:
             return await self._isolated.call(values, ctx)
         if self._context is not None:
@@ -230,23 +251,8 @@ class FunctionTool(Generic[P, R]):
     def _approved(self, values: dict[str, Any], decision: ToolCallResume | None) -> bool:
         if decision is None:
             return callable(self.needs_approval) and not self.needs_approval(**values)
-        if decision.action is not ResumeAction.RESUME:
-            raise ToolError.denied(decision.reason or f"{self.name} was not approved")
+        check_approved(self.name, decision)
         return True
-
-    def _ask(self, args: msgspec.Struct, ctx: ToolCallContext) -> ToolResult:
-        question, given = f"Approve {self.name}?", self._reader.given(args)
-        ticket = SuspendTicket(
-            suspension=Suspension(
-                id=f"approval_{ctx.call_id}",
-                action=f"tool:{self.name}",
-                message=question,
-                parameters=given,
-            ),
-            pending=PendingToolCall(id=ctx.call_id, name=self.name, arguments=given),
-            expires_in=self._expires_in,
-        )
-        return ToolResult.suspended_with(self.name, question, ticket)
 
 
 def _isolated(
@@ -266,7 +272,7 @@ def _isolated(
 W = TypeVar("W", bound=StrEnum)
 
 
-def _checked_word(tool: str, option: str, word: str, kind: type[W]) -> W:
+def checked_word(tool: str, option: str, word: str, kind: type[W]) -> W:
     try:
         return kind(word)
     except ValueError:
@@ -279,7 +285,7 @@ def _checked_recovery(
 ) -> Recover | None:
     if recover is None:
         return Recover.VERIFY if verify is not None else None
-    policy = _checked_word(tool, "recover", recover, Recover)
+    policy = checked_word(tool, "recover", recover, Recover)
     if (policy is Recover.VERIFY) != (verify is not None):
         raise ConfigError(
             f"tool {tool!r}: recover='verify' and verify=<function of the call's context> "
@@ -288,8 +294,13 @@ def _checked_recovery(
     return policy
 
 
-def _checked_name(name: str) -> str:
-    if not re.fullmatch(_NAME, name):
+def is_name(name: str) -> bool:
+    """Whether the name has letters that names of tools may have."""
+    return re.fullmatch(_NAME, name) is not None
+
+
+def checked_name(name: str) -> str:
+    if not is_name(name):
         raise ConfigError(
             f"{name!r} cannot be a tool's name: give one of letters, digits, `_`, `-`, `.` and `:` "
             "with tool(name=...)"
@@ -319,6 +330,8 @@ def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         isolated: run it in a worker process; for plain functions at the top level of a module.
         pass_env: names of further environment variables for the worker process.
         sequential: never run it at the same time as other calls of its step.
+        retries, on_exhausted: how often the model may try again after `Retry` or invalid arguments,
+            and whether it is then told to go on without the tool, or the run stops.
         effect: `"read"`, `"idempotent"` or `"once"`, which decides what happens after a crash.
         recover, verify: how to settle a call whose outcome is unknown after a crash.
         approval_expires_in: seconds after which an unanswered approval counts as a no.

@@ -28,11 +28,12 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """The arguments that the model gives, and the name of the context parameter, if there is
-    one."""
+    """The arguments that the model gives, the name of the context parameter, if there is one, and
+    the type of dependencies that its annotation names."""
 
     parameters: tuple[Parameter, ...]
     context: str | None
+    deps: type | None = None
 
 
 def plain_function(fn: object) -> types.FunctionType | None:
@@ -59,18 +60,20 @@ def read_signature(fn: Callable[..., Any], tool: str) -> Signature:
     bound = fn.keywords if isinstance(fn, functools.partial) else {}
     parameters: list[Parameter] = []
     contexts: list[str] = []
+    deps: type | None = None
     for parameter in inspect.signature(fn).parameters.values():
         if parameter.name in bound:
             continue
         annotation = _annotation(parameter, names, tool)
         if _is_context(annotation):
             contexts.append(parameter.name)
+            deps = _deps_in(annotation)
         else:
             default = _default(parameter, tool)
             parameters.append(Parameter(parameter.name, annotation, default))
     if len(contexts) > 1:
         raise bad_parameter(tool, contexts[1], "is a second context: one is enough")
-    return Signature(tuple(parameters), contexts[0] if contexts else None)
+    return Signature(tuple(parameters), contexts[0] if contexts else None, deps)
 
 
 def bad_parameter(tool: str, parameter: str, why: object) -> ConfigError:
@@ -80,7 +83,7 @@ def bad_parameter(tool: str, parameter: str, why: object) -> ConfigError:
 def _namespace(fn: Callable[..., Any]) -> dict[str, Any]:
     """The names that an annotation written as text may use."""
     # Linters move the import of a name that only annotations use under TYPE_CHECKING.
-    names: dict[str, Any] = {"ToolCallContext": ToolCallContext}
+    names: dict[str, Any] = {"ToolCallContext": ToolCallContext, "RunContext": ToolCallContext}
     plain = plain_function(fn)
     while plain is not None and hasattr(plain, "__wrapped__"):  # a decorator has another namespace
         plain = plain_function(plain.__wrapped__)
@@ -127,8 +130,17 @@ def _annotation(parameter: inspect.Parameter, names: dict[str, Any], tool: str) 
 
 def _is_context(annotation: Any) -> bool:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return set(typing.get_args(annotation)) == {ToolCallContext, type(None)}
-    return annotation is ToolCallContext
+        wanted = [one for one in typing.get_args(annotation) if one is not type(None)]
+        return len(wanted) == 1 and _is_context(wanted[0])
+    return annotation is ToolCallContext or typing.get_origin(annotation) is ToolCallContext
+
+
+def _deps_in(annotation: Any) -> type | None:
+    """The type of dependencies in `RunContext[Deps]`; `None` if the annotation names none."""
+    if typing.get_origin(annotation) is not ToolCallContext:
+        return next(filter(None, map(_deps_in, typing.get_args(annotation))), None)
+    (deps,) = typing.get_args(annotation)
+    return deps if isinstance(deps, type) and deps is not type(None) else None
 
 
 def _default(parameter: inspect.Parameter, tool: str) -> Any:

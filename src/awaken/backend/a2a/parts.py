@@ -19,11 +19,13 @@ from awaken.contract.backend_result import BackendOutputArtifact
 from awaken.domain.message import (
     Audio,
     BlobSource,
+    Citation,
     ContentBlock,
     Document,
     Image,
     MediaSource,
     Message,
+    Opaque,
     Role,
     Text,
     Thinking,
@@ -79,7 +81,7 @@ def _part(block: ContentBlock) -> Part | None:
             return _media(source, title)
         case Image(source=source) | Audio(source=source) | Video(source=source):
             return _media(source, None)
-        case ToolUse() | ToolResultBlock() | Thinking():
+        case ToolUse() | ToolResultBlock() | Thinking() | Opaque() | Citation():
             return None
         case _:
             assert_never(block)

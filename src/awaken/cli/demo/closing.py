@@ -22,6 +22,7 @@ from awaken.front import Runtime
 
 NEXT = (
     ("awaken chat", "talk to a built-in agent; no key needed"),
+    ("awaken demo --console", "the same shop as a page in the browser"),
     ("awaken threads", "what you said there is still known tomorrow"),
     ("awaken demo --json", "the same events as a program reads them"),
     ("examples/", "small programs to start from"),

@@ -6,18 +6,21 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Literal
 
 import click
 from rich.text import Text
 
 from awaken.cli.aio import run_to_exit
+from awaken.cli.browser import has_browser
+from awaken.cli.console import say
 from awaken.cli.conversation import Conversation
 from awaken.cli.decider import Decider, Unattended
 from awaken.cli.demo.books import BookEntry, Books
 from awaken.cli.demo.closing import print_closing
 from awaken.cli.demo.story import PROMPT, Crossing, story_agents
-from awaken.cli.demo.supervise import HOME_OPTION, run_demo
-from awaken.cli.exits import Exit
+from awaken.cli.demo.supervise import HOME_OPTION, run_demo, serve_demo
+from awaken.cli.exits import Exit, Mistake
 from awaken.cli.interrupt import Interrupts
 from awaken.cli.lines import Interrupted, Lines, is_tty
 from awaken.cli.options import json_option, open_decider, open_view, stdout_for_events, yes_option
@@ -25,24 +28,50 @@ from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import View
 from awaken.contract.commits import CallPhase
 from awaken.front import Runtime
+from awaken.front.loading import load
 
 THREAD = "case-1042"
 _OFFER = "[k: kill this process (pid {pid}) with SIGKILL, it comes back / Enter: go on] ›"
 
 
-@click.command(short_help="Watch two agents settle a case, and kill them in the middle.")
+@click.command(short_help="Watch agents settle a case, and kill them in the middle.")
 @yes_option
 @json_option
 @click.option("--fast", is_flag=True, help="Without the pauses that make it pleasant to watch.")
+@click.option(
+    "--console",
+    "place",
+    flag_value="console",
+    help="In the browser; the address is printed, and opened if there is a display.",
+)
+@click.option("--terminal", "place", flag_value="terminal", help="In this terminal.")
+@click.option("--no-open", is_flag=True, help="Print the address of the page, and open nothing.")
 @click.option(HOME_OPTION, type=click.Path(path_type=Path), hidden=True)
-def demo(yes: bool, as_json: bool, fast: bool, home: Path | None) -> Exit:
-    """Watch two agents settle a case: parallel tools, typed state, an approval, a hand-over, and a
+def demo(
+    yes: bool,
+    as_json: bool,
+    fast: bool,
+    place: Literal["console", "terminal"] | None,
+    no_open: bool,
+    home: Path | None,
+) -> Exit:
+    """Watch agents settle a case: parallel tools, typed state, an approval, a hand-over, and a
     process that is killed in the middle and comes back.
 
     The model is scripted, everything else is real. The demo needs no key and no network, and keeps
-    its thread in a temporary SQLite file. If you refuse the refund, the story ends differently.
-    Without a terminal, the refund is approved automatically, and the process kills itself.
+    its threads in a temporary SQLite file. If you refuse the refund, the story ends differently.
+
+    If there is a terminal and a browser, the demo is served as a page in the browser until Ctrl-C:
+    answer the question that waits there, and kill the server with a button. Otherwise it plays in
+    the terminal. Without a terminal, the refund is approved automatically, and the process kills
+    itself.
     """
+    if home is None and place is None:
+        place = "terminal" if yes or as_json or fast or not is_tty() else _best_place()
+    if place == "console":
+        if missing := _missing():
+            raise Mistake(missing)
+        return serve_demo(opens=not no_open, speed=0.0 if fast else 1.0)
     if home is None:
         given = (("--yes", yes), ("--json", as_json), ("--fast", fast))
         return run_demo([name for name, is_set in given if is_set], as_json=as_json)
@@ -54,6 +83,25 @@ def demo(yes: bool, as_json: bool, fast: bool, home: Path | None) -> Exit:
             return await player.play(0.0 if fast else 1.0)
 
         return run_to_exit(play)
+
+
+def _best_place() -> Literal["console", "terminal"]:
+    """The browser if there is one and the page can be served, else the terminal."""
+    if not has_browser():
+        return "terminal"
+    if missing := _missing():
+        say(f"{missing}; here is the demo in the terminal")
+        return "terminal"
+    return "console"
+
+
+def _missing() -> str | None:
+    """What the page needs and this installation does not have, if anything."""
+    try:
+        pages = load("awaken.server.console", "Pages")()
+    except ModuleNotFoundError as error:
+        return f"the page needs {error.name}: pip install 'awaken[server]'"
+    return None if pages.is_there else "the page needs libraries that `make console` fetches (npm)"
 
 
 class Player:

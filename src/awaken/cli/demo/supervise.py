@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,9 +17,15 @@ from awaken.cli.console import open_console
 from awaken.cli.exits import Exit
 from awaken.cli.options import complain
 from awaken.cli.start import ITSELF
+from awaken.codec import dumps_text
+from awaken.errors import ConfigError
+from awaken.front.loading import load
 
 MOST_LIVES = 10
 HOME_OPTION = "--home"
+_SERVED = (sys.executable, "-P", "-m", "awaken.cli.demo.served")
+_PORTS = (*range(8700, 8720), 0)
+"""The ports that the demo tries; 0 is any that is free."""
 
 
 def run_demo(options: Sequence[str], *, as_json: bool) -> Exit:
@@ -32,6 +39,44 @@ def run_demo(options: Sequence[str], *, as_json: bool) -> Exit:
             _mourn(worker.pid, Path(home), as_json=as_json)
     complain(f"killed {MOST_LIVES} times; enough for today")
     return Exit.FAILED
+
+
+def serve_demo(*, opens: bool, speed: float) -> Exit:
+    """Serve the demo in a child process until Ctrl-C; when that is killed, the next one goes on.
+
+    The socket belongs to this process, so the page stays at its address, and what it asks while no
+    child lives is answered by the next one.
+    """
+    with (
+        TemporaryDirectory(prefix="awaken-demo-") as home,
+        _not_interrupted(),
+        _free_socket() as listening,
+    ):
+        is_again = False
+        while True:
+            given = {
+                "home": home,
+                "socket": listening.fileno(),
+                "is_again": is_again,
+                "opens": opens,
+                "speed": speed,
+            }
+            child = subprocess.Popen([*_SERVED, dumps_text(given)], pass_fds=[listening.fileno()])
+            code = child.wait()
+            if code != -signal.SIGKILL:
+                return Exit.DONE if code == 0 else Exit.FAILED
+            _mourn(child.pid, Path(home), as_json=False)
+            is_again = True
+
+
+def _free_socket() -> socket.socket:
+    bind = load("awaken.server.listening", "bind")
+    for port in _PORTS[:-1]:
+        with suppress(ConfigError):
+            free: socket.socket = bind("127.0.0.1", port)
+            return free
+    last: socket.socket = bind("127.0.0.1", _PORTS[-1])
+    return last
 
 
 @contextmanager

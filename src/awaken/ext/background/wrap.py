@@ -17,6 +17,7 @@ from awaken.contract.background import (
     PersistedTaskMeta,
     TaskParentContext,
 )
+from awaken.contract.deps import RunDeps
 from awaken.contract.tool import (
     CURRENT_CALL,
     Tool,
@@ -167,6 +168,7 @@ class BackgroundTool:
         agent: ResolvedAgent | None = None,
         delegates: DurableDelegates | None = None,
         budget: Account | None = None,
+        deps: RunDeps | None = None,
     ) -> str:
         """Resume a task that another process started.
 
@@ -177,6 +179,7 @@ class BackgroundTool:
             agent: the agent that the tool belongs to, for the tool's context.
             delegates: runs the agents that the tool delegates to.
             budget: the budget of the run that started the task, which those agents share.
+            deps: the dependencies of that run.
 
         Raises:
             BackgroundTaskError: the task has ended, or belongs to another tool.
@@ -194,6 +197,7 @@ class BackgroundTool:
             )
         args = payload["arguments"]
         ctx = _resumed_context(task, payload, agent, delegates, budget)
+        ctx.run_deps = deps
         return manager.resume_task(
             task,
             lambda taken: self._run(args, ctx, taken),

@@ -46,7 +46,7 @@ class Handoff:
         ConfigError: an argument cannot work; the text says which.
     """
 
-    __slots__ = ("agent", "description", "input_filter", "overlay", "returns")
+    __slots__ = ("agent", "description", "given", "input_filter", "overlay", "returns")
 
     def __init__(
         self,
@@ -61,6 +61,8 @@ class Handoff:
         if not isinstance(id, str):
             raise ConfigError(f"a handoff takes an agent or its id, not {agent!r}")
         self.agent = id
+        self.given: Any = agent
+        """The agent, or its id, as it was given."""
         self.description = description
         self.input_filter: InputFilter = _filter(self.agent, input_filter)
         self.overlay = None if overlay is None else _overlay(self.agent, overlay)

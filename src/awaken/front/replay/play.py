@@ -20,7 +20,8 @@ from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec
 from awaken.errors import AgentLoopError, ConfigError
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
-from awaken.front.agent import Agent, listed
+from awaken.front.agent import Agent
+from awaken.front.agent_checks import listed
 from awaken.front.remote import RemoteAgent
 from awaken.front.replay.parts import RecordedCall, Scene
 from awaken.front.replay.reading import read_run
@@ -176,6 +177,8 @@ def _on_model(
     playing = copy.copy(agent)
     playing.model = model
     playing._spec = msgspec.structs.replace(agent.spec, **changes)
+    if "system_prompt" in changes:
+        playing.prompt = None
     if scene.end is not None:
         playing.plugins = (*agent.plugins, RecordedEnd(scene.end, scene.steps))
     return playing

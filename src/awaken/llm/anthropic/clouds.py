@@ -9,8 +9,14 @@ from typing import Any
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.domain.secret import RedactedString
 from awaken.errors import ConfigError
-from awaken.llm.anthropic.executor import AnthropicMessages, common_options, http_client
+from awaken.llm.anthropic.executor import (
+    AnthropicMessages,
+    common_options,
+    http_client,
+    with_native,
+)
 from awaken.llm.bounds import bounded_error
+from awaken.llm.native import NativeTool
 from awaken.llm.sdk import PROVIDER_TIMEOUT, find_key, sdk
 
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -46,8 +52,11 @@ class BedrockMessages(AnthropicMessages):
         timeout: float = PROVIDER_TIMEOUT,
         max_tokens: int | None = None,
         default_headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        native: Sequence[NativeTool] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._extra_body = with_native(extra_body, native, self.platform)
         module = sdk("anthropic", extra="bedrock", whose="bedrock")
         boto = sdk("boto3", extra="bedrock", whose="bedrock")
         if (access_key is None) != (secret_key is None):
@@ -62,7 +71,7 @@ class BedrockMessages(AnthropicMessages):
         options = {
             **common_options(base_url, timeout, default_headers),
             **{name: _exposed(value) for name, value in secrets.items()},
-            "aws_region": region or _found(REGIONS) or _region_of_profile(boto, profile),
+            "aws_region": region or first_set(REGIONS) or region_of_profile(boto, profile),
             "aws_profile": profile,
         }
         if key is not None and (access_key or profile):
@@ -114,8 +123,11 @@ class VertexMessages(AnthropicMessages):
         timeout: float = PROVIDER_TIMEOUT,
         max_tokens: int | None = None,
         default_headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        native: Sequence[NativeTool] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._extra_body = with_native(extra_body, native, self.platform)
         module = sdk("anthropic", extra="vertex", whose="vertex")
         sdk("google.auth", extra="vertex", whose="vertex")
         token = find_key(access_token, whose="vertex", argument="access_token")
@@ -144,7 +156,7 @@ def open_vertex() -> VertexMessages:
     return VertexMessages()
 
 
-def _region_of_profile(boto: Any, profile: str | None) -> str:
+def region_of_profile(boto: Any, profile: str | None) -> str:
     try:
         region = boto.Session(profile_name=profile).region_name
     except Exception as error:
@@ -157,7 +169,7 @@ def _region_of_profile(boto: Any, profile: str | None) -> str:
 
 
 def _needed(given: str | None, names: Sequence[str], what: str, argument: str) -> str:
-    found = given or _found(names)
+    found = given or first_set(names)
     if not found:
         raise ConfigError(
             f"vertex needs {what}: export {' or '.join(names)}, or give it as {argument}"
@@ -165,7 +177,7 @@ def _needed(given: str | None, names: Sequence[str], what: str, argument: str) -
     return found
 
 
-def _found(names: Sequence[str]) -> str | None:
+def first_set(names: Sequence[str]) -> str | None:
     return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
 
 

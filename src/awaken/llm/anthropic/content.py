@@ -13,11 +13,13 @@ from awaken.contract.llm import InvalidRequest, inline_source
 from awaken.domain.message import (
     Audio,
     Base64Source,
+    Citation,
     ContentBlock,
     Document,
     Image,
     InlineSource,
     MediaSource,
+    Opaque,
     Text,
     Thinking,
     UrlSource,
@@ -52,7 +54,7 @@ def media_block(block: ContentBlock, model: str, where: str) -> BlockParam | Non
             source = _document_source(block.source, model, where)
             title = {"title": block.title} if block.title else {}
             return {"type": "document", "source": source, **title}
-        case Thinking():
+        case Thinking() | Opaque() | Citation():
             return None
         case Audio() | Video():
             raise unsupported(model, type(block).__name__, where)
@@ -82,6 +84,17 @@ def thinking_block(block: Thinking) -> BlockParam | None:
     if block.signature is not None:
         return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
     return None
+
+
+def citation_of(data: dict[str, Any]) -> Citation:
+    """A citation as Anthropic writes it."""
+    return Citation(
+        origin=ORIGIN,
+        data={name: value for name, value in data.items() if name != "file_id"},
+        url=data.get("url") or data.get("source"),
+        title=data.get("title") or data.get("document_title"),
+        quote=data.get("cited_text"),
+    )
 
 
 def unsupported(model: str, what: str, where: str) -> InvalidRequest:

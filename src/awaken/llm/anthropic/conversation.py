@@ -10,8 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from awaken.domain.message import Message, Role, Text, Thinking, ToolResultBlock, ToolUse
+from awaken.domain.message import (
+    Citation,
+    Message,
+    Opaque,
+    Role,
+    Text,
+    Thinking,
+    ToolResultBlock,
+    ToolUse,
+)
 from awaken.llm.anthropic.content import (
+    ORIGIN,
     BlockParam,
     call_input,
     media_block,
@@ -21,6 +31,7 @@ from awaken.llm.anthropic.content import (
     unsupported,
     wire_name,
 )
+from awaken.llm.call_ids import CallIds
 
 _BEFORE = "(The beginning of the conversation is not shown.)"
 
@@ -47,8 +58,8 @@ class AnthropicConversation:
         self._said: list[BlockParam] = []
         self._last_said: BlockParam | None = None
         self._notes: list[BlockParam] = []
-        self._ids: dict[str, str] = {}
-        self._used: set[str] = set()
+        self._ids = CallIds(wire_name)
+        self._last: Message | None = None
 
     def add_all(self, messages: Sequence[Message]) -> None:
         """Add all messages.
@@ -56,6 +67,7 @@ class AnthropicConversation:
         Raises:
             InvalidRequest: the API cannot take a part of them.
         """
+        self._last = messages[-1] if messages else None
         for index, message in enumerate(messages):
             _ADD[message.role](self, message, f"messages[{index}].content")
         self._end_turn()
@@ -89,7 +101,7 @@ class AnthropicConversation:
         shown = _present(
             media_block(block, self._model, f"{where}[{i}]") for i, block in enumerate(content)
         )
-        result: BlockParam = {"type": "tool_result", "tool_use_id": self._id_of_result(call_id)}
+        result: BlockParam = {"type": "tool_result", "tool_use_id": self._ids.of_result(call_id)}
         self._results.append({**result, "content": shown} if shown else result)
 
     def _fold_notes(self) -> None:
@@ -114,23 +126,28 @@ class AnthropicConversation:
 
     def _add_assistant(self, message: Message, where: str) -> None:
         blocks: list[BlockParam] = []
+        unanswered = () if message is self._last else _unanswered(message)
         for index, block in enumerate(message.content):
             match block:
                 case Text():
-                    if (said := text_block(block.text)) is not None:
-                        blocks.append(said)
+                    blocks += _present([text_block(block.text)])
                 case Thinking():
                     if self._replay and (thought := thinking_block(block)) is not None:
                         blocks.append(thought)
                         self.replayed = True
                 case ToolUse():
                     blocks.append(self._call(block.id, block.name, block.input))
+                case Opaque():
+                    if block not in unanswered:
+                        blocks += _own(block)
+                case Citation():
+                    _cite(blocks, block)
                 case _:
                     what = f"{type(block).__name__} (assistant)"
                     raise unsupported(self._model, what, f"{where}[{index}]")
-        written = {block["id"] for block in blocks if block["type"] == "tool_use"}
+        inside = {block.id for block in message.content if isinstance(block, ToolUse)}
         for call in message.tool_calls or ():
-            if self._ids.get(call.id) not in written:
+            if call.id not in inside:
                 blocks.append(self._call(call.id, call.name, call.arguments))
         if blocks:
             self._end_turn()
@@ -146,24 +163,12 @@ class AnthropicConversation:
             self.messages.append({"role": "assistant", "content": blocks})
 
     def _call(self, id: str, name: str, arguments: Any) -> BlockParam:
-        # Some providers number the ids of calls from the start in every answer; here they must be
-        # unique.
-        base = wire = wire_name(id)
-        count = 1
-        while wire in self._used:
-            count += 1
-            wire = f"{base[:56]}_{count}"
-        self._used.add(wire)
-        self._ids[id] = wire
         return {
             "type": "tool_use",
-            "id": wire,
+            "id": self._ids.of_call(id),
             "name": wire_name(name),
             "input": call_input(arguments),
         }
-
-    def _id_of_result(self, call_id: str) -> str:
-        return self._ids.get(call_id) or wire_name(call_id)
 
 
 _ADD = {
@@ -176,3 +181,29 @@ _ADD = {
 
 def _present(blocks: Iterable[BlockParam | None]) -> list[BlockParam]:
     return [block for block in blocks if block is not None]
+
+
+def _own(block: Opaque) -> list[BlockParam]:
+    """A block as it came, if it came from Anthropic."""
+    mine = block.origin == ORIGIN and isinstance(block.data, dict)
+    return [dict(block.data)] if mine else []
+
+
+def _unanswered(message: Message) -> list[Opaque]:
+    """Calls of the provider's own tools without their results, as a broken stream leaves them.
+
+    Only the last answer may have such calls: it goes on with them.
+    """
+    own = [block for block in message.content if isinstance(block, Opaque) and _own(block)]
+    results = {block.data.get("tool_use_id") for block in own}
+    return [
+        block
+        for block in own
+        if block.kind.endswith("tool_use") and block.data.get("id") not in results
+    ]
+
+
+def _cite(blocks: list[BlockParam], citation: Citation) -> None:
+    """Add a source to the text before it, if both came from Anthropic."""
+    if citation.origin == ORIGIN and blocks and blocks[-1]["type"] == "text":
+        blocks[-1].setdefault("citations", []).append(citation.data)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import to_json
 from awaken.contract.llm import (
     InferenceExecutionError,
     InferenceRequest,
     LlmStreamEvent,
     ModelAbilities,
     ProviderError,
+    Stop,
 )
+from awaken.domain.inference import StopReason, TokenUsage
+from awaken.domain.message import Message, Role
 from awaken.domain.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
 from awaken.llm.anthropic.failures import CUT, Failures
@@ -20,9 +27,43 @@ from awaken.llm.anthropic.models import Platform, abilities_of_model
 from awaken.llm.anthropic.request import Prepared, prepare
 from awaken.llm.anthropic.stream import StreamReader
 from awaken.llm.bounds import bounded
+from awaken.llm.native import CodeExecution, NativeTool, NativeTools, WebSearch, written
 from awaken.llm.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
+from awaken.llm.settings import with_extra
+from awaken.stream.accumulate import StreamAccumulator
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+MAX_PAUSES = 16
+"""How often an answer is continued that the provider has paused."""
+
+_NATIVE: NativeTools = {
+    WebSearch: (
+        ("allowed_domains", "blocked_domains", "max_uses"),
+        lambda tool: {
+            "type": "web_search_20250305",
+            "name": "web_search",
+            **{
+                name: to_json(value)
+                for name, value in msgspec.structs.asdict(tool).items()
+                if value
+            },
+        },
+    ),
+    CodeExecution: ((), lambda _: {"type": "code_execution_20250825", "name": "code_execution"}),
+}
+
+
+class _Heard(StreamAccumulator):
+    """The beginning of an answer that was paused, as the provider wants it back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.max_bytes = sys.maxsize  # the listener limits the answer
+
+    def going_on(self, request: InferenceRequest) -> InferenceRequest:
+        """The request with all of the answer so far, which continues it."""
+        begun = Message(role=Role.ASSISTANT, content=self.finish().content)
+        return msgspec.structs.replace(request, messages=[*request.messages, begun])
 
 
 class AnthropicMessages:
@@ -35,6 +76,8 @@ class AnthropicMessages:
         timeout: the most seconds to open a stream, and between two pieces of it.
         max_tokens: the longest answer, for requests without a limit.
         default_headers: sent with every request.
+        extra_body: fields to send with every request; `tools` are added to the agent's.
+        native: tools that Anthropic runs itself, such as `WebSearch()`.
         client: your own `AsyncAnthropic` (or Bedrock or Vertex) client to use instead; you close
             it.
 
@@ -52,9 +95,12 @@ class AnthropicMessages:
         timeout: float = PROVIDER_TIMEOUT,
         max_tokens: int | None = None,
         default_headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        native: Sequence[NativeTool] = (),
         client: Any = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._extra_body = with_native(extra_body, native, self.platform)
         module = sdk("anthropic", extra="anthropic", whose="anthropic")
         if client is not None:
             self._bring(module, client, max_tokens, clock)
@@ -92,29 +138,44 @@ class AnthropicMessages:
 
     def _prepared(self, request: InferenceRequest) -> Prepared:
         return prepare(
-            request, platform=self.platform, max_tokens=self._max_tokens, betas=self._betas
+            request,
+            platform=self.platform,
+            max_tokens=self._max_tokens,
+            betas=self._betas,
+            extra_body=self._extra_body,
         )
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         prepared = self._prepared(request)
-        reader = StreamReader(prepared.names)
-        try:
-            stream = await self._clients.get().messages.create(**prepared.options)
+        heard = _Heard() if prepared.may_pause else None
+        spent: TokenUsage | None = None
+        for _ in range(MAX_PAUSES):
+            reader = StreamReader(prepared.names, spent)
             try:
-                async for event in stream:
-                    if (told := reader.read(event)) is not None:
-                        yield told
-            finally:
-                await stream.close()
-        except InferenceExecutionError:
-            raise
-        except Exception as error:
-            failure = self._failures.told(error)
-            if failure is None:
+                stream = await self._clients.get().messages.create(**prepared.options)
+                try:
+                    async for event in stream:
+                        for told in reader.read(event):
+                            if heard is not None:
+                                heard.push(told)
+                            yield told
+                finally:
+                    await stream.close()
+            except InferenceExecutionError:
                 raise
-            raise failure from failure.__cause__
-        if not reader.done:
-            raise ProviderError(CUT)
+            except Exception as error:
+                failure = self._failures.told(error)
+                if failure is None:
+                    raise
+                raise failure from failure.__cause__
+            if not reader.done:
+                raise ProviderError(CUT)
+            if not reader.paused:
+                return
+            if heard is None:
+                break
+            spent, prepared = reader.usage, self._prepared(heard.going_on(request))
+        yield Stop(reason=StopReason.END_TURN)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -165,6 +226,18 @@ _CLOUDS: tuple[Platform, ...] = ("bedrock", "vertex")
 def open_anthropic() -> AnthropicMessages:
     """Anthropic's own API, as the environment describes it."""
     return AnthropicMessages()
+
+
+def with_native(
+    extra_body: Mapping[str, Any] | None, native: Sequence[NativeTool], whose: str
+) -> dict[str, Any]:
+    """The further fields of every request, with the provider's own tools.
+
+    Raises:
+        ConfigError: Anthropic has no such tool.
+    """
+    tools = written(native, _NATIVE, whose)
+    return with_extra({"tools": tools} if tools else {}, extra_body or {})
 
 
 def common_options(

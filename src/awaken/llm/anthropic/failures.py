@@ -112,8 +112,6 @@ class Failures:
         )
         if isinstance(found, InvalidRequest) and _FILTERED.search(found.message):
             return ContentFiltered(found.message)
-        if status == 402:
-            found = Unauthorized(found.message)
         if within:
             said = found.message.partition(": ")[2]
             return type(found)(f"{kind or 'error'} in mid-stream: {said}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from awaken.llm.anthropic.conversation import AnthropicConversation
 from awaken.llm.anthropic.models import Claude, Platform, claude
 from awaken.llm.anthropic.schema import strict_schema
 from awaken.llm.anthropic.thinking import ThinkingPlan, plan_of
+from awaken.llm.settings import choice_of, extra_of, obeyed, with_extra
 
 CACHED = {"type": "ephemeral"}
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -36,6 +37,14 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
     names: dict[str, str]
 
+    @property
+    def may_pause(self) -> bool:
+        """Whether the provider has work of its own in this request, in which it may pause."""
+        own = {"mcp_servers", "context_management"} & self.options.get("extra_body", {}).keys()
+        return bool(own) or any(
+            "input_schema" not in tool for tool in self.options.get("tools", ())
+        )
+
 
 def prepare(
     request: InferenceRequest,
@@ -43,18 +52,21 @@ def prepare(
     platform: Platform = "anthropic",
     max_tokens: int | None = None,
     betas: Sequence[str] = (),
+    extra_body: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """The arguments for `request`.
 
     Args:
         max_tokens: for requests without a limit.
         betas: beta features to switch on in every request.
+        extra_body: further fields of every request; its `tools` are added to those of `request`.
 
     Raises:
         InvalidRequest: the API cannot take a part of it.
     """
     model = claude(request.upstream_model)
     plan = _fitting(plan_of(model, request.overrides, max_tokens), request, model)
+    request = obeyed(request, ("seed", "temperature", "top_p") if plan.thinks else ("seed",))
     talk = AnthropicConversation(
         request.upstream_model,
         replay=plan.replay,
@@ -62,7 +74,10 @@ def prepare(
     )
     talk.add_all(request.messages)
     system = _system(request)
-    tools = [_tool(tool) for tool in request.tools]
+    extra = with_extra(dict(extra_body or {}), extra_of(request.overrides))
+    tools = [_tool(tool) for tool in request.tools] + [
+        dict(tool) for tool in extra.pop("tools", ())
+    ]
     if request.enable_prompt_cache:
         _mark(tools, system or talk.system, talk.stable)
     thinking, needed = _bound(plan, talk.replayed and model.binds_thinking)
@@ -78,7 +93,8 @@ def prepare(
         "tools": tools,
         "thinking": thinking,
         "output_config": output,
-        **_by_hand(request.overrides, model, platform, [*betas, *needed] if needed else ()),
+        **_settings(request),
+        **_by_hand(request.overrides, model, platform, [*betas, *needed] if needed else (), extra),
     }
     options.update((name, part) for name, part in parts.items() if part)
     names = {wire_name(tool.id): tool.id for tool in request.tools}
@@ -144,8 +160,30 @@ def _output(
     return {**output, "format": {"type": "json_schema", "schema": schema}}, ()
 
 
+_CHOICES = {"none": "none", "required": "any"}
+
+
+def _settings(request: InferenceRequest) -> dict[str, Any]:
+    """Stop sequences and the choice of tools."""
+    overrides = request.overrides
+    if overrides is None:
+        return {}
+    choice = choice_of(request)
+    chosen: dict[str, Any] = {}
+    if choice is not None:
+        kind = _CHOICES.get(choice)
+        chosen = {"type": kind} if kind else {"type": "tool", "name": wire_name(choice)}
+    if overrides.parallel_tool_calls is False and request.tools and choice != "none":
+        chosen = {"type": "auto", **chosen, "disable_parallel_tool_use": True}
+    return {"stop_sequences": list(overrides.stop or ()), "tool_choice": chosen}
+
+
 def _by_hand(
-    overrides: InferenceOverride | None, model: Claude, platform: Platform, betas: Sequence[str]
+    overrides: InferenceOverride | None,
+    model: Claude,
+    platform: Platform,
+    betas: Sequence[str],
+    extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Headers and fields the SDK has no arguments for."""
     body: dict[str, Any] = {}
@@ -161,7 +199,7 @@ def _by_hand(
             body["anthropic_version"] = _OLD_VERSION[platform]
     if betas:
         headers["anthropic-beta"] = ",".join(dict.fromkeys(betas))
-    return {"extra_body": body, "extra_headers": headers}
+    return {"extra_body": {**body, **extra}, "extra_headers": headers}
 
 
 # -- calls that were begun without thinking -----------------------------------------------------

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from awaken.codec import dumps_text
+import msgspec
+
+from awaken.codec import dumps_text, loads
 from awaken.contract.llm import (
     ContentBlockStop,
     ContentFiltered,
@@ -17,15 +21,17 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
-from awaken.llm.anthropic.content import ORIGIN
+from awaken.domain.message import Citation, Opaque
+from awaken.llm.anthropic.content import ORIGIN, citation_of
 from awaken.llm.bounds import PendingSize
+from awaken.llm.opaque import unread
+from awaken.stream.accumulate import total_usage
 
 MaybeEvent = LlmStreamEvent | None
 _BLOCK = 256
 
 _STOPS = {
     "end_turn": StopReason.END_TURN,
-    "pause_turn": StopReason.END_TURN,
     "max_tokens": StopReason.MAX_TOKENS,
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
     "stop_sequence": StopReason.STOP_SEQUENCE,
@@ -33,19 +39,37 @@ _STOPS = {
 }
 
 
+# The answer goes on if it is sent back: a long turn of the provider's own tools was paused, or the
+# conversation was summarised first.
+_PAUSES = ("pause_turn", "compaction")
+
+# Blocks of tools that the provider runs itself, and its summaries of conversations.
+_OWN_BLOCKS = re.compile(
+    r"server_tool_use|(web|code|bash_code|text_editor_code|tool)_\w+_result|compaction"
+)
+
+
 class StreamReader:
     """Reads one answer; call `read` with every event of the stream, in order.
 
     Args:
         names: the tools' own names, by their names on the wire.
+        spent: what earlier streams of the answer have used.
     """
 
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, names: Mapping[str, str] | None = None, spent: TokenUsage | None = None
+    ) -> None:
         self.done = False
-        """Whether the answer is complete."""
+        """Whether the stream is complete."""
+        self.usage = self._spent = spent
+        """What all streams of the answer have used so far."""
         self._names = names or {}
+        self._citations: list[Citation] = []
+        self._after: list[LlmStreamEvent] = []
         self._blocks: dict[int, Any] = {}
         self._written: set[int] = set()
+        self._unread: dict[str, list[str]] = {}
         self._signature: list[str] = []
         self._held = PendingSize()
         self._spoke = False
@@ -65,6 +89,7 @@ class StreamReader:
             "input_json_delta": self._arguments,
             "thinking_delta": self._thinking,
             "signature_delta": self._signed,
+            "citations_delta": self._cited,
         }
         self._ends: dict[str, Callable[[Any, int], MaybeEvent]] = {
             "text": self._text_end,
@@ -73,15 +98,25 @@ class StreamReader:
             "tool_use": self._call_end,
         }
 
-    def read(self, event: Any) -> MaybeEvent:
-        """Our event for one of the SDK's, or `None`.
+    @property
+    def paused(self) -> bool:
+        """Whether the answer goes on in another stream."""
+        return self._stop in _PAUSES
+
+    def read(self, event: Any) -> list[LlmStreamEvent]:
+        """Our events for one of the SDK's.
 
         Raises:
             ContentFiltered: the answer was refused.
             ContextOverflow: there was no room for an answer.
         """
         on = self._on.get(event.type)
-        return on(event) if on is not None else None
+        told = on(event) if on is not None else None
+        events = [] if told is None else [told]
+        if self._after:
+            events += self._after
+            self._after = []
+        return events
 
     # -- the message --------------------------------------------------------------------------
 
@@ -100,7 +135,7 @@ class StreamReader:
             raise ContentFiltered(_refusal(self._why))
         if self._stop == "model_context_window_exceeded" and not self._spoke:
             raise ContextOverflow("the conversation leaves no room in the model's context window")
-        return Stop(reason=_STOPS.get(self._stop or ""))
+        return None if self.paused else Stop(reason=_STOPS.get(self._stop or ""))
 
     def _usage(self, usage: Any) -> MaybeEvent:
         asked, answered = _count(usage, "input_tokens"), _count(usage, "output_tokens") or 0
@@ -109,18 +144,18 @@ class StreamReader:
         if asked is not None:
             # Anthropic counts cached tokens separately.
             self._prompt = asked + (read or 0) + (written or 0)
-        return Usage(
-            usage=TokenUsage(
-                prompt_tokens=self._prompt,
-                completion_tokens=answered,
-                total_tokens=self._prompt + answered,
-                cache_read_tokens=read,
-                cache_creation_tokens=written,
-                thinking_tokens=_count(
-                    getattr(usage, "output_tokens_details", None), "thinking_tokens"
-                ),
-            )
+        used = TokenUsage(
+            prompt_tokens=self._prompt,
+            completion_tokens=answered,
+            total_tokens=self._prompt + answered,
+            cache_read_tokens=read,
+            cache_creation_tokens=written,
+            thinking_tokens=_count(
+                getattr(usage, "output_tokens_details", None), "thinking_tokens"
+            ),
         )
+        self.usage = total_usage(self._spent, used) or used
+        return Usage(usage=self.usage)
 
     # -- blocks -------------------------------------------------------------------------------
 
@@ -139,19 +174,54 @@ class StreamReader:
         return None
 
     def _delta(self, event: Any) -> MaybeEvent:
+        block = self._blocks.get(event.index)
+        if block is not None and block.type not in self._ends:
+            self._unread_delta(event.delta)
+            return None
         on = self._deltas.get(event.delta.type)
         return on(event) if on is not None else None
 
     def _block_stop(self, event: Any) -> MaybeEvent:
         block = self._blocks.get(event.index)
-        end = self._ends.get(block.type) if block is not None else None
-        return end(block, event.index) if end is not None else None
+        if block is None:
+            return None
+        end = self._ends.get(block.type)
+        return self._unread_end(block) if end is None else end(block, event.index)
+
+    def _unread_delta(self, delta: Any) -> None:
+        """Collect the pieces of a block that is not understood, by the name of their field."""
+        for name, piece in delta.to_dict().items():
+            if name != "type" and isinstance(piece, str):
+                self._held.add(piece)
+                self._unread.setdefault(name, []).append(piece)
+
+    def _unread_end(self, block: Any) -> MaybeEvent:
+        self._spoke = True
+        data = block.to_dict()
+        pieces = {name: "".join(texts) for name, texts in self._unread.items()}
+        self._unread = {}
+        if written := pieces.pop("partial_json", ""):
+            with suppress(msgspec.DecodeError, UnicodeError):
+                data["input"] = loads(written)
+        for name, text in pieces.items():
+            before = data.get(name)
+            data[name] = before + text if isinstance(before, str) else text
+        keep = Opaque if _OWN_BLOCKS.fullmatch(block.type) else unread
+        return keep(origin=ORIGIN, kind=block.type, data=data)
 
     def _text(self, event: Any) -> MaybeEvent:
         text = event.delta.text
         return TextDelta(delta=text) if text else None
 
+    def _cited(self, event: Any) -> MaybeEvent:
+        citation = citation_of(event.delta.citation.to_dict())
+        self._held.add(citation.quote or "", _BLOCK)
+        self._citations.append(citation)
+        return None
+
     def _text_end(self, block: Any, index: int) -> MaybeEvent:
+        self._after += self._citations
+        self._citations = []
         return ContentBlockStop()
 
     def _thinking(self, event: Any) -> MaybeEvent:

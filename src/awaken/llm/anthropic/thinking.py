@@ -27,6 +27,11 @@ class ThinkingPlan(msgspec.Struct, frozen=True, kw_only=True):
     effort: str | None = None
     replay: bool = False
 
+    @property
+    def thinks(self) -> bool:
+        """Whether the model is asked to reason; it then takes no sampling parameters."""
+        return self.thinking is not None and self.thinking["type"] in ("enabled", "adaptive")
+
 
 def plan_of(
     model: Claude, overrides: InferenceOverride | None, default_max_tokens: int | None = None

@@ -12,10 +12,12 @@ from typing import Any
 from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.message import (
     Audio,
+    Citation,
     ContentBlock,
     Document,
     Image,
     Message,
+    Opaque,
     Role,
     Text,
     Thinking,
@@ -27,8 +29,10 @@ from awaken.llm.google.model import is_older
 from awaken.llm.google.parts import (
     ORIGIN,
     Part,
+    fits_result,
     media_part,
     only_text,
+    opaque_part,
     signed,
     text_part,
     wire_name,
@@ -146,7 +150,9 @@ class _Contents:
             return [media_part(block, where)]
         if isinstance(block, ToolUse):
             return [self._call(block.id, block.name, block.input)]
-        if isinstance(block, Thinking):
+        if isinstance(block, Opaque):
+            return opaque_part(block.data) if block.origin == ORIGIN else []
+        if isinstance(block, Thinking | Citation):
             return []
         raise InvalidRequest(
             f"model {self._model!r} does not support {type(block).__name__} input at {where}"
@@ -182,10 +188,10 @@ class _Contents:
             self._tell([*text_part("".join(texts)), *media])
             return
         response: Part = {"id": id, "name": name, "response": {"output": "".join(texts)}}
-        if media and not self._older:
-            response["parts"] = media
-        else:
-            self._later += media
+        inside = [] if self._older else [part for part in media if fits_result(part)]
+        if inside:
+            response["parts"] = inside
+        self._later += [part for part in media if part not in inside]
         self._say("user", [{"function_response": response}])
         self._unanswered.discard(id)
         if not self._unanswered:

@@ -24,7 +24,16 @@ from awaken.llm.google.model import abilities
 from awaken.llm.google.parts import names_back
 from awaken.llm.google.request import gemini_request
 from awaken.llm.google.stream import GeminiStream
+from awaken.llm.native import (
+    CodeExecution,
+    FileSearch,
+    NativeTool,
+    NativeTools,
+    WebSearch,
+    written,
+)
 from awaken.llm.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
+from awaken.llm.settings import with_extra
 
 if TYPE_CHECKING:
     import httpx2
@@ -32,6 +41,15 @@ if TYPE_CHECKING:
     from google.genai import Client
 
 KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+_NATIVE: NativeTools = {
+    WebSearch: ((), lambda _: {"google_search": {}}),
+    CodeExecution: ((), lambda _: {"code_execution": {}}),
+    FileSearch: (
+        ("stores",),
+        lambda tool: {"file_search": {"file_search_store_names": list(tool.stores)}},
+    ),
+}
 
 # The SDK closes an unfinished response only when its generators are garbage-collected. So the
 # response is noted when it opens, and closed here.
@@ -41,8 +59,7 @@ _opened: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default
 class GoogleGemini:
     """Asks Gemini models.
 
-    Google caches prompts by itself. Tools that Google runs can be set in `config`; only the text of
-    their results is passed on.
+    Google caches prompts by itself.
 
     Args:
         api_key: by default `GEMINI_API_KEY` or `GOOGLE_API_KEY`, but not for a server given as
@@ -55,6 +72,7 @@ class GoogleGemini:
         timeout: the most seconds to open a stream, and between two pieces of it.
         headers: sent with every request.
         config: fields of `GenerateContentConfig` for every request, such as `safety_settings`.
+        native: tools that Google runs itself, such as `WebSearch()`.
         client: your own client, with its own key, address and timeout; you close it.
 
     Raises:
@@ -74,6 +92,7 @@ class GoogleGemini:
         timeout: float = PROVIDER_TIMEOUT,
         headers: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
+        native: Sequence[NativeTool] = (),
         client: Client | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
@@ -99,7 +118,9 @@ class GoogleGemini:
         self._api_version = api_version
         # Headers may contain a key, too.
         self._headers = {name: RedactedString(value) for name, value in (headers or {}).items()}
-        self._config = self._checked(config or {})
+        tools = written(native, _NATIVE, _whose(vertex))
+        own = {"tools": tools} if tools else {}
+        self._config = self._checked(with_extra(own, config or {}))
         self._ids = ids
         self._faults = Faults(self._key, clock)
         self._brought = client

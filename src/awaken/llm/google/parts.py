@@ -7,13 +7,16 @@ import binascii
 import re
 from collections.abc import Iterable
 from mimetypes import guess_type
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from awaken.codec import digest
+from awaken.codec import Json, digest
 from awaken.contract.llm import InvalidRequest, inline_source
 from awaken.domain.message import Audio, Document, Image, MediaSource, Text, UrlSource, Video
 from awaken.domain.tool import ToolDescriptor
+
+if TYPE_CHECKING:
+    from google.genai import types
 
 ORIGIN = "google"
 
@@ -21,6 +24,7 @@ Part = dict[str, Any]
 Media = Image | Audio | Video | Document
 
 MAX_NAME = 64
+_RESULT_KINDS = {"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"}
 
 
 def wire_name(name: str) -> str:
@@ -55,6 +59,32 @@ def signed(part: Part, signature: str | None, where: str) -> Part:
     if signature:
         part["thought_signature"] = _bytes(signature, where)
     return part
+
+
+def opaque_data(part: types.Part) -> Part | None:
+    """A part that is neither text nor a call, as plain JSON; `None` for those that are."""
+    if part.text is not None or part.function_call is not None:
+        return None
+    data: Part = part.model_dump(mode="json", exclude_none=True)
+    return data if data.keys() - {"thought", "thought_signature"} else None
+
+
+def opaque_part(data: Json) -> list[Part]:
+    """The part that `opaque_data` was made from, for a request."""
+    if not isinstance(data, dict):
+        return []
+    part: Part = dict(data)
+    if isinstance(inline := part.get("inline_data"), dict):
+        part["inline_data"] = {**inline, "data": base64.urlsafe_b64decode(inline["data"])}
+    if "thought_signature" in part:
+        part["thought_signature"] = base64.urlsafe_b64decode(part["thought_signature"])
+    return [part]
+
+
+def fits_result(part: Part) -> bool:
+    """Whether Gemini takes a medium inside the result of a call."""
+    medium = part.get("inline_data") or part["file_data"]
+    return medium.get("mime_type", "").partition(";")[0] in _RESULT_KINDS
 
 
 def only_text(block: object, where: str, model: str) -> str:

@@ -11,6 +11,7 @@ from awaken.domain.tool import ToolDescriptor
 from awaken.llm.google.contents import contents_of, system_of
 from awaken.llm.google.model import is_older
 from awaken.llm.google.parts import wire_name
+from awaken.llm.settings import choice_of, drop, extra_of, with_extra
 
 _LEVELS = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "max": "HIGH"}
 _BUDGETS = {"none": 0, "low": 1_024, "medium": 8_192, "high": 24_576, "max": 24_576}
@@ -73,6 +74,26 @@ def _config(request: InferenceRequest, defaults: Mapping[str, Any]) -> dict[str,
         config["response_json_schema"] = output_schema(request.output.schema)
     if request.overrides is not None:
         config.update(_overridden(request.upstream_model, request.overrides))
+        config.update(_settings(request, request.overrides))
+    return with_extra(config, extra_of(request.overrides))
+
+
+_CHOICES = {"none": "NONE", "required": "ANY"}
+
+
+def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
+    drop(request, "parallel_tool_calls")
+    config: dict[str, Any] = {}
+    if overrides.seed is not None:
+        config["seed"] = overrides.seed
+    if overrides.stop:
+        config["stop_sequences"] = list(overrides.stop)
+    choice = choice_of(request)
+    if choice is not None:
+        calling: dict[str, Any] = {"mode": _CHOICES.get(choice, "ANY")}
+        if choice not in _CHOICES:
+            calling["allowed_function_names"] = [wire_name(choice)]
+        config["tool_config"] = {"function_calling_config": calling}
     return config
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from awaken.codec import dumps_text
 from awaken.contract.llm import (
     ContentFiltered,
+    InferenceExecutionError,
     LlmStreamEvent,
     ProviderError,
     ReasoningDone,
@@ -18,8 +19,11 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
+from awaken.domain.message import Citation, Opaque
 from awaken.ids import Ids
-from awaken.llm.google.parts import ORIGIN
+from awaken.llm.google.partial_args import PartialArguments
+from awaken.llm.google.parts import ORIGIN, opaque_data
+from awaken.llm.opaque import unread
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -40,16 +44,21 @@ _FILTERED = frozenset(
         "IMAGE_SAFETY",
         "IMAGE_PROHIBITED_CONTENT",
         "IMAGE_RECITATION",
+        "MODEL_ARMOR",
     }
 )
+# The model did what the request does not allow; asking again would lead to the same.
+_WRONG = frozenset({"UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
 _BOTCHED = frozenset(
     {
         "MALFORMED_FUNCTION_CALL",
         "MALFORMED_RESPONSE",
-        "UNEXPECTED_TOOL_CALL",
-        "TOO_MANY_TOOL_CALLS",
     }
 )
+
+
+# Parts of tools that Google runs itself.
+_OWN_PARTS = frozenset({"executable_code", "code_execution_result", "tool_call", "tool_response"})
 
 
 class GeminiStream:
@@ -63,9 +72,12 @@ class GeminiStream:
         self._ids, self._names = ids, names
         self._response = ""
         self._calls = 0
+        self._call_id = ""
+        self._partial: PartialArguments | None = None
         self._said = False
         self._thinking = False
         self._usage: types.GenerateContentResponseUsageMetadata | None = None
+        self._sources: types.GroundingMetadata | None = None
         self._finished: str | None = None
         self._why = ""
 
@@ -87,12 +99,16 @@ class GeminiStream:
             self._look_for_refusal(chunk)
             return events
         candidate = chunk.candidates[0]
+        if candidate.grounding_metadata is not None:
+            self._sources = candidate.grounding_metadata
         if candidate.content is not None and candidate.content.parts:
             for part in candidate.content.parts:
                 if part.thought:
                     self._thought(part, events)
                 elif part.function_call is not None:
                     self._call(part, part.function_call, chunk.response_id, events)
+                elif (data := opaque_data(part)) is not None:
+                    self._opaque(data, events)
                 else:
                     self._text(part, events)
         if candidate.finish_reason is not None:
@@ -105,10 +121,17 @@ class GeminiStream:
 
         Raises:
             ProviderError: the stream was cut off, or the model's answer was malformed.
+            InferenceExecutionError: the model called a tool that the request does not allow.
             ContentFiltered: the answer was refused.
         """
         if self._thinking:
             yield self._thought_over()
+        if self.done:
+            left: list[LlmStreamEvent] = []
+            self._end_partial(left)
+            yield from left
+            if self._sources is not None:
+                yield from _citations(self._sources)
         if self._usage is not None:
             yield Usage(usage=_tokens(self._usage))
         yield Stop(reason=self._stop_reason())
@@ -121,6 +144,14 @@ class GeminiStream:
             events.append(TextDelta(delta=part.text))
         if part.thought_signature:
             events.append(ReasoningDone(origin=ORIGIN, signature=_signature(part)))
+
+    def _opaque(self, data: dict[str, Any], events: list[LlmStreamEvent]) -> None:
+        if self._thinking:
+            events.append(self._thought_over())
+        self._said = True
+        kind = next(iter(data))
+        keep = Opaque if kind in _OWN_PARTS else unread
+        events.append(keep(origin=ORIGIN, kind=kind, data=data))
 
     def _thought(self, part: types.Part, events: list[LlmStreamEvent]) -> None:
         self._thinking = True
@@ -142,15 +173,27 @@ class GeminiStream:
     ) -> None:
         if self._thinking:
             events.append(self._thought_over())
-        if not self._response:
-            self._response = response or self._ids.new()
-        id = call.id or f"{self._response}-{self._calls}"
-        self._calls += 1
-        name = call.name or ""
-        events.append(ToolCallStart(id=id, name=self._names.get(name, name)))
-        events.append(ToolCallDelta(id=id, args_delta=dumps_text(call.args or {})))
+        if self._partial is None or call.name:
+            self._end_partial(events)
+            if not self._response:
+                self._response = response or self._ids.new()
+            self._call_id = call.id or f"{self._response}-{self._calls}"
+            self._calls += 1
+            name = call.name or ""
+            events.append(ToolCallStart(id=self._call_id, name=self._names.get(name, name)))
+            self._partial = PartialArguments(call.args)
+        self._partial.add(call.partial_args or ())
+        if not call.will_continue:
+            self._end_partial(events)
         if part.thought_signature:
-            events.append(ToolCallSigned(id=id, signature=_signature(part)))
+            events.append(ToolCallSigned(id=self._call_id, signature=_signature(part)))
+
+    def _end_partial(self, events: list[LlmStreamEvent]) -> None:
+        """Tell the arguments of the call that is open, if there is one."""
+        if self._partial is not None:
+            written = dumps_text(self._partial.values)
+            events.append(ToolCallDelta(id=self._call_id, args_delta=written))
+            self._partial = None
 
     def _look_for_refusal(self, chunk: types.GenerateContentResponse) -> None:
         feedback = chunk.prompt_feedback
@@ -166,6 +209,10 @@ class GeminiStream:
             raise ProviderError("stream ended early: connection reset before the answer was over")
         if finished in _BOTCHED:
             raise ProviderError(_told("the model botched its answer", finished, self._why))
+        if finished in _WRONG:
+            raise InferenceExecutionError(
+                _told("the model called a tool that it may not call", finished, self._why)
+            )
         if finished in _FILTERED:
             raise ContentFiltered(_told("the answer was stopped", finished, self._why))
         if finished not in _STOPS and not (self._said or self._calls):
@@ -174,6 +221,23 @@ class GeminiStream:
         if self._calls and reason is StopReason.END_TURN:
             return StopReason.TOOL_USE
         return reason
+
+
+def _citations(sources: types.GroundingMetadata) -> Iterator[Citation]:
+    """A citation for each source of each supported piece of the text.
+
+    Google's positions count bytes and not characters, so they are only in `data`.
+    """
+    chunks = sources.grounding_chunks or []
+    for support in sources.grounding_supports or ():
+        for index in support.grounding_chunk_indices or ():
+            found = chunks[index].web if index < len(chunks) else None
+            yield Citation(
+                origin=ORIGIN,
+                data=support.model_dump(mode="json", exclude_none=True),
+                url=found.uri if found is not None else None,
+                title=found.title if found is not None else None,
+            )
 
 
 def _told(what: str, code: str, why: str) -> str:

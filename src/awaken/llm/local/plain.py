@@ -9,14 +9,17 @@ import msgspec
 from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import (
+    Citation,
     ContentBlock,
     Message,
+    Opaque,
     Role,
     Text,
     Thinking,
     ToolResultBlock,
     ToolUse,
 )
+from awaken.llm.settings import choice_of, drop, refuse
 
 MODEL = "local"
 
@@ -30,6 +33,10 @@ def plain_request(request: InferenceRequest, max_tokens: int) -> InferenceReques
     Raises:
         InvalidRequest: the request contains something other than text.
     """
+    drop(request, "seed", "parallel_tool_calls", "extra")
+    refuse(request, "stop")
+    if choice_of(request) not in (None, "none"):
+        refuse(request, "tool_choice")
     overrides = request.overrides or InferenceOverride()
     return msgspec.structs.replace(
         request,
@@ -44,6 +51,7 @@ def plain_request(request: InferenceRequest, max_tokens: int) -> InferenceReques
             overrides,
             upstream_model=None,
             reasoning_effort=None,
+            tool_choice=None,
             max_tokens=overrides.max_tokens or max_tokens,
         ),
     )
@@ -72,7 +80,7 @@ def _text(content: Sequence[ContentBlock], where: str) -> str:
             pieces.append(block.text)
         elif isinstance(block, ToolResultBlock):
             pieces.append(_text(block.content, f"{where}[{place}]"))
-        elif not isinstance(block, Thinking | ToolUse):
+        elif not isinstance(block, Thinking | ToolUse | Opaque | Citation):
             raise InvalidRequest(
                 f"model {MODEL!r} does not support {type(block).__name__} input at {where}[{place}]"
             )

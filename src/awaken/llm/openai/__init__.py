@@ -1,15 +1,25 @@
 """Models behind OpenAI's two APIs: OpenAI, Azure, and every server with a chat completions API."""
 
 from awaken.llm.openai.chat import AzureChat, OpenAIChat
-from awaken.llm.openai.chat_request import ChatDialect
+from awaken.llm.openai.dialect import ChatDialect
 from awaken.llm.openai.endpoints import (
     open_azure,
+    open_cerebras,
+    open_deepseek,
+    open_fireworks,
+    open_groq,
+    open_huggingface,
     open_llamacpp,
+    open_mistral,
+    open_moonshot,
     open_ollama,
     open_openai,
     open_openai_chat,
     open_openrouter,
+    open_together,
     open_vllm,
+    open_xai,
+    open_zai,
 )
 from awaken.llm.openai.responses import OpenAIResponses
 
@@ -19,10 +29,20 @@ __all__ = [
     "OpenAIChat",
     "OpenAIResponses",
     "open_azure",
+    "open_cerebras",
+    "open_deepseek",
+    "open_fireworks",
+    "open_groq",
+    "open_huggingface",
     "open_llamacpp",
+    "open_mistral",
+    "open_moonshot",
     "open_ollama",
     "open_openai",
     "open_openai_chat",
     "open_openrouter",
+    "open_together",
     "open_vllm",
+    "open_xai",
+    "open_zai",
 ]

@@ -11,7 +11,7 @@ from awaken.contract.llm import InferenceRequest, ModelAbilities
 from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
 from awaken.llm.bounds import bounded
-from awaken.llm.openai.chat_request import COMPATIBLE, OPENAI, ChatDialect, chat_body
+from awaken.llm.openai.chat_request import chat_body
 from awaken.llm.openai.chat_stream import ChatReader
 from awaken.llm.openai.connection import (
     Connection,
@@ -24,8 +24,16 @@ from awaken.llm.openai.connection import (
     for_another,
 )
 from awaken.llm.openai.content import names_back
+from awaken.llm.openai.dialect import COMPATIBLE, ChatDialect
 from awaken.llm.openai.executor import OpenAIExecutor
 from awaken.llm.openai.failures import Destination
+from awaken.llm.openai.providers import (
+    CHAT_PROVIDERS,
+    OPENAI_MODELS,
+    ChatProvider,
+    dialect_of,
+    provider_at,
+)
 from awaken.llm.sdk import sdk, secret
 
 if TYPE_CHECKING:
@@ -34,7 +42,12 @@ if TYPE_CHECKING:
 AZURE_API_VERSION = "2024-10-21"
 """The last version that Azure calls stable for chat with deployments."""
 
-_AZURE = ChatDialect(max_tokens_field="max_completion_tokens")
+_AZURE = ChatProvider(
+    url="",
+    keys=("AZURE_OPENAI_API_KEY",),
+    dialect=ChatDialect(max_tokens_field="max_completion_tokens", think_tags=False),
+    quirks=OPENAI_MODELS,
+)
 
 
 class OpenAIChat(OpenAIExecutor):
@@ -43,10 +56,12 @@ class OpenAIChat(OpenAIExecutor):
     Args:
         name: marks the origin of reasoning, which is sent back only to an executor of the same
             name.
-        dialect: the server's dialect; by default OpenAI's own without `base_url` and `client`, else
-            one that most servers accept.
+        dialect: the server's dialect; by default that of the table in `providers` for OpenAI and
+            the servers that it knows by their address, else one that most servers accept.
         extra_body: fields to send with every request, such as
-            `{"chat_template_kwargs": {"enable_thinking": False}}`.
+            `{"chat_template_kwargs": {"enable_thinking": False}}`; `tools` are added to the
+            agent's.
+        stream: switch it off for models that may not stream; the answer then comes at once.
         ids: makes ids for calls if a server gives none.
         connection: see `ConnectionOptions`.
 
@@ -62,28 +77,42 @@ class OpenAIChat(OpenAIExecutor):
         name: str = "openai-chat",
         dialect: ChatDialect | None = None,
         extra_body: Mapping[str, Any] | None = None,
+        stream: bool = True,
         ids: Ids = UUID7,
         **connection: Unpack[ConnectionOptions],
     ) -> None:
-        super().__init__(name, self._connect(name, connection), extra_body)
-        self._dialect = checked(name, dialect) if dialect else self._own_dialect(connection)
+        super().__init__(name, self._connect(name, connection), extra_body, stream)
+        self._provider = self._own_provider(connection)
+        if dialect is not None:
+            self._provider = ChatProvider(url="", keys=(), dialect=checked(name, dialect))
+        self._dialects: dict[str, ChatDialect] = {}
         self._ids = ids
 
     def abilities(self, upstream_model: str) -> ModelAbilities:
-        return ModelAbilities(native_output=self._dialect.native_output)
+        return ModelAbilities(native_output=self._dialect(upstream_model).native_output)
 
     def _connect(self, name: str, options: ConnectionOptions) -> Connection | OwnConnection:
         return connect(name, options)
 
-    def _own_dialect(self, options: ConnectionOptions) -> ChatDialect:
-        foreign = options.get("base_url") is not None or options.get("client") is not None
-        return COMPATIBLE if foreign else OPENAI
+    def _own_provider(self, options: ConnectionOptions) -> ChatProvider:
+        client, url = options.get("client"), options.get("base_url")
+        if client is None and url is None:
+            return CHAT_PROVIDERS["openai-chat"]
+        known = provider_at(url if client is None else str(client.base_url))
+        return known or ChatProvider(url="", keys=(), dialect=COMPATIBLE)
+
+    def _dialect(self, model: str) -> ChatDialect:
+        known = self._dialects.get(model)
+        if known is None:
+            known = self._dialects[model] = dialect_of(self._provider, model)
+        return known
 
     def _body(self, request: InferenceRequest) -> dict[str, Any]:
-        return chat_body(request, self._dialect, self._name)
+        return chat_body(request, self._dialect(request.upstream_model), self._name)
 
     def _reader(self, request: InferenceRequest) -> ChatReader:
-        return ChatReader(self._name, names_back(request.tools), self._ids)
+        tags = self._dialect(request.upstream_model).think_tags
+        return ChatReader(self._name, names_back(request.tools), self._ids, think_tags=tags)
 
 
 class AzureChat(OpenAIChat):
@@ -107,13 +136,22 @@ class AzureChat(OpenAIChat):
         api_version: str | None = None,
         dialect: ChatDialect | None = None,
         extra_body: Mapping[str, Any] | None = None,
+        stream: bool = True,
         ids: Ids = UUID7,
         **connection: Unpack[ConnectionOptions],
     ) -> None:
         self._version = api_version or os.environ.get("OPENAI_API_VERSION") or AZURE_API_VERSION
         super().__init__(
-            name=name, dialect=dialect or _AZURE, extra_body=extra_body, ids=ids, **connection
+            name=name,
+            dialect=dialect,
+            extra_body=extra_body,
+            stream=stream,
+            ids=ids,
+            **connection,
         )
+
+    def _own_provider(self, options: ConnectionOptions) -> ChatProvider:
+        return _AZURE
 
     def _connect(self, name: str, options: ConnectionOptions) -> Connection | OwnConnection:
         if options.get("client") is not None:

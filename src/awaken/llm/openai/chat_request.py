@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from awaken.codec import loads
+from awaken.codec import digest, loads
 from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import ReasoningBudget
+from awaken.domain.inference import InferenceOverride, ReasoningBudget
 from awaken.domain.message import (
     Audio,
     Base64Source,
+    Citation,
     ContentBlock,
     Document,
     Image,
     Message,
+    Opaque,
     Role,
     Text,
     Thinking,
+    ToolCall,
     ToolResultBlock,
 )
-from awaken.domain.value import Value
+from awaken.llm.call_ids import CallIds
 from awaken.llm.openai.content import (
     arguments_text,
     cache_key,
@@ -39,10 +43,21 @@ from awaken.llm.openai.content import (
     wire_call_id,
     wire_name,
 )
+from awaken.llm.openai.dialect import ChatDialect
 from awaken.llm.openai.schema import object_schema
+from awaken.llm.settings import choice_of, drop, extra_of, obeyed, told_nearest, with_extra
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The fields for reasoning: DeepSeek and llama.cpp use the first, OpenRouter and vLLM both."""
+
+THINKING_PARTS = "thinking"
+"""Marks reasoning that came in a part of the content, as Mistral sends it and wants it back."""
+
+PICTURE, CUSTOM_CALL = "image", "custom_tool_call"
+"""The kinds of parts that come beside the content: pictures of OpenRouter, and calls whose
+arguments are text."""
+
+_ACKNOWLEDGED = "Ok."
 
 _AUDIO_FORMATS = {
     "audio/wav": "wav",
@@ -51,35 +66,6 @@ _AUDIO_FORMATS = {
     "audio/mpeg": "mp3",
     "audio/mp3": "mp3",
 }
-
-
-class ChatDialect(Value, frozen=True, kw_only=True):
-    """The differences between servers with a chat completions API.
-
-    Args:
-        max_tokens_field: the name of the field for the most tokens of an answer.
-        system_role: the role of the system prompt.
-        later_system_role: the role of system messages within the conversation. The prompt templates
-            of some models take a system message only at the beginning, and need `user` here.
-        effort: the field for reasoning effort: `reasoning_effort`, or OpenRouter's `reasoning`.
-        send_reasoning: whether a server's reasoning is sent back to it, in the field it came in.
-        include_usage: whether to ask for usage at the end of the stream.
-        prompt_cache_key: whether to send the thread's id, so that its requests share a cache.
-        native_output: whether answers keep to a requested JSON schema.
-    """
-
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    system_role: Literal["system", "developer"] = "system"
-    later_system_role: Literal["system", "developer", "user"] = "system"
-    effort: Literal["reasoning_effort", "reasoning"] = "reasoning_effort"
-    send_reasoning: bool = True
-    include_usage: bool = True
-    prompt_cache_key: bool = False
-    native_output: bool = True
-
-
-OPENAI = ChatDialect(max_tokens_field="max_completion_tokens", prompt_cache_key=True)
-COMPATIBLE = ChatDialect()
 
 
 def chat_body(request: InferenceRequest, dialect: ChatDialect, origin: str) -> dict[str, Any]:
@@ -91,6 +77,7 @@ def chat_body(request: InferenceRequest, dialect: ChatDialect, origin: str) -> d
     Raises:
         InvalidRequest: this API cannot take a part of the request.
     """
+    request = obeyed_by(request, dialect)
     body: dict[str, Any] = {
         "model": request.upstream_model,
         "messages": _messages(request, dialect, origin),
@@ -119,19 +106,68 @@ def chat_body(request: InferenceRequest, dialect: ChatDialect, origin: str) -> d
     if dialect.prompt_cache_key and (key := cache_key(request)) is not None:
         body["prompt_cache_key"] = key
     body.update(_effort(request, dialect))
-    return body
+    if request.overrides is not None:
+        body.update(_settings(request, request.overrides, dialect))
+    return with_extra(body, extra_of(request.overrides))
+
+
+def obeyed_by(request: InferenceRequest, dialect: ChatDialect) -> InferenceRequest:
+    """The request without the settings that the server ignores; see `obeyed`."""
+    dropped = dialect.dropped
+    if effort_of(request) not in (None, "none"):
+        dropped += dialect.dropped_with_effort
+    return obeyed(request, dropped, dialect.refused)
+
+
+def _settings(
+    request: InferenceRequest, overrides: InferenceOverride, dialect: ChatDialect
+) -> dict[str, Any]:
+    choice = choice_of(request)
+    given = {
+        dialect.seed_field: overrides.seed,
+        "stop": list(overrides.stop) if overrides.stop else None,
+        "parallel_tool_calls": overrides.parallel_tool_calls if request.tools else None,
+        "tool_choice": choice
+        if choice in (None, "none", "required")
+        else {"type": "function", "function": {"name": wire_name(choice)}},
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _effort(request: InferenceRequest, dialect: ChatDialect) -> dict[str, Any]:
     effort = effort_of(request)
     if effort is None:
         return {}
+    if dialect.effort == "reasoning":
+        if isinstance(effort, ReasoningBudget):
+            return {"reasoning": {"max_tokens": effort.budget}}
+        # OpenRouter calls the highest effort by OpenAI's former name.
+        return {"reasoning": {"effort": "xhigh" if effort == "max" else effort}}
+    word = effort_word(request, dialect)
+    if word is None:
+        return {}
     if dialect.effort == "reasoning_effort":
-        return {"reasoning_effort": effort_name(effort)}
-    if isinstance(effort, ReasoningBudget):
-        return {"reasoning": {"max_tokens": effort.budget}}
-    # OpenRouter calls the highest effort by OpenAI's former name.
-    return {"reasoning": {"effort": "xhigh" if effort == "max" else effort}}
+        return {"reasoning_effort": word}
+    if word == "none":
+        return {"thinking": {"type": "disabled"}}
+    level = {"reasoning_effort": word} if word else {}
+    return {"thinking": {"type": "enabled"}, **level}
+
+
+def effort_word(request: InferenceRequest, dialect: ChatDialect) -> str | None:
+    """The server's word for the wanted effort, or `None` if there is none to send."""
+    effort = effort_of(request)
+    if effort is None:
+        return None
+    word = effort_name(effort)
+    if dialect.efforts is None:
+        return word
+    theirs = dialect.efforts.get(word)
+    if theirs is None:
+        drop(request, "reasoning_effort")
+    elif theirs not in ("", word):
+        told_nearest(request.upstream_model, "reasoning_effort", word, theirs)
+    return theirs
 
 
 # -- messages ---------------------------------------------------------------------------------
@@ -164,6 +200,7 @@ class _Writer:
 
     def __init__(self, model: str, dialect: ChatDialect, origin: str) -> None:
         self._model, self._dialect, self._origin = model, dialect, origin
+        self._ids = CallIds(_nine_letters if dialect.call_ids == "nine" else wire_call_id)
         self._written: list[dict[str, Any]] = []
         self._attached: list[dict[str, Any]] = []
 
@@ -178,40 +215,73 @@ class _Writer:
 
     def _system(self, index: int, message: Message) -> None:
         said = texts(message.content, self._model, f"messages[{index}].content")
-        self._written.append({"role": self._dialect.later_system_role, "content": said})
+        if self._dialect.later_system_role == "user":
+            self._say_as_user(said)
+        else:
+            self._written.append({"role": self._dialect.later_system_role, "content": said})
 
     def _user(self, index: int, message: Message) -> None:
         parts: list[dict[str, Any]] = []
         for place, block in enumerate(message.content):
             if isinstance(block, ToolResultBlock):
                 self._result(index, block.tool_use_id, block.content)
-            elif not isinstance(block, Thinking):
+            elif not isinstance(block, Thinking | Opaque | Citation):
                 parts.append(self._part(block, index, place))
         self._attach()
         if len(parts) == 1 and parts[0]["type"] == "text":
-            self._written.append({"role": "user", "content": parts[0]["text"]})
+            self._say_as_user(parts[0]["text"])
         elif parts or not message.content:
-            self._written.append({"role": "user", "content": parts or ""})
+            self._say_as_user(parts or "")
+
+    def _say_as_user(self, content: object) -> None:
+        last = self._written[-1]["role"] if self._written else None
+        if self._dialect.answer_before_user and last == "tool":
+            self._written.append({"role": "assistant", "content": _ACKNOWLEDGED})
+        self._written.append({"role": "user", "content": content})
 
     def _assistant(self, index: int, message: Message) -> None:
         said = texts(message.content, self._model, f"messages[{index}].content")
         written: dict[str, Any] = {"role": "assistant", "content": said}
         if self._dialect.send_reasoning:
             written.update(_reasoning(message.content, self._origin))
-        if calls := calls_of(message.content, message.tool_calls):
-            written["content"] = said or None
-            written["tool_calls"] = [
-                {
-                    "id": wire_call_id(call.id),
-                    "type": "function",
-                    "function": {
-                        "name": wire_name(call.name),
-                        "arguments": arguments_text(call.arguments),
-                    },
-                }
-                for call in calls
-            ]
+        if parts := self._parts(message.content):
+            written["content"] = parts
+        if pictures := _kept(message.content, self._origin, PICTURE):
+            written["images"] = pictures
+        calls = [self._call(call) for call in calls_of(message.content, message.tool_calls)]
+        if calls := [*_kept(message.content, self._origin, CUSTOM_CALL), *calls]:
+            written["content"] = written["content"] or None
+            written["tool_calls"] = calls
         self._written.append(written)
+
+    def _call(self, call: ToolCall) -> dict[str, Any]:
+        function = {"name": wire_name(call.name), "arguments": arguments_text(call.arguments)}
+        written = {"id": self._ids.of_call(call.id), "type": "function", "function": function}
+        if self._dialect.google_signatures and call.signature is not None:
+            written["extra_content"] = {"google": {"thought_signature": call.signature}}
+        return written
+
+    def _parts(self, content: tuple[ContentBlock, ...]) -> list[dict[str, Any]]:
+        """The content in parts, if some of them can be sent back only so; else an empty list."""
+        parts: list[dict[str, Any]] = []
+        special = False
+        for block in content:
+            if isinstance(block, Text) and block.text:
+                parts.append(_text(block.text))
+            elif isinstance(block, Thinking | Opaque) and (part := self._own_part(block)):
+                parts.append(part)
+                special = True
+        return parts if special else []
+
+    def _own_part(self, block: Thinking | Opaque) -> Any:
+        """A part that came from here and goes back as it came, or `None`."""
+        if block.origin != self._origin:
+            return None
+        if isinstance(block, Opaque):
+            return block.data if block.kind not in (PICTURE, CUSTOM_CALL) else None
+        if block.signature != THINKING_PARTS or not self._dialect.send_reasoning:
+            return None
+        return {"type": "thinking", "thinking": [_text(block.thinking)]}
 
     def _tool(self, index: int, message: Message) -> None:
         self._result(index, message.tool_call_id or "", message.content)
@@ -222,9 +292,9 @@ class _Writer:
         for place, block in enumerate(flat(content)):
             if isinstance(block, Text):
                 said.append(block.text)
-            elif not isinstance(block, Thinking):
+            elif not isinstance(block, Thinking | Opaque | Citation):
                 media.append(self._part(block, index, place))
-        id = wire_call_id(call_id)
+        id = self._ids.of_result(call_id)
         if media:
             said.append(f"[{len(media)} attached below]")
             self._attached += [_text(f"Attached to the result of {id}:"), *media]
@@ -232,8 +302,8 @@ class _Writer:
 
     def _attach(self) -> None:
         if self._attached:
-            self._written.append({"role": "user", "content": self._attached})
-            self._attached = []
+            attached, self._attached = self._attached, []
+            self._say_as_user(attached)
 
     def _part(self, block: ContentBlock, index: int, place: int) -> dict[str, Any]:
         write = _PARTS.get(type(block))
@@ -263,6 +333,19 @@ def _reasoning(content: tuple[ContentBlock, ...], origin: str) -> dict[str, Any]
         if block.encrypted is not None:
             details += _details(block.encrypted)
     return {**fields, "reasoning_details": details} if details else fields
+
+
+def _nine_letters(id: str) -> str:
+    return id if re.fullmatch(r"[A-Za-z0-9]{9}", id) else digest(id)[:9]
+
+
+def _kept(content: tuple[ContentBlock, ...], origin: str, kind: str) -> list[Any]:
+    """Parts of one kind that came from here."""
+    return [
+        block.data
+        for block in content
+        if isinstance(block, Opaque) and (block.origin, block.kind) == (origin, kind)
+    ]
 
 
 def _details(encrypted: str) -> list[Any]:

@@ -17,14 +17,24 @@ from awaken.contract.llm import (
     ProviderError,
     ReasoningDone,
     Stop,
+    ToolCallSigned,
     Usage,
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
+from awaken.domain.message import Citation
 from awaken.ids import UUID7, Ids
 from awaken.llm.bounds import PendingSize
-from awaken.llm.openai.chat_request import REASONING_FIELDS
-from awaken.llm.openai.failures import cut_off, said_failure
+from awaken.llm.opaque import unread
+from awaken.llm.openai.chat_request import (
+    CUSTOM_CALL,
+    PICTURE,
+    REASONING_FIELDS,
+    THINKING_PARTS,
+)
+from awaken.llm.openai.content import citation_of
+from awaken.llm.openai.failures import cut_off, reported
+from awaken.llm.openai.think_tags import Found, ThinkTags
 
 _STOPS = {
     "length": StopReason.MAX_TOKENS,
@@ -34,6 +44,10 @@ _STOPS = {
     "stop_sequence": StopReason.STOP_SEQUENCE,
 }
 
+
+TAGGED = "<think>"
+"""Marks reasoning that came between tags; it is not sent back, as the makers of such models
+advise."""
 
 _GROWING = ("text", "summary", "data")
 _DETAIL, _CALL = 256, 4096
@@ -59,22 +73,31 @@ class ChatReader:
     Args:
         origin: the provider, as the origin of its reasoning.
         names: the tools' own names, by their names on the wire.
+        think_tags: whether reasoning may stand in the text, between tags.
     """
 
     def __init__(
-        self, origin: str, names: Mapping[str, str] | None = None, ids: Ids = UUID7
+        self,
+        origin: str,
+        names: Mapping[str, str] | None = None,
+        ids: Ids = UUID7,
+        *,
+        think_tags: bool = True,
     ) -> None:
         self._origin, self._names, self._ids = origin, names or {}, ids
+        self._tags = ThinkTags() if think_tags else None
         self._out: list[LlmStreamEvent] = []
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
+        self._custom: dict[int, dict[str, Any]] = {}
         self._field: str | None = None
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
+        self._citations: list[Citation] = []
         self._held = PendingSize()
         self._usage: TokenUsage | None = None
         self._finish: str | None = None
-        self._spoke = False
+        self._spoke = self._kept = False
 
     @property
     def done(self) -> bool:
@@ -94,36 +117,54 @@ class ChatReader:
             if delta:
                 self._delta(delta)
             if choice.get("error"):
-                raise _failure(choice["error"])
+                raise reported(choice["error"], "the provider gave up on the answer")
             self._finish = choice.get("finish_reason") or self._finish
-        usage = chunk.get("usage")
+        # Groq reports usage in a field of its own.
+        usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
         if usage:
             self._usage = usage_of(usage)
         return out
 
-    def finish(self) -> list[LlmStreamEvent]:
+    def read_whole(self, answer: Any) -> list[LlmStreamEvent]:
+        """The events of an answer that was not streamed.
+
+        Raises:
+            InferenceExecutionError: the answer reports that it failed.
+        """
+        return self.read(answer)
+
+    def finish(self, *, complete: bool = False) -> list[LlmStreamEvent]:
         """The remaining events at the end of the stream.
+
+        Args:
+            complete: whether the server has marked the end. With usage before it, the answer is
+                complete even if the server gave no reason to finish, as some never do.
 
         Raises:
             ProviderError: the stream ended too early.
             ContentFiltered: the provider's filter stopped the answer.
         """
-        if self._finish is None:
+        if self._finish is None and not (complete and self._usage is not None):
             raise cut_off()
         if self._finish == "error":
             raise ProviderError("the provider gave up on the answer")
         out = self._out
         out.clear()
+        if self._tags is not None:
+            self._tell(self._tags.flush())
         self._end_reasoning()
         for call in self._calls:
             if not call.told:  # the call has no name; the listener drops it
                 out.append(ToolCallDelta(id=call.id, args_delta="".join(call.early)))
+        for custom in self._custom.values():
+            self._keep(CUSTOM_CALL, custom)
         refusal = "".join(self._refusal)
-        said = self._spoke or self._calls
+        said = self._spoke or self._calls or self._kept
         if self._finish == "content_filter" or (refusal and not said):
             raise ContentFiltered(refusal or "the provider stopped the answer")
         if refusal:
             out.append(TextDelta(delta=refusal))
+        out += self._citations
         if self._usage is not None:
             out.append(Usage(usage=self._usage))
         out.append(Stop(reason=self._stop()))
@@ -152,12 +193,35 @@ class ChatReader:
                 self._parts(text)
         if not only_text:
             for call in delta.get("tool_calls") or ():
-                self._call(call)
+                if "custom" in call:
+                    self._custom_call(call)
+                else:
+                    self._call(call)
+            for note in delta.get("annotations") or ():
+                self._held.add("", _DETAIL)
+                self._citations.append(citation_of(self._origin, note))
+            for picture in delta.get("images") or ():
+                self._keep(PICTURE, picture)
             if refusal := delta.get("refusal"):
                 self._held.add(refusal)
                 self._refusal.append(refusal)
 
     def _text(self, text: str) -> None:
+        if self._tags is not None:
+            self._tell(self._tags.feed(text))
+            if self._tags.ended:
+                self._tags = None
+            return
+        self._say(text)
+
+    def _tell(self, found: list[Found]) -> None:
+        for kind, text in found:
+            if kind == "text":
+                self._say(text)
+            else:
+                self._reason(text, TAGGED)
+
+    def _say(self, text: str) -> None:
         if self._field is not None:
             self._end_reasoning()
         self._spoke = True
@@ -168,9 +232,17 @@ class ChatReader:
         for part in parts:
             if part.get("type") == "thinking":
                 for inner in part.get("thinking") or ():
-                    self._reason(inner.get("text") or "", REASONING_FIELDS[0])
-            elif text := part.get("text"):
+                    self._reason(inner.get("text") or "", THINKING_PARTS)
+            elif isinstance(text := part.get("text"), str):
                 self._text(text)
+            else:
+                self._keep(part.get("type") or "part", part)
+
+    def _keep(self, kind: str, part: Any) -> None:
+        if self._field is not None:
+            self._end_reasoning()
+        self._kept = True
+        self._out.append(unread(self._origin, kind, part))
 
     # -- reasoning ----------------------------------------------------------------------------
 
@@ -242,6 +314,19 @@ class ChatReader:
         else:
             self._held.add(arguments)
             call.early.append(arguments)
+        google = (piece.get("extra_content") or {}).get("google") or {}
+        if signature := google.get("thought_signature"):
+            self._out.append(ToolCallSigned(id=call.id, signature=signature))
+
+    def _custom_call(self, piece: Mapping[str, Any]) -> None:
+        """A call whose arguments are text and not JSON; no tool of ours has such calls."""
+        index, said = piece.get("index") or 0, piece["custom"] or {}
+        empty = {"type": "custom", "id": "", "custom": {"name": "", "input": ""}}
+        whole = self._custom.setdefault(index, empty)
+        whole["id"] = piece.get("id") or whole["id"]
+        for name in ("name", "input"):
+            self._held.add(said.get(name) or "")
+            whole["custom"][name] += said.get(name) or ""
 
     def _call_of(self, piece: Mapping[str, Any], name: str) -> _Call:
         """The call that a piece belongs to, by its index; without an index, a name begins a new
@@ -268,6 +353,11 @@ class ChatReader:
         return call
 
 
+# Names for cached tokens outside OpenAI's details: of DeepSeek; of Moonshot, Together and Hugging
+# Face; and of Mistral.
+_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")
+
+
 def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
     """Token counts as for all providers: input includes cached tokens, output includes
     reasoning."""
@@ -278,19 +368,14 @@ def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
     # xAI does not count reasoning as part of the answer; the total shows that.
     if reasoning and answered and total == (asked or 0) + answered + reasoning:
         answered += reasoning
-    cached = asked_details.get("cached_tokens")
+    cached = next((usage[name] for name in _CACHED if usage.get(name) is not None), None)
+    if asked_details.get("cached_tokens") is not None:
+        cached = asked_details["cached_tokens"]
     return TokenUsage(
         prompt_tokens=asked,
         completion_tokens=answered,
         total_tokens=total,
-        cache_read_tokens=usage.get("prompt_cache_hit_tokens") if cached is None else cached,
+        cache_read_tokens=cached,
         cache_creation_tokens=asked_details.get("cache_write_tokens"),
         thinking_tokens=reasoning,
     )
-
-
-def _failure(error: Any) -> Exception:
-    if not isinstance(error, Mapping):
-        return said_failure("", "", str(error))
-    code, kind = error.get("code"), error.get("type")
-    return said_failure(str(code or ""), str(kind or ""), str(error.get("message") or error))

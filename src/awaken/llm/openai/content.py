@@ -11,8 +11,10 @@ from awaken.contract.llm import InferenceRequest, InvalidRequest, inline_source
 from awaken.domain.inference import ReasoningBudget, ReasoningEffort
 from awaken.domain.message import (
     Base64Source,
+    Citation,
     ContentBlock,
     MediaSource,
+    Opaque,
     Text,
     Thinking,
     ToolCall,
@@ -86,7 +88,7 @@ def texts(blocks: Sequence[ContentBlock], model: str, place: str) -> str:
     for index, block in enumerate(blocks):
         if isinstance(block, Text):
             said.append(block.text)
-        elif not isinstance(block, Thinking | ToolUse):
+        elif not isinstance(block, Thinking | ToolUse | Opaque | Citation):
             raise unsupported(model, block, f"{place}[{index}]")
     return "\n\n".join(filter(None, said))
 
@@ -114,6 +116,20 @@ def file_name(title: str | None, source: Base64Source) -> str:
     ending = {"plain": "txt", "markdown": "md"}.get(ending, ending)
     name = title or "document"
     return name if name.lower().endswith(f".{ending}") else f"{name}.{ending}"
+
+
+def citation_of(origin: str, note: Mapping[str, Any]) -> Citation:
+    """A citation for an annotation of either API; the chat API nests its fields."""
+    fields = note.get(str(note.get("type"))) or note
+    return Citation(
+        origin=origin,
+        data=dict(note),
+        url=fields.get("url"),
+        title=fields.get("title") or fields.get("filename"),
+        quote=fields.get("content"),
+        start=fields.get("start_index"),
+        end=fields.get("end_index"),
+    )
 
 
 # -- parameters -------------------------------------------------------------------------------

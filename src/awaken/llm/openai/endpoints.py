@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from urllib.parse import urlsplit
 
 from awaken.llm.openai.chat import AzureChat, OpenAIChat
-from awaken.llm.openai.chat_request import ChatDialect
+from awaken.llm.openai.providers import CHAT_PROVIDERS
 from awaken.llm.openai.responses import OpenAIResponses
 from awaken.llm.sdk import find_key, secret
 
@@ -59,15 +60,27 @@ def open_llamacpp() -> OpenAIChat:
     )
 
 
-def open_openrouter() -> OpenAIChat:
-    """OpenRouter: `OPENROUTER_API_KEY`."""
-    return OpenAIChat(
-        name="openrouter",
-        base_url="https://openrouter.ai/api/v1",
-        api_key=secret(None, ["OPENROUTER_API_KEY"], whose="openrouter"),
-        # Whether answers keep to a schema depends on the provider behind the model.
-        dialect=ChatDialect(effort="reasoning", native_output=False),
-    )
+def open_provider(name: str) -> OpenAIChat:
+    """A provider of the table in `providers`, with its key from the environment.
+
+    Raises:
+        ConfigError: the key is missing, or the SDK.
+    """
+    known = CHAT_PROVIDERS[name]
+    return OpenAIChat(name=name, base_url=known.url, api_key=secret(None, known.keys, whose=name))
+
+
+open_cerebras = partial(open_provider, "cerebras")
+open_deepseek = partial(open_provider, "deepseek")
+open_fireworks = partial(open_provider, "fireworks")
+open_groq = partial(open_provider, "groq")
+open_huggingface = partial(open_provider, "huggingface")
+open_mistral = partial(open_provider, "mistral")
+open_moonshot = partial(open_provider, "moonshot")
+open_openrouter = partial(open_provider, "openrouter")
+open_together = partial(open_provider, "together")
+open_xai = partial(open_provider, "xai")
+open_zai = partial(open_provider, "zai")
 
 
 def ollama_url(host: str) -> str:

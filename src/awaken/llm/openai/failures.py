@@ -20,7 +20,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.secret import RedactedString, shown_address
 from awaken.domain.value import Value
-from awaken.llm.classify import classify_http, classify_text
+from awaken.llm.classify import classify_http, classify_text, said_in
 
 # Codes and types of errors of OpenAI, Azure and compatible servers.
 _BY_CODE: dict[str, type[InferenceExecutionError]] = {
@@ -41,6 +41,8 @@ _BY_CODE: dict[str, type[InferenceExecutionError]] = {
     "server_error": ProviderError,
     "server_is_overloaded": Overloaded,
     "slow_down": Overloaded,
+    # The model has written a call that the server cannot read; the next try may succeed.
+    "tool_use_failed": ProviderError,
     "vector_store_timeout": InferenceTimeout,
 }
 _OF_THE_REQUEST = ("invalid_", "image_", "failed_to_download_image", "unsupported_", "empty_image")
@@ -81,11 +83,20 @@ def translated(
     if isinstance(error, sdk.APIStatusError):
         return _refused(error, address, now_ms)
     if isinstance(error, sdk.APIError):
-        code = getattr(error, "code", None) or ""
-        kind = getattr(error, "type", None) or ""
-        return address.scrubbed(said_failure(code, kind, error.message))
+        return address.scrubbed(reported(error.body, error.message))
     text = address.scrub(f"{type(error).__name__}: {error}")
     return ProviderError(f"the answer of {address.url} cannot be read: {text}")
+
+
+def reported(error: object, otherwise: str) -> InferenceExecutionError:
+    """Our error for an error object inside a stream.
+
+    Args:
+        otherwise: the text if the object has none.
+    """
+    fields = error if isinstance(error, dict) else {}
+    code, kind = str(fields.get("code") or ""), str(fields.get("type") or "")
+    return said_failure(code, kind, said_in(error) or otherwise)
 
 
 def said_failure(code: str, kind: str, message: str) -> InferenceExecutionError:

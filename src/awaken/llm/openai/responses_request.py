@@ -5,17 +5,19 @@ Nothing is stored at the provider: every request has the whole conversation, inc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from awaken.contract.llm import InferenceRequest, inline_source
+from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import (
     Base64Source,
+    Citation,
     ContentBlock,
     Document,
     Image,
     Message,
+    Opaque,
     Role,
     Text,
     Thinking,
@@ -24,12 +26,12 @@ from awaken.domain.message import (
     ToolUse,
 )
 from awaken.domain.value import Value
+from awaken.llm.call_ids import CallIds
+from awaken.llm.openai.chat_request import effort_word, obeyed_by
 from awaken.llm.openai.content import (
     arguments_text,
     cache_key,
     calls_of,
-    effort_name,
-    effort_of,
     file_name,
     flat,
     json_format,
@@ -40,10 +42,13 @@ from awaken.llm.openai.content import (
     wire_call_id,
     wire_name,
 )
+from awaken.llm.openai.dialect import ChatDialect
+from awaken.llm.openai.providers import CHAT_PROVIDERS, NO_EFFORT, dialect_of
 from awaken.llm.openai.schema import object_schema
+from awaken.llm.settings import choice_of, drop, extra_of, refuse, with_extra
 
-# Older models without reasoning, which refuse all parameters for it.
-_WITHOUT_REASONING = re.compile(r"(ft:)?(gpt-3|gpt-4|chatgpt-4|davinci|babbage)|gpt-5[\d.]*-chat")
+PHASE = "phase"
+"""The kind of a part that labels the message before it: commentary or the final answer."""
 
 
 class ResponsesOptions(Value, frozen=True, kw_only=True):
@@ -55,13 +60,8 @@ class ResponsesOptions(Value, frozen=True, kw_only=True):
             models use plain text.
     """
 
-    summary: Literal["auto", "concise", "detailed"] | None = "auto"
+    summary: Literal["auto", "concise", "detailed"] | None = None
     encrypted: bool = True
-
-
-def reasons(model: str) -> bool:
-    """Whether a model accepts parameters for reasoning; unknown models do."""
-    return _WITHOUT_REASONING.match(model) is None
 
 
 def responses_body(
@@ -76,7 +76,9 @@ def responses_body(
         InvalidRequest: this API cannot take a part of the request.
     """
     model = request.upstream_model
-    writer = _Writer(model, options, origin)
+    dialect = dialect_of(CHAT_PROVIDERS["openai-chat"], model)
+    request = obeyed_by(request, dialect)
+    writer = _Writer(model, options, origin, reasons=dialect.efforts != NO_EFFORT)
     for index, message in enumerate(request.messages):
         _BY_ROLE[message.role](writer, index, message)
     body: dict[str, Any] = {
@@ -103,17 +105,32 @@ def responses_body(
         body["text"] = {"format": {"type": "json_schema", **json_format(request.output)}}
     if (key := cache_key(request)) is not None:
         body["prompt_cache_key"] = key
-    body.update(_reasoning(request, options))
-    return body
+    body.update(_reasoning(request, options, dialect))
+    if request.overrides is not None:
+        body.update(_settings(request, request.overrides))
+    return with_extra(body, extra_of(request.overrides))
 
 
-def _reasoning(request: InferenceRequest, options: ResponsesOptions) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
-    effort = effort_of(request)
-    if effort is not None:
-        asked["effort"] = effort_name(effort)
-    if not reasons(request.upstream_model):
-        return {"reasoning": asked} if asked else {}
+def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
+    drop(request, "seed")
+    refuse(request, "stop")
+    fields: dict[str, Any] = {}
+    choice = choice_of(request)
+    if choice is not None:
+        named = {"type": "function", "name": wire_name(choice)}
+        fields["tool_choice"] = choice if choice in ("none", "required") else named
+    if overrides.parallel_tool_calls is not None and request.tools:
+        fields["parallel_tool_calls"] = overrides.parallel_tool_calls
+    return fields
+
+
+def _reasoning(
+    request: InferenceRequest, options: ResponsesOptions, dialect: ChatDialect
+) -> dict[str, Any]:
+    effort = effort_word(request, dialect)
+    asked: dict[str, Any] = {"effort": effort} if effort is not None else {}
+    if dialect.efforts == NO_EFFORT:
+        return {}
     if options.summary is not None and effort != "none":
         asked["summary"] = options.summary
     fields: dict[str, Any] = {"reasoning": asked} if asked else {}
@@ -128,9 +145,12 @@ def _reasoning(request: InferenceRequest, options: ResponsesOptions) -> dict[str
 class _Writer:
     """Writes messages as items."""
 
-    def __init__(self, model: str, options: ResponsesOptions, origin: str) -> None:
+    def __init__(
+        self, model: str, options: ResponsesOptions, origin: str, *, reasons: bool
+    ) -> None:
         self._model, self._options, self._origin = model, options, origin
-        self._reasons = reasons(model)
+        self._reasons = reasons
+        self._ids = CallIds(wire_call_id)
         self.items: list[dict[str, Any]] = []
 
     def _system(self, index: int, message: Message) -> None:
@@ -142,6 +162,8 @@ class _Writer:
         for block in message.content:
             if isinstance(block, ToolResultBlock):
                 self._result(index, block.tool_use_id, block.content)
+            elif isinstance(block, Opaque):
+                self._opaque(block)
             else:
                 blocks.append(block)
         if blocks or not message.content:
@@ -154,7 +176,7 @@ class _Writer:
         self.items.append(
             {
                 "type": "function_call_output",
-                "call_id": wire_call_id(call_id),
+                "call_id": self._ids.of_result(call_id),
                 "output": self._content(index, list(flat(content))),
             }
         )
@@ -162,7 +184,7 @@ class _Writer:
     def _content(self, index: int, blocks: list[ContentBlock]) -> str | list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
         for place, block in enumerate(blocks):
-            if isinstance(block, Thinking):
+            if isinstance(block, Thinking | Citation | Opaque):
                 continue
             write = _PARTS.get(type(block))
             if write is None:
@@ -192,9 +214,29 @@ class _Writer:
                     self._think(waiting)
                     said = {"type": "output_text", "text": block.text}
                     self.items.append({"type": "message", "role": "assistant", "content": [said]})
+            elif isinstance(block, Opaque):
+                self._think(waiting)
+                self._opaque(block)
+            elif isinstance(block, Citation):
+                self._cite(block)
             elif not isinstance(block, ToolUse):
                 raise unsupported(self._model, block, f"messages[{index}].content[{place}]")
         self._calls(calls[told:], waiting)
+
+    def _cite(self, block: Citation) -> None:
+        """A source of the message that was written last, if both came from here."""
+        last = self.items[-1] if self.items else {}
+        if block.origin == self._origin and last.get("type") == "message":
+            last["content"][0].setdefault("annotations", []).append(block.data)
+
+    def _opaque(self, block: Opaque) -> None:
+        """An item as it came, if it came from here."""
+        if block.origin != self._origin:
+            return
+        if block.kind != PHASE:
+            self.items.append(block.data)
+        elif self.items and self.items[-1].get("type") == "message":
+            self.items[-1]["phase"] = block.data
 
     def _calls(self, calls: list[ToolCall], waiting: list[Thinking]) -> None:
         if calls:
@@ -203,7 +245,7 @@ class _Writer:
             self.items.append(
                 {
                     "type": "function_call",
-                    "call_id": wire_call_id(call.id),
+                    "call_id": self._ids.of_call(call.id),
                     "name": wire_name(call.name),
                     "arguments": arguments_text(call.arguments),
                 }

@@ -17,10 +17,18 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
+from awaken.domain.message import Opaque
 from awaken.llm.bounds import PendingSize
+from awaken.llm.opaque import unread
+from awaken.llm.openai.content import citation_of
 from awaken.llm.openai.failures import cut_off, said_failure
+from awaken.llm.openai.responses_request import PHASE
 
 JsonObject = dict[str, Any]
+
+
+# Items of tools that the provider runs itself.
+_OWN_TOOLS = frozenset({"web_search_call", "code_interpreter_call", "file_search_call"})
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -43,9 +51,12 @@ class ResponsesReader:
         self._refusal: list[str] = []
         self._held = PendingSize()
         self._end: JsonObject | None = None
-        # Whether the unfinished item has had any text, or reasoning.
+        # Whether the unfinished item has had any text, or reasoning, and the kind of its reasoning.
         self._spoke = self._thought = False
-        self._said = False
+        self._kind: str | None = None
+        self._thinking: JsonObject = {}
+        self._closed: set[object] = set()
+        self._said = self._kept = False
 
     @property
     def done(self) -> bool:
@@ -64,8 +75,18 @@ class ResponsesReader:
             handle(self, event)
         return self._out
 
-    def finish(self) -> list[LlmStreamEvent]:
-        """The remaining events at the end of the stream.
+    def read_whole(self, answer: Any) -> list[LlmStreamEvent]:
+        """The events of an answer that was not streamed; most of them come with `finish`.
+
+        Raises:
+            InferenceExecutionError: the answer reports that it failed.
+        """
+        failed = answer.get("status") == "failed"
+        end = "response.failed" if failed else "response.completed"
+        return self.read({"type": end, "response": answer})
+
+    def finish(self, *, complete: bool = False) -> list[LlmStreamEvent]:
+        """The remaining events at the end of the stream; its last event says if it is `complete`.
 
         Raises:
             ProviderError: the stream ended too early.
@@ -76,7 +97,7 @@ class ResponsesReader:
             raise cut_off()
         out = self._out
         out.clear()
-        if not (self._said or self._calls):
+        if not (self._said or self._calls or self._kept):
             # Some proxies send the answer only in the last event.
             for index, item in enumerate(response.get("output") or ()):
                 self._item_done({"output_index": index, "item": item})
@@ -98,11 +119,16 @@ class ResponsesReader:
     # -- pieces -------------------------------------------------------------------------------
 
     def _text(self, event: JsonObject) -> None:
+        if self._thought:
+            self._close_thought()
         self._spoke = self._said = True
         self._out.append(TextDelta(delta=event["delta"]))
 
     def _reasoning(self, event: JsonObject) -> None:
-        self._thought = True
+        kind = event["type"]
+        if self._kind not in (None, kind):
+            return  # OpenRouter sends the same reasoning as text and as a summary
+        self._kind, self._thought, self._thinking = kind, True, event
         self._out.append(ReasoningDelta(delta=event["delta"]))
 
     def _next_summary(self, event: JsonObject) -> None:
@@ -121,7 +147,9 @@ class ResponsesReader:
     # -- items --------------------------------------------------------------------------------
 
     def _item_added(self, event: JsonObject) -> None:
-        self._spoke = self._thought = False
+        if self._thought:
+            self._close_thought()
+        self._spoke = False
         item = event["item"]
         if item["type"] == "function_call":
             self._start_call(_place(event), item)
@@ -131,6 +159,11 @@ class ResponsesReader:
         end = self._ENDS.get(item["type"])
         if end is not None:
             end(self, _place(event), item)
+        else:
+            self._kept = True
+            kind = item["type"]
+            keep = Opaque if kind in _OWN_TOOLS else unread
+            self._out.append(keep(origin=self._origin, kind=kind, data=item))
 
     def _start_call(self, place: int | str, item: JsonObject) -> _Call:
         call = self._calls[place] = _Call(item["call_id"])
@@ -151,9 +184,23 @@ class ResponsesReader:
                     self._text({"delta": part["text"]})
         if self._spoke:
             self._out.append(ContentBlockStop())
+            if phase := item.get("phase"):
+                self._out.append(Opaque(origin=self._origin, kind=PHASE, data=phase))
+            for part in item.get("content") or ():
+                for note in part.get("annotations") or ():
+                    self._out.append(citation_of(self._origin, note))
         self._spoke = False
 
+    def _close_thought(self) -> None:
+        """End reasoning whose item is still open: OpenRouter ends it only after the answer."""
+        event = self._thinking
+        self._closed |= {event.get("output_index"), event.get("item_id")} - {None}
+        self._thought, self._kind = False, None
+        self._out.append(ReasoningDone(origin=self._origin, id=event.get("item_id")))
+
     def _end_reasoning(self, place: int | str, item: JsonObject) -> None:
+        if place in self._closed or item.get("id") in self._closed:
+            return
         if not self._thought:
             parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
             if text := "\n\n".join(part["text"] for part in parts):
@@ -167,7 +214,7 @@ class ResponsesReader:
                 encrypted=item.get("encrypted_content"),
             )
         )
-        self._thought = False
+        self._thought, self._kind = False, None
 
     # -- ends ---------------------------------------------------------------------------------
 

@@ -109,5 +109,6 @@ def _file(source: MediaSource, any_type: str) -> dict[str, Json]:
             url = f"data:{media_type};base64,{data}"
             return {"type": "file", "mediaType": media_type, "url": url}
         case _:
-            url = f"/v1/files/{source.id}"
-            return {"type": "file", "mediaType": source.media_type, "url": url}
+            # The caller puts the bytes of blobs into the messages; this one was not among them.
+            name = source.name or source.media_type
+            return {"type": "text", "text": f"[a file, {name}, that cannot be shown here]"}

@@ -22,6 +22,7 @@ _TYPES = {
     ".mjs": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_STYLES = ("tokens.css", "app.css", "parts.css")
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -84,11 +85,13 @@ class Pages:
 
     @cached_property
     def _files(self) -> dict[str, _File]:
-        return {
-            path.relative_to(self._folder).as_posix(): _read(path)
+        found = {
+            path.relative_to(self._folder).as_posix(): _made(path.read_bytes(), path.suffix)
             for path in self._folder.rglob("*")
             if path.suffix in _TYPES
         }
+        # One request for all of them: a style that is late would let the page jump.
+        return found | {"all.css": _made(b"".join(found[name].content for name in _STYLES), ".css")}
 
     @cached_property
     def _index(self) -> str:
@@ -126,6 +129,5 @@ _KEEP = {"cache-control": "public, max-age=31536000, immutable"}
 _KEEP_NOT = {"cache-control": "no-store"}
 
 
-def _read(path: Path) -> _File:
-    content = path.read_bytes()
-    return _File(content, gzip.compress(content, mtime=0), _TYPES[path.suffix])
+def _made(content: bytes, suffix: str) -> _File:
+    return _File(content, gzip.compress(content, mtime=0), _TYPES[suffix])

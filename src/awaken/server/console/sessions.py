@@ -55,45 +55,53 @@ class Sessions:
     ) -> None:
         self._secret, self._is_key, self._clock = secret, is_key, clock
         self._own = secrets.token_hex(32)
-        self._words: dict[str, tuple[Principal, int]] = {}
+        self._words: dict[str, Session] = {}
         self._ended: dict[str, int] = {}
 
     # -- words ----------------------------------------------------------------------------------
 
-    def make_word(self, principal: Principal) -> str:
-        """A word that begins one session of this principal, once, within ten minutes."""
+    def make_word(self, principal: Principal, like: Session | None = None) -> str:
+        """A word that begins one session of this principal, once, within ten minutes. That session
+        has the terms of `like`, and ends with the key of `like`."""
         word = secrets.token_urlsafe(32)
         if len(self._words) >= _MOST_WORDS:
             del self._words[next(iter(self._words))]
-        self._words[_digest(word)] = (principal, self._clock.now_ms() + WORD_SECONDS * 1000)
+        self._words[digest(word)] = Session(
+            session="",
+            principal=principal,
+            expires_at_ms=self._clock.now_ms() + WORD_SECONDS * 1000,
+            key=like.key if like is not None else None,
+            terms=like.terms if like is not None else NO_TERMS,
+        )
         return word
 
-    def redeem(self, word: str) -> Principal:
-        """Whose word it is; from now on it is no one's.
+    def redeem(self, word: str) -> tuple[Session, str]:
+        """Begin the session of a word, which no other session can begin with from now on. Returns
+        the session and its token.
 
         Raises:
             Refused: the word was used before, is too old, or was not made here.
         """
-        principal, expires = self._words.pop(_digest(word), (None, 0))
-        if principal is None or expires <= self._clock.now_ms():
+        meant = self._words.pop(digest(word), None)
+        if meant is None or meant.expires_at_ms <= self._clock.now_ms():
             raise unauthorized("the link was used before, or is older than ten minutes")
-        return principal
+        return self.begin(meant.principal, key=meant.key, terms=meant.terms)
 
     # -- tokens ---------------------------------------------------------------------------------
 
     def begin(
         self, principal: Principal, *, key: str | None = None, terms: Terms = NO_TERMS
-    ) -> tuple[str, int]:
-        """A new session's token, and when it expires, in milliseconds."""
+    ) -> tuple[Session, str]:
+        """A new session and its token; `key` is the digest of the key that it ends with."""
         session = Session(
             session=secrets.token_hex(8),
             principal=principal,
             expires_at_ms=self._clock.now_ms() + SESSION_SECONDS * 1000,
-            key=_digest(key) if key is not None else None,
+            key=key,
             terms=terms,
         )
         said = _encode(dumps(session))
-        return f"{_PREFIX}{said}.{self._sign(said)}", session.expires_at_ms
+        return session, f"{_PREFIX}{said}.{self._sign(said)}"
 
     def find(self, head: Mapping[str, str]) -> Session | None:
         """The session of a request, by its headers; `None` if it came without one.
@@ -125,7 +133,7 @@ class Sessions:
         return _encode(hmac.digest(secret.encode(), b"session:" + said.encode(), hashlib.sha256))
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 

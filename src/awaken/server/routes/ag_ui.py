@@ -27,7 +27,9 @@ from awaken.protocol.intake import BadRequest, Known
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
 from awaken.server.finding import find_thread
+from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, known
+from awaken.server.media import with_media
 from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
 from awaken.server.table import CHAT_LIMIT, Role, Route
 
@@ -55,6 +57,9 @@ async def run(call: Call) -> ASGIApp:
     if latest is not None and _is_at_work(latest, taken):
         return await _watch(call, thread_id, asked)
     submitted = await carry_out(call, _replace(taken.intake, thread_id=thread_id))
+    record = await call.runtime.find_run(submitted.run_id)
+    if record is None:
+        raise unknown("run")
     watched = Watched(
         thread_id=asked.thread_id,
         client_run_id=asked.run_id,
@@ -65,7 +70,7 @@ async def run(call: Call) -> ASGIApp:
         answered=taken.answered,
         is_1_0=asked.protocol_version == PROTOCOL_VERSION,
     )
-    return _stream(call, thread_id, submitted.cursor, watched)
+    return _stream(call, record, submitted.cursor, watched)
 
 
 async def _before_it(call: Call, held: Known, latest: RunRecord | None, request_id: str) -> Known:
@@ -103,12 +108,13 @@ async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None)
         raise unknown("thread")
     record = await _run_to_watch(call, context)
     agent_id = record.agent_id if record is not None else ""
+    shown = await with_media(call, _in_view(context))
     watched = Watched(
         thread_id=call.names.outside(thread_id),
         client_run_id=_client_run_id(record, asked),
         run_id=call.names.outside(record.run_id) if record is not None else "",
         agent_id=agent_id,
-        messages=await _with_delegates(call, thread_id, wire_messages(_in_view(context))),
+        messages=await _with_delegates(call, thread_id, wire_messages(shown)),
         state=_state_of(context, _public_keys(call, agent_id)),
         is_told=True,
         is_1_0=_is_1_0(call, asked),
@@ -118,7 +124,7 @@ async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None)
         waiting = record.waiting if record is not None else None
         tickets = [call.names.question(ticket) for ticket in waiting.tickets] if waiting else []
         return _frames([*encoder.start(), *encoder.rest(tickets)])
-    return _stream(call, thread_id, context.thread.event_count, watched)
+    return _stream(call, record, context.thread.event_count, watched)
 
 
 async def _run_to_watch(call: Call, context: ThreadContext) -> RunRecord | None:
@@ -183,14 +189,14 @@ def _is_1_0(call: Call, asked: RunAgentInput | None) -> bool:
 # -- events -----------------------------------------------------------------------------------
 
 
-def _stream(call: Call, thread_id: str, after: int, watched: Watched) -> EventStream:
+def _stream(call: Call, run: RunRecord, after: int, watched: Watched) -> EventStream[RunEvent]:
     """An answer that tells of a run until it ends or pauses."""
     is_last = until_run_ends(watched.run_id)
-    events = call.follow(thread_id, after=after, tree=True)
+    events = follow_run(call, run, after=after)
     if public := _public_keys(call, watched.agent_id):
-        events = Following(_with_state(call, thread_id, events, is_last, public))
+        events = Following(_with_state(call, run.thread_id, events, is_last, public))
     return EventStream(
-        events, AgUiEncoder(watched), is_last=is_last, on_leave=_on_leave(call, thread_id)
+        events, AgUiEncoder(watched), is_last=is_last, on_leave=_on_leave(call, run.thread_id)
     )
 
 

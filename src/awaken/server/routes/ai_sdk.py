@@ -26,6 +26,7 @@ from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import unknown
 from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, existing, known
+from awaken.server.media import with_media
 from awaken.server.open_runs import find_open_run
 from awaken.server.sse import EventStream
 from awaken.server.table import CHAT_LIMIT, Role, Route
@@ -66,7 +67,7 @@ async def resume(call: Call) -> ASGIApp:
 
 def _stream(
     call: Call, run: RunRecord, *, after: int, ends_behind: int, version: int | str | None
-) -> EventStream:
+) -> EventStream[RunEvent]:
     """Follow a run from event `after`, until it ends or pauses behind event `ends_behind`."""
     encoder = AiSdkEncoder(
         thread_id=call.names.outside(run.thread_id),
@@ -115,7 +116,8 @@ async def messages(call: Call) -> ASGIApp:
     async with aclosing(follow_tree(store, LocalBus(), thread, live=False)) as events:
         async for told in events:
             history.read(call.names.event(told))
-    return JsonResponse(history.messages(await call.runtime.messages(thread)))
+    log = await with_media(call, await call.runtime.messages(thread))
+    return JsonResponse(history.messages(log))
 
 
 async def _runs(call: Call, thread: str) -> list[RunRecord]:

@@ -11,10 +11,10 @@ from starlette.types import ASGIApp
 from awaken._version import __version__
 from awaken.server.call import Call, JsonResponse
 from awaken.server.console.pages import Pages
-from awaken.server.console.sessions import Session, Sessions
+from awaken.server.console.sessions import Session, Sessions, digest
 from awaken.server.errors import Refused, unauthorized
 from awaken.server.given import Given
-from awaken.server.keys import NO_TERMS, Terms, bearer
+from awaken.server.keys import bearer
 from awaken.server.table import Role, Route
 from awaken.server.views import View
 
@@ -33,15 +33,24 @@ class SessionMade(View, frozen=True, kw_only=True):
     expires_at: int
 
 
+class WordMade(View, frozen=True, kw_only=True):
+    """A word that begins one session of the caller, once, within ten minutes: the console takes it
+    from the fragment of its address, as in `/console/#t=WORD`."""
+
+    word: str
+
+
 class Me(View, frozen=True, kw_only=True):
     """Who the caller is, what they may do, and what serves them. `agents` are the only agents they
-    may use; null: all. `build` changes with the console's files."""
+    may use; null: all. `features` are what this server can do beyond the usual. `build` changes
+    with the console's files."""
 
     name: str
     scope: str
     roles: tuple[str, ...]
     agents: tuple[str, ...] | None
     has_session: bool
+    features: tuple[str, ...]
     version: str
     build: str
 
@@ -50,18 +59,34 @@ async def begin(call: Call) -> ASGIApp:
     asked: SessionAsked = call.body
     sessions: Sessions = call.request.app.state.sessions
     if asked.word is not None:
-        return _made(sessions.begin(sessions.redeem(asked.word)))
+        session, token = sessions.redeem(asked.word)
+        call.request.scope["principal"] = session.principal  # the log and the audit name them
+        return _made((session, token))
     if not call.principal.id:
         raise unauthorized("this needs a key, or the word of a link")
     if call.only_thread is not None or _session(call) is not None:
         raise Refused(403, "not_with_a_token", "a token cannot be made into a session: use a key")
-    terms: Terms = call.request.scope.get("terms", NO_TERMS)
-    return _made(sessions.begin(call.principal, key=bearer(call.request.headers), terms=terms))
+    return _made(_begun(call))
 
 
-def _made(session: tuple[str, int]) -> JsonResponse:
-    token, expires_at = session
-    return JsonResponse(SessionMade(token=token, expires_at=expires_at), status_code=201)
+def _begun(call: Call) -> tuple[Session, str]:
+    """A session of the caller, which ends with the key of the request."""
+    sessions: Sessions = call.request.app.state.sessions
+    key = bearer(call.request.headers)
+    return sessions.begin(
+        call.principal, key=digest(key) if key is not None else None, terms=call.terms
+    )
+
+
+def _made(begun: tuple[Session, str]) -> JsonResponse:
+    session, token = begun
+    return JsonResponse(SessionMade(token=token, expires_at=session.expires_at_ms), 201)
+
+
+async def make_word(call: Call) -> ASGIApp:
+    sessions: Sessions = call.request.app.state.sessions
+    like = _session(call) or _begun(call)[0]
+    return JsonResponse(WordMade(word=sessions.make_word(call.principal, like)), status_code=201)
 
 
 async def end(call: Call) -> ASGIApp:
@@ -81,6 +106,7 @@ async def get_me(call: Call) -> ASGIApp:
             roles=tuple(who.roles),
             agents=who.agents,
             has_session=_session(call) is not None,
+            features=getattr(call.request.app.state, "features", ()),
             version=__version__,
             build=pages.build,
         )
@@ -102,6 +128,14 @@ ROUTES = (
         body=SessionAsked,
         answers={201: SessionMade},
         errors=(401,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/session/words",
+        handle=make_word,
+        summary="Make a one-time word, which begins a session of the caller in another browser",
+        needs=(Role.ADMIN,),
+        answers={201: WordMade},
     ),
     Route(
         method="DELETE",

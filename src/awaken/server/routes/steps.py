@@ -92,7 +92,7 @@ async def get_step(call: Call) -> ASGIApp:
     if not rows or rows[0].step != int(number):
         raise unknown("step")
     stop = rows[1].seq if len(rows) > 1 else None
-    commits = await _commits(call, run, rows[0].seq, stop)
+    commits = await run_commits(call, run, rows[0].seq, stop)
     events = [told for commit in commits for told in commit.events if told.run_id == run.run_id]
     return JsonResponse(
         StepView(
@@ -109,7 +109,7 @@ async def _steps(call: Call, run: RunRecord, after: int, limit: int) -> tuple[St
     return tuple(await outline(call.runtime.store, run.run_id, after_step=after, limit=limit))
 
 
-async def _commits(call: Call, run: RunRecord, seq: int, stop: int | None) -> list[CommitView]:
+async def run_commits(call: Call, run: RunRecord, seq: int, stop: int | None) -> list[CommitView]:
     """The run's commits from the one with event `seq` on, and before the one with event `stop`."""
     found: list[CommitView] = []
     after, last = seq - 1, 0

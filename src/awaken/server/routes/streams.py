@@ -17,6 +17,7 @@ from awaken.live.follow import Following, check_cursor
 from awaken.server.call import Call
 from awaken.server.cursor import Cursor
 from awaken.server.event_frames import EventFrames, as_it_is
+from awaken.server.following import with_end
 from awaken.server.given import CursorText, Given
 from awaken.server.sse import EventStream, until_run_ends
 
@@ -68,8 +69,9 @@ async def stream_events(
     await check_cursor(call.runtime.store, thread_id, cursor.seq)
     until = asked.until or until  # the client's word goes first
     is_last: Callable[[RunEvent], bool] = _never
+    run = await call.runtime.find_run(run_id) if until is not None and run_id is not None else None
     if until is not None and run_id is not None:
-        if await _is_over(call.runtime, thread_id, run_id, cursor.seq, until):
+        if run is not None and await _is_over(call.runtime, run, cursor.seq, until):
             return Response(status_code=204)  # the client need not come back: nothing follows
         if until == "run":
             is_last = until_run_ends(run_id)
@@ -78,6 +80,8 @@ async def stream_events(
     elif until is not None:
         is_last = _until_one_ends(thread_id)
     events = call.runtime.follow(thread_id, after=cursor.seq, live=cursor.live, tree=asked.tree)
+    if run is not None:
+        events = with_end(call.runtime.store, run, events, after=cursor.seq)
     if until == "rest" and run_id is not None:
         events = Following(_until_rest(call.runtime, events, run_id))
     return EventStream(
@@ -121,13 +125,12 @@ def _on_leave(call: Call, asked: StreamAsked, id: str) -> Callable[[], Awaitable
     return lambda: call.runtime.cancel(id, deadline=0, principal=call.principal)
 
 
-async def _is_over(runtime: Runtime, thread_id: str, run_id: str, after: int, until: str) -> bool:
+async def _is_over(runtime: Runtime, run: RunRecord, after: int, until: str) -> bool:
     """Whether a run tells nothing more behind `after`."""
-    record = await runtime.find_run(run_id)
-    if record is None or not _is_at_rest(record, until):
+    if not _is_at_rest(run, until):
         return False
-    while page := await runtime.store.load_events(thread_id, after=after, limit=PAGE):
-        if any(is_terminal(event.event) and event.run_id == run_id for event in page):
+    while page := await runtime.store.load_events(run.thread_id, after=after, limit=PAGE):
+        if any(is_terminal(event.event) and event.run_id == run.run_id for event in page):
             return False
         after += len(page)
     return True

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Mapping
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from awaken.codec import dumps
 from awaken.contract.threads import TicketQuery
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.server.call import Call, JsonResponse
+from awaken.server.event_frames import RETRY, as_it_is
 from awaken.server.finding import DECIDERS, find_run, find_ticket, may_see_in, visible_page
 from awaken.server.given import Given, Id, Line, PageSize
-from awaken.server.sse import HEADERS
+from awaken.server.names import Names
+from awaken.server.sse import EventStream
 from awaken.server.table import Role, Route
+from awaken.server.ticket_news import TicketNews
 from awaken.server.views import PageView, TicketView
 
 _NEEDS = (Role.INVOKE, Role.READ, Role.DECIDE)
-LOOK_AROUND = 1.0
-"""Seconds between two looks at the open tickets of a scope."""
-_KEEP_ALIVE = 15
 _MANY = 1_000
 
 
@@ -66,67 +65,55 @@ async def get(call: Call) -> ASGIApp:
 
 
 async def follow(call: Call) -> ASGIApp:
-    return TicketStream(call)
+    return EventStream(
+        _changes(call), TicketFrames(call.names), is_last=lambda ticket: False, frame=as_it_is
+    )
 
 
-class TicketStream:
-    """An answer that tells of the scope's tickets: those that are open, then each that is opened,
-    answered, expired or closed, as it is then."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._open: dict[str, Ticket] = {}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        body, silent = b": open\nretry: 1000\n\n", 0.0
+async def _changes(call: Call) -> AsyncGenerator[Ticket, None]:
+    """The scope's tickets that are open, then each that is opened, answered, expired or closed, as
+    it is then."""
+    news: TicketNews = call.request.app.state.ticket_news
+    known: dict[str, Ticket] = {}
+    with news.listener() as listener:
         while True:
-            body += b"".join([self._frame(ticket) async for ticket in self._changes()])
-            if not body and silent >= _KEEP_ALIVE:
-                body = b": \n\n"
-            if body:
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-                body, silent = b"", 0.0
-            if await _leaves(receive, LOOK_AROUND):
-                return
-            silent += LOOK_AROUND
-
-    async def _changes(self) -> AsyncIterator[Ticket]:
-        """The tickets that have changed since the last look."""
-        before, self._open = self._open, await self._look()
-        for key, ticket in self._open.items():
-            if key not in before:
-                yield ticket
-        for key in before.keys() - self._open.keys():
-            query = TicketQuery(scope=self._call.principal.scope, key=key)
-            for ticket in await self._call.runtime.list_tickets(query):
-                yield ticket
-
-    async def _look(self) -> dict[str, Ticket]:
-        query = TicketQuery(scope=self._call.principal.scope, status=TicketStatus.OPEN, limit=_MANY)
-        found = await self._call.runtime.list_tickets(query)
-        known = self._open.keys()
-        return {
-            ticket.key: ticket
-            for ticket in found
-            if ticket.key in known or await may_see_in(self._call, ticket.thread_id, DECIDERS)
-        }
-
-    def _frame(self, ticket: Ticket) -> bytes:
-        return b"event: ticket\ndata: %b\n\n" % dumps(
-            TicketView.of_ticket(ticket, self._call.names)
-        )
+            now = await _open_tickets(call, known)
+            for key, ticket in now.items():
+                if key not in known:
+                    yield ticket
+            for ticket in [known[key] for key in known.keys() - now.keys()]:
+                query = TicketQuery(run_id=ticket.run_id, key=ticket.key)
+                for changed in await call.runtime.list_tickets(query):
+                    yield changed
+            known = now
+            await listener.wait()
 
 
-async def _leaves(receive: Receive, seconds: float) -> bool:
-    """Whether the client leaves within so many seconds."""
-    try:
-        async with asyncio.timeout(seconds):
-            while (await receive())["type"] != "http.disconnect":
-                pass
-    except TimeoutError:
-        return False
-    return True
+async def _open_tickets(call: Call, known: Mapping[str, Ticket]) -> dict[str, Ticket]:
+    """The open tickets that the client may see, by key; it may see those that are known."""
+    query = TicketQuery(scope=call.principal.scope, status=TicketStatus.OPEN, limit=_MANY)
+    return {
+        ticket.key: ticket
+        for ticket in await call.runtime.list_tickets(query)
+        if ticket.key in known or await may_see_in(call, ticket.thread_id, DECIDERS)
+    }
+
+
+class TicketFrames:
+    """The encoder of a stream of tickets."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def start(self) -> list[bytes]:
+        return [RETRY]
+
+    def encode(self, ticket: Ticket) -> list[bytes]:
+        data = dumps(TicketView.of_ticket(ticket, self._names))
+        return [b"event: ticket\ndata: %b\n\n" % data]
+
+    def finish(self) -> list[bytes]:
+        return []
 
 
 ROUTES = (

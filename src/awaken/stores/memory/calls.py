@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 import msgspec
@@ -18,7 +17,7 @@ def calls_since(thread: ThreadRow, commit: int) -> Sequence[CallEntry]:
     The arguments are those of the entry that recorded them.
     """
     ledger: dict[str, CallEntry] = {}
-    start = bisect_left(thread.call_commits, commit)
+    start = thread.commits[commit - 2].call_lines if commit > 1 else 0
     for entry in thread.call_lines[start:]:
         known = ledger.get(entry.key)
         if known is not None and entry.arguments is None:
@@ -46,5 +45,5 @@ def _find_turn(thread: ThreadRow) -> None:
     """Update `thread.turn`. Each message is checked once, by a reader, so commits stay fast."""
     for seq, message in enumerate(thread.messages[thread.scanned :], start=thread.scanned + 1):
         if message.tool_calls:
-            thread.turn = message, bisect_left(thread.message_ends, seq) + 1
+            thread.turn = message, thread.commit_of_message(seq)
     thread.scanned = len(thread.messages)

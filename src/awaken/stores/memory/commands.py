@@ -77,7 +77,9 @@ class MemoryCommands(MemoryReads):
         telling = Telling(asyncio.get_running_loop().time)
         yield telling.tell(self._waiting(0), 0)
         while True:
-            # No other task runs between this read and the wait, so no command is missed.
+            # No other task runs between a read and the wait behind it, so no command is missed.
+            if not self._commands:
+                await self._sent.wait(ANY)
             after = telling.looks_after
             if threads := telling.tell(self._waiting(after), after):
                 yield threads

@@ -19,7 +19,7 @@ from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflic
 from awaken.stores.answers import cancelled_by, check_sent, has_pending
 from awaken.stores.memory.requests import MemoryRequests
 from awaken.stores.memory.rewinds import rewound
-from awaken.stores.memory.tables import Rewind, RunRow, State, ThreadRow
+from awaken.stores.memory.tables import CommitRow, Rewind, RunRow, State, ThreadRow
 from awaken.stores.rewinding import check_rewind
 
 _replace = msgspec.structs.replace
@@ -38,38 +38,35 @@ class MemoryWrites(MemoryRequests):
     # -- commits ------------------------------------------------------------------------------
 
     async def commit(self, commit: ThreadCommit) -> Committed:
-        thread, record = self._checked(commit), commit.run
+        (thread, run), record = self._checked(commit), commit.run
         events, messages = thread.events, thread.messages
         first_seq = len(events) + 1
         if commit.rewinds_to is not None:
             self._rewind(thread, commit.rewinds_to)
         messages += commit.messages
         events += commit.events
-        length = len(messages)
-        thread.event_ends.append(len(events))
-        thread.message_ends.append(length)
-        thread.commit_times.append(commit.at_ms)
-        thread.commit_runs.append(None if record is None else record.run_id)
+        thread.call_lines += commit.calls
+        length, at_ms = len(messages), commit.at_ms
+        run_id = None if record is None else record.run_id
+        thread.commits.append(CommitRow(length, len(events), len(thread.call_lines), at_ms, run_id))
+        thread.updated_at = at_ms
         if commit.thread_state:
             self._change_state(thread, commit.thread_state)
-        thread.updated_at = commit.at_ms
         if commit.tickets or commit.acks:
             self._write_tickets(thread, commit.tickets)
             self._drop_commands(thread, commit.acks)
         if commit.sends:
             self._send(commit.sends)
         if record is not None:
-            run_id = thread.latest_run_id = record.run_id
-            run = self._runs.get(run_id) or self._new_run(thread, record)
+            thread.latest_run_id = record.run_id
+            if run is None:
+                run = self._new_run(thread, record)
             run.record = record
             if commit.run_state:
                 run.state.update(commit.run_state)
-            if commit.calls:
-                thread.call_lines += commit.calls
-                thread.call_commits += [len(thread.event_ends)] * len(commit.calls)
             is_steady = record.status is _RUNNING is run.status
             if not is_steady or thread.active_run_id != run_id:
-                self._turn_head(thread, run, commit.at_ms)
+                self._turn_head(thread, run, at_ms)
         if commit.requests or commit.texts or commit.blobs:
             self._keep_requests(thread, commit)
         if commit.release or commit.ends_stream:
@@ -87,21 +84,22 @@ class MemoryWrites(MemoryRequests):
 
     def _rewind(self, thread: ThreadRow, to: int) -> None:
         """Take the messages behind position `to` out of view, with the next commit."""
-        left, number = rewound(thread, to), len(thread.event_ends) + 1
+        left, number = rewound(thread, to), len(thread.commits) + 1
         thread.rewinds.append(Rewind(number, to, len(thread.messages), dict(left.state)))
         thread.hidden, thread.turn, thread.state = left.hidden, left.turn, left.state
         thread.scanned = len(thread.messages)
 
     def _change_state(self, thread: ThreadRow, state: State) -> None:
         thread.state.update(state)
-        thread.state_changes.append((len(thread.event_ends), state))
+        thread.state_changes.append((len(thread.commits), state))
         if OUTBOX_KEY in state:
             is_full = has_pending(state[OUTBOX_KEY])
             (self._outboxes.add if is_full else self._outboxes.discard)(thread.id)
 
-    def _checked(self, commit: ThreadCommit) -> ThreadRow:
-        """The thread to write, once the commit has passed every check."""
-        thread_id, fence, run = commit.thread_id, commit.fence, commit.run
+    def _checked(self, commit: ThreadCommit) -> tuple[ThreadRow, RunRow | None]:
+        """The thread and the run to write, once the commit has passed every check. The run is
+        `None` if it is new."""
+        thread_id, fence, record = commit.thread_id, commit.fence, commit.run
         held = self._owners.get(thread_id)
         if fence is not held and fence != held:
             raise self._stale(thread_id, fence, held)
@@ -109,12 +107,13 @@ class MemoryWrites(MemoryRequests):
         actual = len(thread.messages) if thread is not None else 0
         if commit.expected_length != actual:
             raise VersionConflict(thread_id, expected=commit.expected_length, actual=actual)
-        if run is not None:
-            known = self._runs.get(run.run_id)
-            if run.thread_id != thread_id or (
-                known is not None and known.record.thread_id != thread_id
+        run: RunRow | None = None
+        if record is not None:
+            run = self._runs.get(record.run_id)
+            if record.thread_id != thread_id or (
+                run is not None and run.record.thread_id != thread_id
             ):
-                raise InvalidRecord(f"run {run.run_id!r} belongs to another thread")
+                raise InvalidRecord(f"run {record.run_id!r} belongs to another thread")
         elif commit.run_state or commit.calls:
             raise InvalidRecord("a commit with run state or calls also needs the run's record")
         messages = commit.messages
@@ -127,10 +126,10 @@ class MemoryWrites(MemoryRequests):
         if commit.rewinds_to is not None:
             check_rewind(commit)
         if thread is None:
-            return self._new_thread(commit)
-        if commit.parent_thread_id is not None and thread.parent_thread_id is None:
+            thread = self._new_thread(commit)
+        elif commit.parent_thread_id is not None and thread.parent_thread_id is None:
             self._set_parent(thread, self._parent(commit))
-        return thread
+        return thread, run
 
     def _new_thread(self, commit: ThreadCommit) -> ThreadRow:
         parent_id = self._parent(commit)
@@ -155,7 +154,7 @@ class MemoryWrites(MemoryRequests):
 
     def _new_run(self, thread: ThreadRow, record: RunRecord) -> RunRow:
         self._runs_made += 1
-        run = RunRow(record, self._runs_made, len(thread.event_ends))
+        run = RunRow(record, self._runs_made, len(thread.commits))
         self._runs[record.run_id] = run
         return run
 

@@ -48,6 +48,6 @@ class MemoryRequests(Tables):
             thread.requests[manifest.message_id] = manifest
         for text in commit.texts:
             if text.digest not in thread.texts:
-                thread.texts[text.digest] = len(thread.event_ends)
+                thread.texts[text.digest] = len(thread.commits)
                 self._texts[text.digest] = text.body
                 self._text_uses[text.digest] += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ class Rewound(NamedTuple):
 
 def rewound(thread: ThreadRow, to: int) -> Rewound:
     """The thread as it is if the messages behind position `to` go out of view."""
-    commits = bisect_left(thread.message_ends, before_hidden(thread.hidden, to) + 1)
+    commits = thread.commit_of_message(before_hidden(thread.hidden, to) + 1) - 1
     state = rewound_state(state_after(thread, commits), thread.state)
     turn = last_turn(thread, commits)
     spans = [(rewind.after, rewind.until) for rewind in thread.rewinds]
@@ -64,9 +63,9 @@ def find_rewind(thread: ThreadRow | None, thread_id: str, message_id: str) -> in
 
 def last_turn(thread: ThreadRow, commits: int) -> tuple[Message, int] | None:
     """The last message with tool calls that was in view after so many commits, and its commit."""
-    length = thread.message_ends[commits - 1] if commits else 0
+    length = thread.commits[commits - 1].messages if commits else 0
     for seq in positions_back(hidden_after(thread, commits), length):
         message = thread.messages[seq - 1]
         if message.tool_calls:
-            return message, bisect_left(thread.message_ends, seq) + 1
+            return message, thread.commit_of_message(seq)
     return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Self
 
+from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.store import Process
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
@@ -22,9 +22,9 @@ class MemoryStore(MemorySubmissions, MemoryUpkeep):
     A closed store can still be read, and may be opened again. Its blobs are in memory, too.
     """
 
-    @cached_property
-    def blobs(self) -> MemoryBlobs:
-        return MemoryBlobs(self, clock=self._clock)
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(clock)
+        self.blobs = MemoryBlobs(self, clock=clock)
 
     @classmethod
     def from_address(cls, address: str) -> Self:

@@ -18,7 +18,7 @@ from awaken.stores.answers import is_past
 from awaken.stores.memory.commands import MemoryCommands
 from awaken.stores.memory.commits import MemoryWrites
 from awaken.stores.memory.rewinds import find_rewind
-from awaken.stores.memory.tables import RunRow, ThreadRow
+from awaken.stores.memory.tables import CommitRow, RunRow, ThreadRow
 from awaken.stores.rewinding import needs_quiet
 from awaken.stores.submitting import KeptKey, steering
 
@@ -74,10 +74,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
             thread = ThreadRow(submission.thread_id, place, at_ms, self._first_version)
             thread.metadata = metadata_of(submission.record())
             # An empty commit: from now on, the thread exists for readers.
-            thread.event_ends.append(0)
-            thread.message_ends.append(0)
-            thread.commit_times.append(at_ms)
-            thread.commit_runs.append(None)
+            thread.commits.append(CommitRow(0, 0, 0, at_ms, None))
             self._add_thread(thread)
         self._new_run(thread, submission.record())
         self._keep(thread, ThreadCommand.run(submission, rewinds_to))

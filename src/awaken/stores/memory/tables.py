@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -43,37 +45,45 @@ class Rewind(NamedTuple):
     state: State
 
 
+class CommitRow(msgspec.Struct, frozen=True, gc=False):
+    """One commit: how many messages, events and lines of the call ledger its thread has after it,
+    its time, and its run."""
+
+    messages: int
+    events: int
+    call_lines: int
+    at_ms: int
+    run_id: str | None
+
+
+_messages_after, _events_after = attrgetter("messages"), attrgetter("events")
+
+
 class ThreadRow:
     """One thread.
 
-    `event_ends` and `message_ends` are the numbers of events and messages after each commit,
-    `commit_times` and `commit_runs` its time and its run.
-    `state_changes` hold the number of a commit, from 1, and what it brought. `hidden` are the spans
-    of messages that `rewinds` have taken out of view. `call_lines` are the
-    lines of the call ledger, and `call_commits` the commit each of them came with. `turn` is the
-    last message with tool calls, and its commit, among the first `scanned` messages. `touches`
-    counts writes other than commits. `blobs` are those in use, each with the first commit that
-    uses it, and `texts` likewise. `requests` are kept by the id of their answer.
+    Commits are numbered from 1. `state_changes` hold the number of a commit and what it brought.
+    `hidden` are the spans of messages that `rewinds` have taken out of view. `call_lines` are the
+    lines of the call ledger. `turn` is the last message with tool calls, and its commit, among the
+    first `scanned` messages. `touches` counts writes other than commits. `blobs` are those in use,
+    each with the first commit that uses it, and `texts` likewise. `requests` are kept by the id of
+    their answer.
     """
 
     __slots__ = (
         "active_at",
         "active_run_id",
         "blobs",
-        "call_commits",
         "call_lines",
         "commands",
-        "commit_runs",
-        "commit_times",
+        "commits",
         "created_at",
-        "event_ends",
         "events",
         "forked_at",
         "forked_from",
         "hidden",
         "id",
         "latest_run_id",
-        "message_ends",
         "messages",
         "metadata",
         "open_run_id",
@@ -107,15 +117,11 @@ class ThreadRow:
         self.events: list[RunEvent] = []
         self.state: State = {}
         self.stream_log: tuple[StreamLogEntry, ...] = ()
-        self.message_ends: list[int] = []
-        self.event_ends: list[int] = []
-        self.commit_times: list[int] = []
-        self.commit_runs: list[str | None] = []
+        self.commits: list[CommitRow] = []
         self.state_changes: list[tuple[int, State]] = []
         self.rewinds: list[Rewind] = []
         self.hidden: Hidden = ()
         self.call_lines: list[CallEntry] = []
-        self.call_commits: list[int] = []
         self.turn: tuple[Message, int] | None = None
         self.scanned = 0
         self.tickets: dict[str, Ticket] = {}
@@ -128,12 +134,20 @@ class ThreadRow:
     @property
     def version(self) -> int:
         """A number that grows with every write."""
-        return len(self.event_ends) + self.touches
+        return len(self.commits) + self.touches
+
+    def commit_of_message(self, seq: int) -> int:
+        """The number of the commit that brought a message, or would if it was the next one."""
+        return bisect_left(self.commits, seq, key=_messages_after) + 1
+
+    def commit_of_event(self, seq: int) -> int:
+        """The number of the commit that brought an event, or would if it was the next one."""
+        return bisect_left(self.commits, seq, key=_events_after) + 1
 
     def use_blobs(self, ids: Iterable[str]) -> None:
         """Note that the latest commit uses blobs."""
         for id in ids:
-            self.blobs.setdefault(id, len(self.event_ends))
+            self.blobs.setdefault(id, len(self.commits))
 
 
 class RunRow:
@@ -168,7 +182,6 @@ class Tables:
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._clock = clock
         self.profiles = MemoryProfiles(clock)
         self._clock = clock
         self._threads: dict[str, ThreadRow] = {}

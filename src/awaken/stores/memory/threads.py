@@ -31,7 +31,7 @@ from awaken.stores.answers import is_past
 from awaken.stores.memory.calls import calls_of_last_turn, calls_since
 from awaken.stores.memory.paging import Place, cut_page, first_page, place_of
 from awaken.stores.memory.rewinds import Rewound, find_rewind, rewound
-from awaken.stores.memory.tables import RunRow, Tables, ThreadRow, persisted
+from awaken.stores.memory.tables import CommitRow, RunRow, Tables, ThreadRow, persisted
 
 _FEW = 1000
 """A page sorts up to so many threads; with more, it walks the list's own order instead."""
@@ -194,11 +194,13 @@ class MemoryReads(Tables):
         thread = self._threads.get(thread_id)
         if thread is None:
             return []
-        ends = thread.event_ends
-        first = bisect_left(ends, after) if after > 0 else -1  # the commit with event `after`
-        if first < 0 or (first < len(ends) and ends[first] == after):
-            first += 1
-        return [_commit_view(thread, n) for n in range(first, min(first + limit, len(ends)))]
+        first = 0  # the index of the first commit with an event behind `after`
+        if after > 0:
+            first = thread.commit_of_event(after) - 1
+            if first < len(thread.commits) and thread.commits[first].events == after:
+                first += 1
+        rows = thread.commits[first : first + limit]
+        return [_commit_view(thread, index, row) for index, row in enumerate(rows, start=first)]
 
     async def load_stream_log(self, thread_id: str) -> Sequence[StreamLogEntry]:
         thread = self._threads.get(thread_id)
@@ -342,17 +344,18 @@ def _span(after: int, limit: int | None) -> slice:
     return slice(after, None if limit is None else after + limit)
 
 
-def _commit_view(thread: ThreadRow, index: int) -> CommitView:
-    messages = thread.message_ends[index - 1] if index else 0
-    events = thread.event_ends[index - 1] if index else 0
+def _commit_view(thread: ThreadRow, index: int, row: CommitRow) -> CommitView:
+    before = thread.commits[index - 1] if index else None
+    messages = before.messages if before is not None else 0
+    events = before.events if before is not None else 0
     return CommitView(
         position=index + 1,
         first_seq=messages + 1,
         first_event=events + 1,
-        at_ms=thread.commit_times[index],
-        run_id=thread.commit_runs[index],
-        messages=tuple(thread.messages[messages : thread.message_ends[index]]),
-        events=tuple(_events_of(thread, slice(events, thread.event_ends[index]))),
+        at_ms=row.at_ms,
+        run_id=row.run_id,
+        messages=tuple(thread.messages[messages : row.messages]),
+        events=tuple(_events_of(thread, slice(events, row.events))),
         rewinds_to=next((r.after for r in thread.rewinds if r.commit == index + 1), None),
         changed_keys=_changed_keys(thread, index + 1),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
 from itertools import chain
+
+import msgspec
 
 from awaken.contract.submissions import KEY_KEPT_MS
 from awaken.contract.threads import ChildStrategy, Freed
@@ -32,25 +33,22 @@ class MemoryUpkeep(MemoryReads):
         by: str | None = None,
     ) -> Thread:
         origin = self._existing(thread_id)
-        commits = len(origin.event_ends) if at is None else _commits_until(origin, at)
+        commits = len(origin.commits) if at is None else _commits_until(origin, at)
         if new_id in self._threads or new_id in self._owners:
             raise AlreadyExists("thread", new_id)
         copy = ThreadRow(new_id, place_of(new_id), at_ms, self._first_version)
-        copy.event_ends = origin.event_ends[:commits]
-        copy.message_ends = origin.message_ends[:commits]
-        copy.commit_times = origin.commit_times[:commits]
-        copy.commit_runs = [None] * commits
+        copied = origin.commits[:commits]
+        copy.commits = [msgspec.structs.replace(row, run_id=None) for row in copied]
+        last = copy.commits[-1]
         copy.state_changes = [change for change in origin.state_changes if change[0] <= commits]
-        lines = bisect_right(origin.call_commits, commits)
-        copy.call_lines = origin.call_lines[:lines]
-        copy.call_commits = origin.call_commits[:lines]
+        copy.call_lines = origin.call_lines[: last.call_lines]
         copy.blobs = {blob: first for blob, first in origin.blobs.items() if first <= commits}
-        copy.events = origin.events[: copy.event_ends[-1]]
-        copy.messages = origin.messages[: copy.message_ends[-1]]
+        copy.events = origin.events[: last.events]
+        copy.messages = origin.messages[: last.messages]
         copy.texts = {text: first for text, first in origin.texts.items() if first <= commits}
         self._text_uses.update(copy.texts.keys())
-        copied = (message.id or "" for message in copy.messages)
-        copy.requests = {id: origin.requests[id] for id in copied if id in origin.requests}
+        answers = (message.id or "" for message in copy.messages)
+        copy.requests = {id: origin.requests[id] for id in answers if id in origin.requests}
         copy.rewinds = [rewind for rewind in origin.rewinds if rewind.commit <= commits]
         copy.hidden = hidden_after(copy, commits)
         copy.turn, copy.scanned = last_turn(copy, commits), len(copy.messages)
@@ -157,7 +155,7 @@ class MemoryUpkeep(MemoryReads):
         return Freed(
             threads=len(doomed),
             runs=len(runs),
-            commits=sum(len(thread.event_ends) for thread in doomed.values()),
+            commits=sum(len(thread.commits) for thread in doomed.values()),
         )
 
     def _leave_texts(self, deleted: ThreadRow) -> None:
@@ -172,4 +170,4 @@ def _commits_until(thread: ThreadRow, at: int) -> int:
     """The number of commits up to the one that holds event `at`."""
     if not 0 < at <= len(thread.events):
         raise NotFound("event", f"{at} of thread {thread.id}")
-    return bisect_left(thread.event_ends, at) + 1
+    return thread.commit_of_event(at)

@@ -225,6 +225,8 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
     if is_wide:
         where.add(NOT_ASKED_ABOVE)
     asked = "asked_at"
+    if query.key is not None:
+        asked, is_wide = "+asked_at", False  # one ticket, found by the index of keys
     if query.status is TicketStatus.OPEN:
         where.add("status = 'open'")  # as with runs
         asked, is_wide = "+asked_at", False

@@ -37,7 +37,8 @@ export class ApiError extends Error {
  */
 export async function send(method, path, more = {}, isLast = false) {
   const headers = { ...more.headers };
-  if (token.value) headers.authorization = `Bearer ${token.value}`;
+  const used = token.value;
+  if (used) headers.authorization = `Bearer ${used}`;
   if (more.body !== undefined) headers['content-type'] = 'application/json';
   let answer;
   try {
@@ -55,7 +56,8 @@ export async function send(method, path, more = {}, isLast = false) {
   if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
   if (answer.status === 401) {
-    if (!isLast && token.value && (await renewal.renew())) return send(method, path, more, true);
+    const isRenewed = !isLast && used !== null && (token.value !== used || (await renewal.renew()));
+    if (isRenewed) return send(method, path, more, true);
     isSignedOut.value = true;
   }
   throw new ApiError(answer.status, said.error ?? {}, answer.headers.get('x-request-id'));

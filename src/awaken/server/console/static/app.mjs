@@ -6,7 +6,7 @@ import { me, openSession } from './session.mjs';
 import { Shell } from './shell.mjs';
 import { effect, html, render } from './view.mjs';
 import { openTickets, problem, watchTickets } from './tickets.mjs';
-import { Failed, Loading, useLoaded } from './parts/faces.mjs';
+import { Failed, Loaded, Loading } from './parts/faces.mjs';
 
 // A page is loaded when it is first opened.
 /** @type {Record<string, () => Promise<any>>} */
@@ -14,6 +14,7 @@ const LISTS = {
   inbox: async () => (await import('./pages/inbox.mjs')).InboxPage,
   threads: async () => (await import('./pages/threads.mjs')).ThreadsPage,
   runs: async () => (await import('./pages/runs.mjs')).RunsPage,
+  audit: async () => (await import('./pages/audit.mjs')).AuditPage,
 };
 /** @type {Record<string, () => Promise<any>>} */
 const ITEMS = {
@@ -33,13 +34,6 @@ function Page() {
   if (!name) return html`<${Loading} />`;
   const load = id === undefined ? LISTS[name] : ITEMS[name];
   return load ? html`<${Loaded} key=${`${name}/${id}`} load=${load} id=${id} />` : html`<${Failed} error=${NOTHING} isPage />`;
-}
-
-/** @param {{load: () => Promise<any>, id?: string}} props */
-function Loaded({ load, id }) {
-  const { value: Found, error, again } = useLoaded(load, [load]);
-  if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
-  return Found ? html`<${Found} id=${id} />` : html`<${Loading} />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));

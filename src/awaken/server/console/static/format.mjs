@@ -50,9 +50,13 @@ export const short = (id) => (id.length > 12 ? `…${id.slice(-8)}` : id);
 
 /** The beginning of a text, on one line. @param {string} text @param {number} most */
 export function beginning(text, most = 80) {
-  const line = text.replace(/\s+/g, ' ').trim();
+  // A text that is being written has its beginning asked for at every piece: the rest is not read.
+  const line = text.slice(0, most * 4).replace(/\s+/g, ' ').trim();
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
 }
+
+/** An answer's text without the marks of its Markdown, for one line of a list. @param {string} text */
+export const plain = (text) => beginning(text.replace(/[*`]+|^\s*[#>]+\s*/gm, ''), 200);
 
 const SHAPES = {
   running: ['▸', 'running'],

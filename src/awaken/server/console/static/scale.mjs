@@ -7,6 +7,8 @@
 
 const GAP = 0.1;
 const CUT_WIDTH = 0.02;
+/** How many gaps are cut out, the longest first: each is a mark in the page. */
+const MOST_CUTS = 20;
 
 /**
  * @param {[number, number][]} busy when something was at work, in any order
@@ -17,7 +19,8 @@ export function makeScale(busy) {
   const spans = merged(busy);
   if (!spans.length) return { place: () => 0, cuts: [] };
   const work = Math.max(1, spans.reduce((sum, [from, to]) => sum + to - from, 0));
-  const least = Math.max(1, work * GAP);
+  const gaps = spans.slice(1).map(([from], index) => from - spans[index][1]).sort((a, b) => b - a);
+  const least = Math.max(1, work * GAP, gaps[MOST_CUTS] ?? 0);
   /** @type {{from: number, to: number, width: number, isCut: boolean}[]} */
   const parts = [];
   spans.forEach(([from, to], index) => {

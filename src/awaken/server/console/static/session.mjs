@@ -40,7 +40,7 @@ async function look(isLast = false) {
 // A server without keys that was started again does not know our token, but lets everyone in.
 renewal.renew = async () => {
   keep(null);
-  return look(true).then(() => true, () => false);
+  return look(true).then(() => true, (error) => (passRefusal(error), false));
 };
 
 /** @param {string | null} given */

@@ -9,7 +9,7 @@ import { now } from './parts/text.mjs';
 import { took } from './format.mjs';
 
 const THEME = 'awaken.theme';
-const PLACES = { inbox: 'Inbox', threads: 'Threads', runs: 'Runs' };
+const PLACES = { inbox: 'Inbox', threads: 'Threads', runs: 'Runs', audit: 'Audit' };
 const theme = signal(localStorage.getItem(THEME) ?? 'system');
 const title = signal('');
 const said = signal('');
@@ -25,6 +25,12 @@ const count = computed(() => openTickets.value.length);
 effect(() => {
   const waiting = count.value ? `(${count.value}) ` : '';
   document.title = `${waiting}${title.value ? `${title.value} · ` : ''}Awaken`;
+});
+
+/** What the server shows above every page: the demo has a button that kills it. */
+const Bar = signal(/** @type {any} */ (null));
+effect(() => {
+  if (me.value?.features.includes('kill')) import('./parts/kill.mjs').then((found) => (Bar.value = found.KillBar));
 });
 
 /** The page's part of the window's title. @param {string} text */
@@ -45,13 +51,13 @@ export function Shell({ children }) {
     <header class="rail">
       <a class="logo" href="/console/">awaken</a>
       <nav aria-label="Places">
-        ${Object.entries(PLACES).map(([name, label]) => html`<a key=${name} href=${`/console/${name}`}
+        ${Object.entries(PLACES).filter(([name]) => name !== 'audit' || may()).map(([name, label]) => html`<a key=${name} href=${`/console/${name}`}
           aria-current=${name === here ? 'page' : undefined}>${label}
           ${name === 'inbox' && count.value > 0 && html`<span class="count" aria-label=${`${count.value} open`}>${count.value}</span>`}</a>`)}
       </nav>
       <${Foot} />
     </header>
-    <main>${children}</main>
+    <main class=${Bar.value ? 'barred' : ''}>${Bar.value && html`<${Bar.value} />`}${children}</main>
     <div class="hidden-words" role="status" aria-live="polite">${said.value}</div>
   </div>`;
 }

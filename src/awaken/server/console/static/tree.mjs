@@ -147,6 +147,12 @@ export class RunTree {
     return found;
   }
 
+  /** The first call that waits for an answer, if the run does. @returns {Node | undefined} */
+  asking() {
+    if (this.root.status !== 'waits') return undefined;
+    return [...this.nodes.values()].find((node) => node.kind === 'call' && node.status === 'waits' && node.more.ticket);
+  }
+
   // -- making nodes ---------------------------------------------------------------------------
 
   /** @param {string} runId @param {Node | null} parent @param {string} label */

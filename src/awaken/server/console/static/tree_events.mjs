@@ -54,7 +54,7 @@ export const HANDLERS = {
   },
   text_delta: (tree, run, event) => say(run, (run.step?.said ?? '') + event.delta),
   step_snapshot(tree, run, event) {
-    say(run, event.text);
+    say(run, event.text ?? '');
     dropUnwritten(tree, run);
   },
   stream_reset(tree, run, event) {

@@ -3,31 +3,47 @@
 import { part } from '../api.mjs';
 import { beginning } from '../format.mjs';
 import { keepInAddress, place } from '../router.mjs';
+import { may } from '../session.mjs';
 import { entitle } from '../shell.mjs';
 import { openTickets, problem, readTickets } from '../tickets.mjs';
 import { html, useState } from '../view.mjs';
-import { Empty, Failed, Loading } from '../parts/faces.mjs';
+import { Empty, Failed, Loaded, Loading } from '../parts/faces.mjs';
+import { Faces } from '../parts/inbox_faces.mjs';
 import { Text, When } from '../parts/text.mjs';
-import { TicketCard } from '../parts/ticket.mjs';
+import { TicketCard, WANTS_VALUE } from '../parts/ticket.mjs';
 
 export function InboxPage() {
+  const isHistory = place.value.query.show === 'history';
+  entitle('Inbox');
+  if (problem.value) return html`<${Failed} error=${problem.value} onRetry=${readTickets} isPage />`;
+  if (problem.value === undefined) return html`<${Loading} />`;
+  return isHistory ? html`<${Loaded} load=${history} />` : html`<${Waiting} />`;
+}
+
+const history = async () => (await import('../parts/history.mjs')).History;
+const alike = async () => (await import('../parts/alike.mjs')).Alike;
+
+function Waiting() {
   const tickets = openTickets.value;
   const chosen = place.value.query.ticket ?? tickets[0]?.key;
   const [kept, setKept] = useState(/** @type {string | null} */ (null));
   const shown = place.value.query.ticket ?? kept ?? chosen;
-  entitle('Inbox');
+  const [many, setMany] = useState(/** @type {any[]} */ ([]));
   if (shown && shown !== kept) setKept(shown);
-  if (problem.value) return html`<${Failed} error=${problem.value} onRetry=${readTickets} isPage />`;
-  if (problem.value === undefined) return html`<${Loading} />`;
+  const ticket = tickets.find((one) => one.key === shown);
+  const same = tickets.filter((one) => one.tool_name === ticket?.tool_name && one.answer !== WANTS_VALUE);
   return html`<div class=${`screen ${shown ? 'sided' : ''}`}>
     <div class="head-bar"><div><h1>Inbox</h1>
-      <p class="sub">${tickets.length ? html`${tickets.length} wait${tickets.length === 1 ? 's' : ''} for an answer · oldest <${When} at=${tickets[0].asked_at} />` : 'nothing waits for an answer'}</p></div></div>
+      <p class="sub">${tickets.length ? html`${tickets.length} wait${tickets.length === 1 ? 's' : ''} for an answer · oldest <${When} at=${tickets[0].asked_at} />` : 'nothing waits for an answer'}</p></div>
+      <div class="acts">
+        ${same.length > 1 && may('decide', 'invoke') && html`<button onClick=${() => setMany(same)}>Answer ${same.length} alike</button>`}
+        <${Faces} /></div></div>
     <div class="body">
       ${tickets.length ? html`<${Tickets} tickets=${tickets} shown=${shown} />`
         : html`<${Empty} title="Nothing waits for you"><p>When an agent asks before it acts, its question appears here.</p></${Empty}>`}
     </div>
-    ${shown && html`<aside class="side" aria-label="The question"><${Ticket} key=${shown} ticketKey=${shown}
-      ticket=${tickets.find((one) => one.key === shown)} /></aside>`}
+    ${shown && html`<aside class="side" aria-label="The question"><${Ticket} key=${shown} ticketKey=${shown} ticket=${ticket} /></aside>`}
+    ${many.length > 0 && html`<${Loaded} load=${alike} tickets=${many} onClose=${() => setMany([])} />`}
   </div>`;
 }
 

@@ -87,11 +87,11 @@ function Run({ known, again }) {
   const { query } = place.value;
   const fits = useMemo(() => filterOf(query, tree), [query.show, query.find, version]);
   const rows = useMemo(() => tree.rows(fits), [version, fits]);
-  const selected = tree.nodes.get(query.node ?? '') ?? tree.root;
+  const selected = tree.nodes.get(query.node ?? '') ?? tree.asking() ?? tree.root;
   const isLive = tree.root.status === 'running';
   const time = isLive ? now.value : 0;
   const scale = useMemo(() => makeScale(busyTimes(tree, time || tree.root.startedAt)), [version, isLive && Math.floor(time / 1000)]);
-  const select = (/** @type {any} */ node) => keepInAddress({ node: node === tree.root ? null : node.id });
+  const select = (/** @type {any} */ node) => keepInAddress({ node: node.id });
   const fold = async (/** @type {any} */ node, /** @type {boolean} */ isOpen) => {
     node.isOpen = isOpen;
     changed();
@@ -196,12 +196,13 @@ function Filters({ query }) {
 function Head({ run, thread, tree, time, onCancel }) {
   const { root } = tree;
   const { word } = statusOf(root.status);
+  const steps = Math.max(tree.runs.get(run.run_id)?.steps ?? 0, 0);
   const isOpen = ['running', 'waits', 'created'].includes(root.status);
   return html`<div class="head-bar">
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
       <p class="sub"><a href=${`/console/threads/${part(run.thread_id)}`}>thread</a> · run <code title=${run.run_id}>${short(run.run_id)}</code> · agent <b><${Text} of=${run.agent_id} /></b></p></div>
     <div class="stats">
-      <span><b>${Math.max(tree.runs.get(run.run_id)?.steps ?? 0, 0)}</b>steps</span>
+      <span><b>${steps}</b>${steps === 1 ? 'step' : 'steps'}</span>
       <span><b>${tokens(root.tokens) || 0}</b>tokens</span>
       <span><b>${root.tokens ? money(root.cost, root.hasUnknownCost) : '—'}</b>cost</span>
       <span><b>${took(root.duration(time)) || '—'}</b>took</span>

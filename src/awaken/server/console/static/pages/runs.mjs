@@ -1,7 +1,7 @@
 /** All runs, newest first. */
 
 import { get, part } from '../api.mjs';
-import { runStatus, short, statusOf, took, whyEnded } from '../format.mjs';
+import { plain, runStatus, short, statusOf, took, whyEnded } from '../format.mjs';
 import { keepInAddress, place } from '../router.mjs';
 import { entitle } from '../shell.mjs';
 import { html, useState } from '../view.mjs';
@@ -41,7 +41,7 @@ export function RunList({ runs }) {
     <a class="item" href=${`/console/runs/${part(run.run_id)}`}>
       <${Shape} of=${runStatus(run)} />
       <span class="title"><b><${Text} of=${run.agent_id} /></b> <code>${short(run.run_id)}</code></span>
-      <span class="about">${run.kind !== 'agent' ? `${run.kind} · ` : ''}<${Text} of=${whyEnded(run.termination) || run.response || statusOf(runStatus(run)).word} /></span>
+      <span class="about">${run.kind !== 'agent' ? `${run.kind} · ` : ''}<${Text} of=${whyEnded(run.termination) || plain(run.response ?? '') || statusOf(runStatus(run)).word} /></span>
       <span class="when"><${When} at=${run.started_at ?? run.created_at} /></span>
       <span class="more">${sums(run)}${run.finished_at && run.started_at ? ` · ${took(run.finished_at - run.started_at)}` : ''}</span>
     </a></li>`)}</ul>`;

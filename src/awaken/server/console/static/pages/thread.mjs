@@ -83,7 +83,7 @@ function Thread({ known, again }) {
           <div class="text"><${Markdown} of=${live} /></div></article>`}
         ${questions.map((ticket) => html`<${TicketCard} key=${ticket.key} ticketKey=${ticket.key} />`)}
       </div>
-      ${may('invoke') && html`<${Composer} thread=${thread.id} agent=${latest?.agent_id} isLive=${isLive}
+      ${may('invoke') && html`<${Composer} thread=${thread.id} agent=${latest?.agent_id} run=${latest} isLive=${isLive}
         onStop=${() => setIsCancelling(true)} />`}
     </div>
     <aside class="side" aria-label="Runs of this thread"><h2>Runs</h2><${RunList} runs=${runs} /></aside>
@@ -97,7 +97,7 @@ function growText(text, { event }) {
     case 'text_delta':
       return text + event.delta;
     case 'step_snapshot':
-      return event.text;
+      return event.text ?? '';
     case 'step_start':
     case 'step_end':
     case 'stream_reset':
@@ -119,7 +119,7 @@ function Head({ thread, runs, isOpen, onStop }) {
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
       <p class="sub">${thread.title && html`<code><${Text} of=${thread.id} /></code> · `}begun <${When} at=${thread.created_at} isInSentence />${thread.created_by && html` by <${Text} of=${thread.created_by} />`}
         ${thread.parent_thread_id && html` · within <a href=${`/console/threads/${part(thread.parent_thread_id)}`}>${thread.parent_thread_id}</a>`}</p></div>
-    <div class="stats"><span><b>${runs.length}</b>runs</span><span><b>${tokens(used) || 0}</b>tokens</span>
+    <div class="stats"><span><b>${runs.length}</b>${runs.length === 1 ? 'run' : 'runs'}</span><span><b>${tokens(used) || 0}</b>tokens</span>
       <span><b>${used && !(isUnknown && !cost) ? money(cost, isUnknown) : '—'}</b>cost</span></div>
     <div class="acts">${isOpen && may('decide', 'invoke') && html`<button class="no" onClick=${onStop}>Cancel</button>`}</div>
   </div>`;

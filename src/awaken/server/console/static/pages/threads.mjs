@@ -1,16 +1,16 @@
 /** All conversations, newest first. */
 
 import { get, part } from '../api.mjs';
-import { runStatus, money, statusOf, tokens } from '../format.mjs';
+import { runStatus, money, plain, statusOf, tokens } from '../format.mjs';
 import { may } from '../session.mjs';
 import { entitle } from '../shell.mjs';
 import { changes } from '../tickets.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
-import { Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
-import { NewThread } from '../parts/composer.mjs';
+import { Empty, Failed, Loaded, Loading, useLoaded } from '../parts/faces.mjs';
 import { Shape, Text, When } from '../parts/text.mjs';
 
 const PAGE = 50;
+const newThread = async () => (await import('../parts/new_thread.mjs')).NewThread;
 
 export function ThreadsPage() {
   const [limit, setLimit] = useState(PAGE);
@@ -38,7 +38,7 @@ export function ThreadsPage() {
         : html`<${Threads} threads=${value.items} />
           ${value.cursor && html`<div class="more-button"><button onClick=${() => setLimit(limit + PAGE)}>Show more</button></div>`}`}
     </div>
-    ${isNew && html`<${NewThread} onClose=${() => setIsNew(false)} />`}
+    ${isNew && html`<${Loaded} load=${newThread} onClose=${() => setIsNew(false)} />`}
   </div>`;
 }
 
@@ -81,7 +81,7 @@ function aboutOf({ run, message_count: count }) {
   const messages = `${count} message${count === 1 ? '' : 's'}`;
   if (!run) return messages;
   const said = run.status === 'done' ? run.response : '';
-  return html`<${Text} of=${run.agent_id} /> · ${said ? html`<${Text} of=${said.slice(0, 200)} />` : `${statusOf(runStatus(run)).word} · ${messages}`}`;
+  return html`<${Text} of=${run.agent_id} /> · ${said ? html`<${Text} of=${plain(said)} />` : `${statusOf(runStatus(run)).word} · ${messages}`}`;
 }
 
 /** @param {any} run */

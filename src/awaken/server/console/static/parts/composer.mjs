@@ -1,29 +1,32 @@
 /** Where one writes to an agent. */
 
-import { get, part, post } from '../api.mjs';
-import { go } from '../router.mjs';
+import { part, post } from '../api.mjs';
 import { html, useState } from '../view.mjs';
+import { Receipt } from './cancel.mjs';
 import { Dialog } from './dialog.mjs';
-import { useLoaded } from './faces.mjs';
 import { Text } from './text.mjs';
 
 /** @type {Record<string, string>} */
-const MODES = { steer: 'next step', queue: 'after it', interrupt: 'instead' };
+const MODES = { steer: 'next step', queue: 'after it', instead: 'instead' };
+const INSTEAD = 'instead';
+const WAIT = 10;
 
 /** Ask an agent in a thread, which is begun if there is none.
  * @param {string} thread @param {any} asked */
 export const submit = (thread, asked) => post(`/v1/threads/${part(thread)}/runs`, asked);
 
-/** @param {{thread: string, agent: string | undefined, isLive: boolean, onStop: () => void}} props */
-export function Composer({ thread, agent, isLive, onStop }) {
+/** @param {{thread: string, agent: string | undefined, run: any, isLive: boolean, onStop: () => void}} props */
+export function Composer({ thread, agent, run, isLive, onStop }) {
   const [text, setText] = useState('');
   const [mode, setMode] = useState('steer');
   const [wrong, setWrong] = useState('');
+  const [receipt, setReceipt] = useState(/** @type {any} */ (null));
   const send = async () => {
     if (!text.trim()) return;
     setWrong('');
     try {
-      await submit(thread, { agent_id: agent, messages: [text], ...(isLive ? { mode } : {}) });
+      if (isLive && mode === INSTEAD) setReceipt(await post(`/v1/runs/${part(run.run_id)}/cancel`, undefined, { deadline: WAIT }));
+      await submit(thread, { agent_id: agent, messages: [text], ...(isLive && mode !== INSTEAD ? { mode } : {}) });
       setText('');
     } catch (error) {
       setWrong(/** @type {Error} */ (error).message);
@@ -44,32 +47,8 @@ export function Composer({ thread, agent, isLive, onStop }) {
         ${Object.entries(MODES).map(([name, label]) => html`<option key=${name} value=${name}>${label}</option>`)}</select>
         <button class="no" onClick=${onStop}>Stop</button>`}</span>
       <button class="main" disabled=${!text.trim()} onClick=${send}>Send</button>
-    </div></div>`;
-}
-
-/** @param {{onClose: () => void}} props */
-export function NewThread({ onClose }) {
-  const agents = useLoaded(() => get('/v1/agents'), []);
-  const [asked, setAsked] = useState({ agent: '', text: '' });
-  const [wrong, setWrong] = useState('');
-  const names = agents.value?.items.map((/** @type {any} */ one) => one.id) ?? [];
-  const change = (/** @type {any} */ event) => setAsked({ ...asked, [event.target.name]: event.target.value });
-  const begin = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    try {
-      const made = await post('/v1/runs', { agent_id: asked.agent || names[0], messages: [asked.text] });
-      go(`/console/threads/${part(made.thread_id)}`);
-    } catch (error) {
-      setWrong(/** @type {Error} */ (error).message);
-    }
-  };
-  return html`<${Dialog} title="New thread" onClose=${onClose}>
-    <form onSubmit=${begin}>
-      <label>Agent<select name="agent" value=${asked.agent || names[0]} onChange=${change}>
-        ${names.map((/** @type {string} */ name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>
-      <label>Message<textarea name="text" rows="3" value=${asked.text} onInput=${change}></textarea></label>
-      ${(wrong || agents.error) && html`<p class="wrong" role="alert"><${Text} of=${wrong || agents.error.message} /></p>`}
-      <div class="acts"><button type="button" onClick=${onClose}>Close</button>
-        <button class="main" disabled=${!asked.text.trim() || !names.length}>Ask</button></div>
-    </form></${Dialog}>`;
+    </div>
+    ${receipt && html`<${Dialog} title="What the cancel reached" onClose=${() => setReceipt(null)}>
+      <${Receipt} receipt=${receipt} /><form method="dialog" class="acts"><button>Close</button></form></${Dialog}>`}
+  </div>`;
 }

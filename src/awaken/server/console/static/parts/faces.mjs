@@ -50,3 +50,11 @@ export function useLoaded(load, needs) {
   }, [...needs, count]);
   return { value: state.value, error: state.error, again: () => setCount((n) => n + 1) };
 }
+
+/** A part that is loaded when it is first shown; it gets the other properties.
+ * @param {{load: () => Promise<any>, [name: string]: any}} props */
+export function Loaded({ load, ...others }) {
+  const { value: Found, error, again } = useLoaded(load, [load]);
+  if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
+  return Found ? html`<${Found} ...${others} />` : html`<${Loading} />`;
+}

@@ -2,28 +2,46 @@
 
 import { get, part } from '../api.mjs';
 import { exactly, money, statusOf, took, tokens } from '../format.mjs';
+import { isFree } from '../keys.mjs';
 import { keepInAddress } from '../router.mjs';
-import { html } from '../view.mjs';
+import { may } from '../session.mjs';
+import { html, useEffect } from '../view.mjs';
 import { Failed, Loading, useLoaded } from './faces.mjs';
 import { Json } from './json.mjs';
+import { NoStep, stepOf } from './steps.mjs';
 import { Shape, Text, now } from './text.mjs';
 import { TicketCard } from './ticket.mjs';
 
-const TABS = { overview: 'Overview', result: 'Result', events: 'Events' };
+/** @type {Record<string, string>} */
+const TABS = { overview: 'Overview', request: 'Request', result: 'Result', state: 'State', events: 'Events' };
+/** What only developers see; it is loaded when it is first opened. @type {Record<string, () => Promise<any>>} */
+const INSPECTED = {
+  request: async () => (await import('./request.mjs')).RequestTab,
+  state: async () => (await import('./state.mjs')).StateTab,
+};
 
 /** @param {{node: any, tab: string, version: number}} props `version` changes when the node does */
 export function Inspector({ node, tab, version }) {
-  const chosen = tab in TABS ? tab : 'overview';
-  const Tab = { overview: Overview, result: Result, events: Events }[/** @type {'overview'} */ (chosen)];
+  const names = Object.keys(TABS).filter((name) => !(name in INSPECTED) || may('inspect'));
+  const chosen = names.includes(tab) ? tab : 'overview';
+  const Tab = { overview: Overview, request: Inspected, result: Result, state: Inspected, events: Events }[/** @type {'overview'} */ (chosen)];
+  useEffect(() => {
+    const press = (/** @type {KeyboardEvent} */ event) => {
+      const name = names[Number(event.key) - 1];
+      if (name && isFree(event)) keepInAddress({ tab: name });
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, [names.length]);
   return html`<aside class="side" aria-label="Inspector">
     <h2><${Shape} of=${node.status} /><span><${Text} of=${titleOf(node)} /></span></h2>
     <div class="tabs" role="tablist" aria-label="About this row" onKeyDown=${moveTab}>
-      ${Object.entries(TABS).map(([name, label]) => html`<button key=${name} role="tab" id=${`tab-${name}`}
+      ${names.map((name) => html`<button key=${name} role="tab" id=${`tab-${name}`}
         aria-selected=${name === chosen} aria-controls="tab-panel" tabindex=${name === chosen ? 0 : -1}
-        onClick=${() => keepInAddress({ tab: name })}>${label}</button>`)}
+        onClick=${() => keepInAddress({ tab: name })}>${TABS[name]}</button>`)}
     </div>
     <div role="tabpanel" id="tab-panel" aria-labelledby=${`tab-${chosen}`} tabindex="0">
-      <${Tab} key=${node.id} node=${node} version=${version} />
+      <${Tab} key=${`${chosen} ${node.id}`} name=${chosen} node=${node} version=${version} />
     </div>
   </aside>`;
 }
@@ -64,7 +82,7 @@ function Overview({ node }) {
     </dl>
     ${node.said && html`<h3>It said</h3><p class="said-block"><${Text} of=${node.said} /></p>`}
     ${more.response && html`<h3>Answer</h3><p class="said-block"><${Text} of=${more.response} /></p>`}
-    ${'arguments' in more && html`<h3>Arguments</h3><${Json} of=${more.arguments} />`}
+    ${'arguments' in more && !waits && html`<h3>Arguments</h3><${Json} of=${more.arguments} />`}
     ${more.usage && html`<h3>Usage</h3><${Json} of=${more.usage} />`}
     ${waits && html`<${TicketCard} key=${more.ticket.key} ticketKey=${more.ticket.key} />`}`;
 }
@@ -85,12 +103,19 @@ function Result({ node }) {
     ${result && result.data !== null && result.data !== undefined && html`<h3>Data</h3><${Json} of=${result.data} />`}`;
 }
 
+/** @param {{name: string, node: any, version: number}} props */
+function Inspected({ name, node, version }) {
+  const { value: Found, error, again } = useLoaded(INSPECTED[name], [name]);
+  if (error) return html`<${Failed} error=${error} onRetry=${again} />`;
+  return Found ? html`<${Found} node=${node} version=${version} />` : html`<${Loading} />`;
+}
+
 /** @param {{node: any}} props */
 function Events({ node }) {
   const step = stepOf(node);
   const path = step && `/v1/runs/${part(step.runId)}/steps/${step.more.number}`;
   const { value, error, again } = useLoaded(async () => (path ? get(path) : null), [path, node.status]);
-  if (!path) return html`<p class="sub">Choose a step, or a call in one.</p>`;
+  if (!path) return html`<${NoStep} />`;
   if (error) return html`<${Failed} error=${error} onRetry=${again} />`;
   if (!value) return html`<${Loading} />`;
   return html`<p class="sub">The durable events of step ${step.more.number}.</p>
@@ -101,10 +126,4 @@ function Events({ node }) {
     ${value.messages.map((/** @type {any} */ message) => html`<details class="event-line" key=${message.id}>
       <summary>${message.role}</summary><${Json} of=${message} />
     </details>`)}`;
-}
-
-/** @param {any} node */
-function stepOf(node) {
-  for (let one = node; one; one = one.parent) if (one.kind === 'step') return one;
-  return null;
 }

@@ -18,7 +18,8 @@ export function Rows({ rows, selected, version, isLive, scale, now, onSelect, on
   const seen = useRef(rows.length);
 
   const look = () => {
-    const { scrollTop, clientHeight, scrollHeight } = /** @type {HTMLElement} */ (box.current);
+    if (!box.current) return;
+    const { scrollTop, clientHeight, scrollHeight } = box.current;
     const row = parseFloat(getComputedStyle(document.documentElement).getPropertyValue('--row')) || 26;
     setSight((was) => (was.top === scrollTop && was.height === clientHeight ? was : { top: scrollTop, height: clientHeight, row }));
     setFollows(scrollHeight - scrollTop - clientHeight < row);

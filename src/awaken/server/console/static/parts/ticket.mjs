@@ -37,11 +37,13 @@ export function Decided({ ticket }) {
   </div>`;
 }
 
-const WANTS_VALUE = 'use_decision_as_tool_result';
+export const WANTS_VALUE = 'use_decision_as_tool_result';
+const OUTCOME_UNKNOWN = 'outcome_unknown';
 
 /** @param {{ticket: any, onAnswered?: () => void}} props */
 function Form({ ticket, onAnswered }) {
   const wantsValue = ticket.answer === WANTS_VALUE;
+  const isOutcome = ticket.reason === OUTCOME_UNKNOWN;
   const before = JSON.stringify(wantsValue ? {} : ticket.arguments, null, 2);
   const [text, setText] = useState(wantsValue ? '' : before);
   const [reason, setReason] = useState('');
@@ -60,20 +62,25 @@ function Form({ ticket, onAnswered }) {
     const answer = { ticket: ticket.key, action, digest: ticket.digest };
     if (reason) answer.reason = reason;
     if (action === 'edit' || (wantsValue && action === 'approve')) {
-      const read = valueOf(text, wantsValue);
+      const read = isOutcome && !text.trim() ? {} : valueOf(text, wantsValue);
       if (read.problem) return setWrong(read.problem);
-      answer.result = read.value;
+      if (read.value !== undefined) answer.result = read.value;
     }
     sent.current = true;
     setIsSending(true);
     setWrong('');
     try {
+      if (action === 'edit') {
+        const { problem } = await post(`/v1/tickets/${part(ticket.key)}/arguments`, { arguments: answer.result });
+        if (problem) throw new Error(problem);
+      }
       await post(`/v1/runs/${part(ticket.run_id)}/decisions`, [answer]);
       onAnswered?.();
     } catch (error) {
       sent.current = false;
-      if (error instanceof ApiError && error.details.ticket && error.details.ticket.status !== 'open') onAnswered?.();
-      setWrong(/** @type {Error} */ (error).message);
+      if (error instanceof ApiError && error.details.ticket) onAnswered?.();
+      if (error instanceof ApiError && error.code === 'question_changed') setWrong('the question has changed: look at it again');
+      else setWrong(/** @type {Error} */ (error).message);
     }
     setIsSending(false);
   };
@@ -82,7 +89,7 @@ function Form({ ticket, onAnswered }) {
     <p><b><${Text} of=${ticket.tool_name} /></b> waits for an answer${ticket.expires_at ? html`, until it expires` : ''}.</p>
     ${(ticket.message || ticket.reason) && html`<p class="said-block"><${Text} of=${ticket.message || ticket.reason} /></p>`}
     ${wantsValue && html`<${Json} of=${ticket.arguments} />`}
-    <label class=${isChanged ? 'changed' : ''}>${wantsValue ? 'Your answer' : 'Arguments'}
+    <label class=${isChanged ? 'changed' : ''}>${isOutcome ? 'Its result, if you know it' : wantsValue ? 'Your answer' : 'Arguments'}
       <textarea rows=${Math.min(12, text.split('\n').length + 1)} value=${text} spellcheck=${wantsValue}
         onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea></label>
     ${isChanged && html`<${Difference} was=${before} now=${text} />`}
@@ -91,8 +98,8 @@ function Form({ ticket, onAnswered }) {
     ${wrong && html`<p class="wrong" role="alert"><${Text} of=${wrong} /></p>`}
     <div class="acts">
       <button class="yes" disabled=${isSending} onClick=${() => decide(isChanged ? 'edit' : 'approve')}>
-        ${wantsValue ? 'Answer' : isChanged ? 'Approve as edited' : 'Approve'}</button>
-      <button class="no" disabled=${isSending} onClick=${() => decide('deny')}>Deny</button>
+        ${isOutcome ? 'It happened' : wantsValue ? 'Answer' : isChanged ? 'Approve as edited' : 'Approve'}</button>
+      <button class="no" disabled=${isSending} onClick=${() => decide('deny')}>${isOutcome ? 'It did not happen' : 'Deny'}</button>
     </div>
   </section>`;
 }

@@ -1,0 +1,149 @@
+"""The process that serves the demo shop in the browser; its parent starts it again after a kill.
+
+It is run as `python -m awaken.cli.demo.served`, with one argument: `ServedDemo` as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp
+
+from awaken.cli.browser import open_page
+from awaken.cli.console import say
+from awaken.cli.demo.books import BookEntry, Books
+from awaken.cli.demo.shelves import STOCK_PROMPT, stock_agent
+from awaken.cli.demo.story import PROMPT, Crossing, story_agents
+from awaken.clock import SYSTEM_CLOCK
+from awaken.codec import loads
+from awaken.control.tasks import OwnedTasks
+from awaken.domain.budget import Price
+from awaken.domain.metadata import ThreadPatch
+from awaken.front import Runtime
+from awaken.server import app
+from awaken.server.auth import LOCAL
+from awaken.server.call import Call
+from awaken.server.endpoint import Endpoint, Resource
+from awaken.server.limits import Streams
+from awaken.server.listening import address_of
+from awaken.server.logs import set_up_logs
+from awaken.server.serve import Serving
+from awaken.server.table import Role, Route
+
+CASE_THREAD = "case-1042"
+STOCK_THREAD = "stock"
+CROSSING_SECONDS = 4.0
+"""How long a refund that has been paid waits for its answer: the time to press the button."""
+DRAIN_SECONDS = 0.5
+_PRICE = {"story": Price(input=0.25, output=2.0)}
+log = logging.getLogger("awaken.demo")
+
+
+class ServedDemo(msgspec.Struct, frozen=True, kw_only=True):
+    """What the parent tells the process: the folder of the demo, the socket, whether an earlier
+    process was killed, whether to open a browser, and how quickly the story is told."""
+
+    home: str
+    socket: int
+    is_again: bool
+    opens: bool
+    speed: float
+
+
+class Demo:
+    """The shop in one process: it is served, told from its beginning or resumed, and killed."""
+
+    def __init__(self, given: ServedDemo) -> None:
+        self._given = given
+        self._listening = socket.socket(fileno=given.socket)
+        home, speed = Path(given.home), given.speed
+        agents = story_agents(speed, Books(home / "books.jsonl"), Crossing(self._wait, _ignore))
+        self._runtime = Runtime(
+            [*agents, stock_agent(speed)], store=f"sqlite:///{home / 'demo.db'}", prices=_PRICE
+        )
+        self._application = app(self._runtime)
+        self._application.router.routes.insert(0, self._kill_route())
+        self._application.state.features = ("kill",)
+        self._tasks = OwnedTasks(log)
+
+    async def serve(self) -> None:
+        """Serve until Ctrl-C."""
+        serving = Serving(
+            self._runtime,
+            self._application,
+            drain=DRAIN_SECONDS,
+            reload=lambda: "the demo has nothing to reload",
+        )
+        await serving.run(self._listening, self._open)
+
+    def _open(self) -> None:
+        self._tasks.start_logged(self._begin(), "the demo could not begin")
+
+    async def _begin(self) -> None:
+        """Ask the two agents, unless an earlier process has, and tell where the page is."""
+        runtime = self._runtime
+        case = await runtime.submit("support", PROMPT, thread=CASE_THREAD, key=CASE_THREAD)
+        await runtime.submit("stock", STOCK_PROMPT, thread=STOCK_THREAD, key=STOCK_THREAD)
+        if self._given.is_again:
+            return
+        for thread, title in ((CASE_THREAD, "The broken mug"), (STOCK_THREAD, "Stock-taking")):
+            await runtime.update_thread(thread, ThreadPatch(title=title))
+        word = self._application.state.sessions.make_word(LOCAL)
+        address = address_of(self._listening, "127.0.0.1")
+        link = f"{address}/console/runs/{case.run_id}#t={word}"
+        say(f"the demo shop is open: {link}")
+        if not (self._given.opens and open_page(link)):
+            say("open this address in a browser; an approval waits there for you")
+        say("stop with Ctrl-C")
+        sys.stdout.flush()
+
+    async def _wait(self, tool: str, entry: BookEntry) -> None:
+        """The side effect has happened and the call has not ended: no worse moment for a kill."""
+        await SYSTEM_CLOCK.sleep(CROSSING_SECONDS * self._given.speed)
+
+    def _kill_route(self) -> StarletteRoute:
+        route = Route(
+            method="POST",
+            path="/v1/demo/kill",
+            handle=_kill,
+            summary="Kill this process with SIGKILL",
+            needs=(Role.ADMIN,),
+            answers={},
+        )
+        return StarletteRoute(
+            route.path, Resource({"POST": Endpoint(route, self._runtime, Streams(1))})
+        )
+
+
+async def _kill(call: Call) -> ASGIApp:
+    # Answered first: a browser sends a request again whose connection breaks before its answer, and
+    # would kill the next process as well.
+    return Response(status_code=202, background=BackgroundTask(_die))
+
+
+async def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _ignore(tool: str, entry: BookEntry) -> None:
+    """A later process has found a side effect in the books; the page shows that by itself."""
+
+
+def main() -> None:
+    given = loads(sys.argv[1].encode(), ServedDemo)
+    set_up_logs("none")
+    asyncio.run(Demo(given).serve())
+
+
+if __name__ == "__main__":
+    main()

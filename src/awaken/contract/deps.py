@@ -1,0 +1,105 @@
+"""Dependencies: the live objects of a run, such as a database session or the current user."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.domain.principal import Principal
+from awaken.domain.run import RunRequestSnapshot
+from awaken.domain.value import Value
+from awaken.errors import ConfigError
+
+
+class RunInfo(Value, frozen=True, kw_only=True):
+    """What is stored of a run, for functions that make its dependencies or its tools.
+
+    `deps_key` is the JSON value that the caller gave with the run; `user`, `labels` and `principal`
+    are those of the run. For the dependencies of a delegate, they are those of the run that a
+    caller has started.
+    """
+
+    agent_id: str
+    thread_id: str
+    run_id: str
+    deps_key: Json = None
+    user: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    principal: Principal | None = None
+
+    @classmethod
+    def of(
+        cls, agent_id: str, thread_id: str, run_id: str, asked: RunRequestSnapshot | None
+    ) -> RunInfo:
+        """The facts about a run, with what its record keeps of the request for it."""
+        if asked is None:
+            return cls(agent_id=agent_id, thread_id=thread_id, run_id=run_id)
+        extras = asked.request_extras
+        return cls(
+            agent_id=agent_id,
+            thread_id=thread_id,
+            run_id=run_id,
+            deps_key=extras.get("deps_key") if isinstance(extras, Mapping) else None,
+            user=asked.user,
+            labels=asked.labels,
+            principal=asked.principal,
+        )
+
+
+DepsMaker = Callable[[RunInfo], Any]
+"""Makes the dependencies of a run, async or not."""
+DepsMakers = Mapping[type, DepsMaker]
+
+
+class RunDeps:
+    """Holds the dependencies of a run. They live in this process only: a holder shows nothing of
+    its value, and cannot be pickled or encoded."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "RunDeps(…)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("dependencies stay in their process: they cannot be pickled")
+
+
+class DelegateDeps:
+    """A service of an agent: for each delegate by id, a function that makes the delegate's
+    dependencies from the agent's own."""
+
+    __slots__ = ("makers",)
+
+    def __init__(self, makers: Mapping[str, Callable[[Any], Any]]) -> None:
+        self.makers = makers
+
+
+async def deps_below(
+    services: Mapping[type, object], agent_id: str, deps: RunDeps | None
+) -> RunDeps | None:
+    """The dependencies that a run passes to its delegate `agent_id`."""
+    known = services.get(DelegateDeps)
+    make = known.makers.get(agent_id) if isinstance(known, DelegateDeps) else None
+    if make is None:
+        return deps
+    made = make(deps.value if deps is not None else None)
+    return RunDeps(await made if isinstance(made, Awaitable) else made)
+
+
+def value_of(deps: RunDeps | None, agent_id: str) -> Any:
+    """
+    Raises:
+        ConfigError: the run has no dependencies.
+    """
+    if deps is None:
+        raise ConfigError(
+            f"this run of agent {agent_id!r} has no dependencies: write Agent({agent_id!r}, "
+            f"deps=Deps, …) and run({agent_id!r}, …, deps=Deps(…))"
+        )
+    return deps.value

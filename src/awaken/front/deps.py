@@ -1,0 +1,118 @@
+"""Dependencies, as callers give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from awaken.codec import Json, dumps, to_json
+from awaken.contract.deps import DepsMaker, RunDeps
+from awaken.errors import ConfigError, describe
+from awaken.front.agent import Agent
+from awaken.front.agent_checks import check_function, checked_deps
+from awaken.front.override import OVERRIDES
+from awaken.runtime.request import RunRequest
+
+MOST_KEY = 4 * 1024
+"""The most bytes of a `deps_key`: it is stored with the run."""
+
+
+def checked_makers(makers: Mapping[type, DepsMaker] | None) -> dict[type, DepsMaker]:
+    """
+    Raises:
+        ConfigError: a key is no class, or a value no function of the run.
+    """
+    given: Any = makers or {}
+    if not isinstance(given, Mapping):
+        raise ConfigError("Runtime(deps=…) takes functions by type, as in deps={Deps: make_deps}")
+    for kind, make in given.items():
+        checked_deps(kind, "Runtime(deps=…): ")
+        check_function(make, f"the maker of {kind.__name__}", takes="the run")
+    return dict(given)
+
+
+def with_deps(request: RunRequest, agents: Iterable[object], deps: Any, key: Json) -> RunRequest:
+    """The request with dependencies, and the key to make them again.
+
+    Raises:
+        ConfigError: they are not of the agent's type, or the key is not small JSON.
+    """
+    changed = OVERRIDES.get().get(request.agent_id or "")
+    if changed is not None and changed.deps is not None:
+        deps = changed.deps
+    if deps is None and key is None:
+        return request
+    asked = [one for one in agents if isinstance(one, Agent) and one.id == request.agent_id]
+    for agent in asked if deps is not None else ():
+        _check(agent, deps)
+    given = RunDeps(deps) if deps is not None else None
+    return replace(request, deps=given, deps_key=_checked_key(key))
+
+
+def deps_types(agents: Iterable[object]) -> dict[str, type]:
+    """The types of dependencies by agent id, for the agents that have some."""
+    typed = [agent for agent in agents if isinstance(agent, Agent)]
+    return {agent.id: agent.deps for agent in typed if agent.deps is not None}
+
+
+def check_team(agents: Iterable[object], makers: Mapping[type, DepsMaker]) -> None:
+    """
+    Raises:
+        ConfigError: an agent would run another one without the dependencies it needs.
+    """
+    known = {one.id: one for one in agents if isinstance(one, Agent)}
+    for agent in known.values():
+        for way in agent.handoffs:
+            other = known.get(way)
+            if other is not None and not _fits(agent, other):
+                raise ConfigError(
+                    f"agent {agent.id!r} may hand over to {way!r}, which needs other dependencies "
+                    f"({_name(other.deps)}): give both the same type, or make it a delegate"
+                )
+        for id in agent.spec.delegates:
+            other = known.get(id)
+            if other is None or _fits(agent, other) or id in agent.delegate_deps:
+                continue
+            if other.deps not in makers:
+                raise ConfigError(
+                    f"agent {agent.id!r} delegates to {id!r}, which needs a {_name(other.deps)}: "
+                    f"write delegates=[{id}.with_deps(function)], or give Runtime(deps=…) a maker"
+                )
+
+
+def _fits(agent: Agent[Any, Any], other: Agent[Any, Any]) -> bool:
+    if other.deps is None:
+        return True
+    return agent.deps is not None and issubclass(agent.deps, other.deps)
+
+
+def _check(agent: Agent[Any, Any], deps: Any) -> None:
+    kind = type(deps).__name__
+    if agent.deps is None:
+        raise ConfigError(
+            f"agent {agent.id!r} takes no dependencies: make it Agent(…, deps={kind}), or run it "
+            "without deps"
+        )
+    if not isinstance(deps, agent.deps):
+        raise ConfigError(
+            f"the deps of agent {agent.id!r} are a {agent.deps.__name__}, not a {kind}"
+        )
+
+
+def _checked_key(key: Json) -> Json:
+    if key is None:
+        return None
+    try:
+        plain = to_json(key)
+        size = len(dumps(plain))
+    except Exception as error:
+        raise ConfigError(f"deps_key is a small JSON value: {describe(error)}") from error
+    if size > MOST_KEY:
+        raise ConfigError(f"deps_key is a small JSON value of at most {MOST_KEY} bytes, not {size}")
+    return plain
+
+
+def _name(kind: type | None) -> str:
+    return kind.__name__ if kind is not None else "none"

@@ -1,0 +1,199 @@
+"""Answering in the console: every kind of question, several at once, and by several people."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from console_kit import Shop, open_shop
+from playwright.async_api import Browser, Page, expect
+
+from awaken.contract.threads import TicketQuery
+from awaken.domain.ticket import TicketStatus
+from awaken.server.keys import add_key
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_arguments_that_the_tool_refuses_are_told_in_its_words(
+    page: Page, shop: Shop
+) -> None:
+    """07/CO-18."""
+    await shop.waiting_run("order-7")
+    await page.goto(shop.link("inbox"))
+    await page.get_by_label("Arguments").fill('{"order": 7, "euros": "many"}')
+    await page.get_by_role("button", name="Approve as edited").click()
+    await expect(page.get_by_role("alert")).to_contain_text("euros")
+    open_ones = await shop.runtime.list_tickets(TicketQuery(status=TicketStatus.OPEN))
+    assert len(open_ones.items) == 1
+    assert shop.paid == []
+
+
+async def test_a_question_that_wants_a_value_gets_it(page: Page, shop: Shop) -> None:
+    """07/CO-17: the answer is the call's result, and says who gave it."""
+    run = await shop.asking_run("visit")
+    await page.goto(shop.link("inbox"))
+    await page.get_by_label("Your answer").fill("Ann, on Friday")
+    await page.get_by_role("button", name="Answer", exact=True).dblclick()
+    await expect(page.locator(".side")).to_contain_text("by local")
+    result = await shop.runtime.wait(run)
+    assert "Ann, on Friday" in result.response
+
+
+async def test_alike_questions_are_answered_at_once_and_one_that_is_refused_is_named(
+    page: Page, shop: Shop
+) -> None:
+    """07/CO-23: exactly those that were shown."""
+    for number in range(4):
+        await shop.waiting_run(f"order-{number}")
+    await page.goto(shop.link("inbox"))
+    await page.get_by_role("button", name="Answer 4 alike").click()
+    await expect(page.get_by_role("dialog").get_by_role("row")).to_have_count(5)
+    await shop.waiting_run("order-later")
+    await shop.answer_elsewhere("order-2")
+    await page.get_by_role("button", name="Approve all 4").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_text("approved", exact=True)).to_have_count(3)
+    await expect(dialog.get_by_role("row", name="order-2")).to_contain_text("refused")
+    left = await shop.runtime.list_tickets(TicketQuery(status=TicketStatus.OPEN))
+    assert [ticket.thread_id for ticket in left] == ["order-later"]
+
+
+async def test_of_two_people_one_wins_and_the_other_sees_who(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """07/CO-19, 07/CO-17 with `by` the signed-in name, 07/CO-22."""
+    keys = tmp_path / "keys.toml"
+    names = {name: add_key(keys, name=name, roles=("read", "decide")) for name in ("ann", "bob")}
+    async with open_shop(tmp_path, keys=keys) as shop:
+        run = await shop.waiting_run("order-7")
+        pages = []
+        for key in names.values():
+            page = await (await browser.new_context()).new_page()
+            await page.goto(f"{shop.address}/console/inbox")
+            await page.get_by_label("Key").fill(key)
+            await page.get_by_role("button", name="Sign in").click()
+            await expect(page.get_by_role("button", name="Approve")).to_be_visible()
+            pages.append(page)
+        async with asyncio.TaskGroup() as both:
+            for page, name in zip(pages, ("Approve", "Deny"), strict=True):
+                both.create_task(page.get_by_role("button", name=name).click(force=True))
+        await shop.runtime.wait(run)
+        (ticket,) = await shop.runtime.list_tickets(TicketQuery(thread_id="order-7"))
+        assert ticket.decision is not None
+        assert ticket.decision.by in names
+        for page in pages:
+            await expect(page.locator(".side .card")).to_contain_text(f"by {ticket.decision.by}")
+        for page in pages:
+            await page.context.close()
+
+
+async def test_an_old_card_does_not_answer_a_changed_question(page: Page, shop: Shop) -> None:
+    """07/CO-20, 07/CO-21: the server refuses the digest that the card was made with."""
+    await shop.waiting_run("order-7")
+
+    (ticket,) = (await shop.client.get("/v1/tickets")).json()["items"]
+    older = {**ticket, "digest": "0" * 32}
+    await page.route(re.compile("/v1/tickets/[^/]+%3A0$"), lambda route: route.fulfill(json=older))
+    await page.goto(shop.link("threads/order-7"))
+    await page.get_by_role("button", name="Approve").click()
+    await expect(page.get_by_role("alert")).to_contain_text("changed")
+    assert shop.paid == []
+
+
+async def test_the_history_tells_of_answers_however_they_were_given(page: Page, shop: Shop) -> None:
+    """07/CO-25: who, why, before and after."""
+    edited, denied = await shop.waiting_run("order-6"), await shop.waiting_run("order-7")
+    await shop.edit_elsewhere("order-6", {"order": 6, "euros": 20})
+    await shop.answer_elsewhere("order-7")
+    for run in (edited, denied):
+        await shop.runtime.wait(run)
+    await shop.waiting_run("order-8")
+    await page.goto(shop.link("inbox"))
+    await page.get_by_label("Why").fill("seen the photo")
+    await page.get_by_role("button", name="Approve").click()
+    await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    await page.get_by_role("button", name="history").click()
+    rows = page.locator("tbody tr")
+    await expect(rows).to_have_count(3)
+    await expect(rows.nth(0)).to_contain_text("local")
+    await expect(rows.nth(0)).to_contain_text("seen the photo")
+    await expect(page.get_by_role("row", name="too late")).to_contain_text("ann")
+    await expect(page.get_by_role("row", name="half of it")).to_contain_text('"euros":40')
+    await expect(page.get_by_role("row", name="half of it")).to_contain_text('"euros":20')
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Download CSV").click()
+    file = await (await saved.value).path()
+    assert len(file.read_text().splitlines()) == 4
+
+
+async def test_a_live_run_is_steered_and_instead_cancels_it_first_with_a_receipt(
+    page: Page, shop: Shop
+) -> None:
+    """07/CO-33."""
+    shop.gate.clear()
+    run = await shop.submit("order-7", "desk", "My mug arrived in pieces.")
+    await page.goto(shop.link("threads/order-7"))
+    box = page.get_by_role("textbox", name="Message")
+    await expect(page.get_by_label("When")).to_be_visible()
+    await box.fill("It was blue.")
+    await box.press("Enter")
+    await expect(box).to_have_value("")
+    await page.get_by_label("When").select_option("instead")
+    await box.fill("Forget it.")
+    await box.press("Enter")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("What the cancel reached")
+    await expect(dialog.get_by_role("row", name="stopped").first).to_be_visible()
+    shop.gate.set()
+    ended = await shop.runtime.find_run(run)
+    assert ended is not None
+    assert ended.cancelled_by == "local"
+    await page.get_by_role("button", name="Close").click()
+    await expect(page.get_by_text("Forget it.")).to_be_visible()
+
+
+async def test_what_people_do_is_in_the_audit(page: Page, tmp_path: Path) -> None:
+    """07/CO-50: with who, what and from where, also after the server was started again."""
+    keys, file = tmp_path / "keys.toml", tmp_path / "audit.jsonl"
+    key = add_key(keys, name="ann", roles=("admin",))
+    (tmp_path / "kept").mkdir()
+    async with open_shop(tmp_path / "kept", keys=keys, audit=file) as shop:
+        head = {"authorization": f"Bearer {key}"}
+        run = await shop.waiting_run("order-7")
+        (ticket,) = await shop.runtime.list_tickets(TicketQuery(thread_id="order-7"))
+        no = {"ticket": ticket.key, "action": "deny", "digest": ticket.digest}
+        token = (await shop.client.post("/v1/session", json={}, headers=head)).json()["token"]
+        session = {"authorization": f"Bearer {token}"}
+        asked = {"agent_id": "desk", "messages": ["Hi"]}
+        for method, path, body in (
+            ("POST", f"/v1/runs/{run}/decisions", [no]),
+            ("POST", f"/v1/runs/{run}/cancel", None),
+            ("POST", "/v1/threads/order-7/runs", asked),
+            ("POST", "/v1/threads/order-7/fork", {}),
+            ("GET", f"/v1/runs/{run}/steps/1/request", None),
+            ("DELETE", "/v1/threads/order-7", None),
+            ("DELETE", "/v1/session", None),
+        ):
+            await shop.client.request(method, path, json=body, headers=session)
+        await shop.client.post("/v1/runs", json=asked, headers={"authorization": "Bearer awk_no"})
+        await shop.stop()
+        await shop.start()
+        told = (await shop.client.get("/v1/audit", headers=head)).json()["items"]
+        deeds = [(deed["who"], deed["method"], deed["route"]) for deed in reversed(told)]
+        assert [deed for deed in deeds if deed[0] == "ann"] == [
+            ("ann", "POST", "/v1/session"),
+            ("ann", "POST", "/v1/runs/{run}/decisions"),
+            ("ann", "POST", "/v1/runs/{run}/cancel"),
+            ("ann", "POST", "/v1/threads/{thread}/runs"),
+            ("ann", "POST", "/v1/threads/{thread}/fork"),
+            ("ann", "GET", "/v1/runs/{run}/steps/{step}/request"),
+            ("ann", "DELETE", "/v1/threads/{thread}"),
+            ("ann", "DELETE", "/v1/session"),
+        ]
+        assert deeds[-1][0] == ""
+        assert {deed["address"] for deed in told} == {"127.0.0.1"}
+        assert token not in file.read_text()
+        assert key not in file.read_text()

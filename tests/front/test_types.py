@@ -1,0 +1,75 @@
+"""What a type checker knows of agents and results: mypy reads this file with the tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+import pytest
+
+from awaken import Agent, PhaseContext, RunContext, RunResult, tool
+from awaken.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Deps:
+    customer: int
+
+
+@dataclass
+class Order:
+    item: str
+
+
+@tool(effect="read")
+async def balance(ctx: RunContext[Deps]) -> int:
+    """The balance."""
+    assert_type(ctx.deps, Deps)
+    return ctx.deps.customer
+
+
+async def test_results_have_the_type_of_the_agents_output() -> None:
+    """FD-19"""
+    text = Agent("a", model=ScriptedModel(["hi"]))
+    assert_type(text, Agent[Any, str])
+    assert_type((await text.run("go")).output, str)
+    order = Agent("a", model=ScriptedModel(['{"item": "lamp"}'] * 2), output=Order)
+    assert_type(order, Agent[Any, Order])
+    assert_type(await order.run("go"), RunResult[Order])
+    assert_type((await order.run("go")).unwrap(), Order)
+    orders = Agent("a", model="demo", output=list[Order])
+    assert_type(orders, Agent[Any, list[Order]])
+    either = Agent("a", model="demo", output=Order | int)
+    assert_type(either, Agent[Any, Any])
+    agents = [text, order, orders]
+    assert len(agents) == 3
+
+
+async def test_dependencies_are_known_in_prompts_checks_and_runs() -> None:
+    """FD-2"""
+
+    def check(ctx: PhaseContext[Deps], order: Order) -> Order:
+        assert_type(ctx.deps.customer, int)
+        return order
+
+    bank = Agent(
+        "bank",
+        model=ScriptedModel(['{"item": "lamp"}']),
+        deps=Deps,
+        output=Order,
+        output_check=check,
+        system_prompt=lambda ctx: f"Customer {ctx.deps.customer}.",
+        tools=[balance],
+    )
+    assert_type(bank, Agent[Deps, Order])
+    assert (await bank.run("go", deps=Deps(7))).unwrap() == Order("lamp")
+    with pytest.raises(Exception, match="are a Deps, not a Order"):
+        await bank.run("go", deps=Order("lamp"))  # type: ignore[arg-type]
+    Agent(
+        "bank",
+        model="demo",
+        deps=Deps,
+        system_prompt=lambda ctx: f"{ctx.deps.custmer}",  # type: ignore[attr-defined]
+    )

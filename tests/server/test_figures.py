@@ -1,0 +1,54 @@
+"""`/metrics`: what the runs of a process have used, and how long they have waited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from edge_kit import Desk, open_desk, payer
+from prometheus_client.parser import text_string_to_metric_families
+
+from awaken import Agent
+from awaken.domain.inference import TokenUsage
+from awaken.testing import ScriptedModel, text_response
+
+pytestmark = pytest.mark.anyio
+
+
+def counting() -> Agent:
+    """An agent whose answers take tokens."""
+    usage = TokenUsage(prompt_tokens=7, completion_tokens=3, total_tokens=10)
+    answer = msgspec.structs.replace(text_response("Hello."), usage=usage)
+    return Agent("counting", model=ScriptedModel([answer] * 9))
+
+
+async def figures(desk: Desk) -> dict[tuple[str, ...], float]:
+    """All values, by name and labels."""
+    text = (await desk.ask(None, "GET", "/metrics")).text
+    families = text_string_to_metric_families(text)
+    samples: list[Any] = [sample for family in families for sample in family.samples]
+    return {(sample.name, *sample.labels.values()): sample.value for sample in samples}
+
+
+async def test_the_figures_of_runs_are_counted(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, agents=[counting(), payer()]) as desk:
+        path, once = "/v1/threads/t/runs?wait=30", {"idempotency-key": "k"}
+        asked = {"agent_id": "counting", "messages": ["Hi"]}
+        for body in (asked, asked, {**asked, "messages": ["Ho"]}):
+            await desk.ask("developer", "POST", path, json=body, headers=once)
+        ticket = await desk.ticket("p")
+        yes = [{"ticket": ticket["key"], "action": "approve", "digest": ticket["digest"]}]
+        decisions = f"/v1/runs/{ticket['run_id']}/decisions"
+        assert (await desk.ask("developer", "POST", decisions, json=yes)).status_code == 200
+        await desk.runtime.wait(ticket["run_id"])
+        found = await figures(desk)
+    results = {key[2]: value for key, value in found.items() if "submissions" in key[0]}
+    assert results == {"taken": 2, "known": 1, "refused": 1}
+    assert found["awaken_queue_seconds_count",] == 2
+    assert found["awaken_commands_seconds_count", "decisions"] == 1
+    assert found["awaken_takeovers_total",] == 0
+    tokens = {key[2]: value for key, value in found.items() if "tokens" in key[0]}
+    assert tokens == {"input": 7, "output": 3}
+    assert not [key for key in found if ticket["run_id"] in key]

@@ -18,8 +18,8 @@ from awaken.codec import dumps, loads
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.ids import SequentialIds
 from awaken.stores.memory import MemoryStore
-from awaken.stores.sqlite import SqliteStore
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
+from awaken.stores.sqlite import SqliteStore
 from benchmarks.durable.ours import StepModel, address, agent
 
 THREAD, WARM = "long", "warm"

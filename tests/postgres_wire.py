@@ -10,13 +10,16 @@ from urllib.parse import quote
 _START = 8
 """The first message of a client has no letter; all others begin with one and their length."""
 
+_KEY = b"K\0\0\0\x0c"
+"""How the message begins that tells a client the number of its session."""
+
 
 class Wire:
     """What passes between the clients of `port` and the server.
 
     `trips` counts how often a client asked the server to answer, without the beginnings of
     connections. `holds_answers` keeps what the server says from the clients; `refuses` ends every
-    new connection at once.
+    new connection at once; `hides_sessions` makes up the number of the session, as poolers do.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -29,6 +32,7 @@ class Wire:
         self.trips = 0
         self.refuses = False
         self.holds_answers = False
+        self.hides_sessions = False
         self.held = asyncio.Event()
         """Set when an answer was held back."""
 
@@ -82,6 +86,8 @@ class Wire:
                 if self.holds_answers:
                     self.held.set()
                     continue
+                if self.hides_sessions and (at := data.find(_KEY)) >= 0:
+                    data = data[: at + 5] + bytes(4) + data[at + 9 :]
                 await self._pass(writer, data)
             writer.transport.abort()
 

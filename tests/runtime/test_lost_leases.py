@@ -27,6 +27,8 @@ PATIENCE = 100
 class Losable:
     """A lease that is lost and regained when the test says so."""
 
+    look_every = 5.0
+
     def __init__(self) -> None:
         self.held = True
         self.waiting, self.back = asyncio.Event(), asyncio.Event()

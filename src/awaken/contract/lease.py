@@ -21,6 +21,11 @@ class Lease(Protocol):
         """Whether the node may start an effect now. Reading it does no I/O."""
         ...
 
+    @property
+    def look_every(self) -> float:
+        """Seconds after which a node looks for the runs of dead owners."""
+        ...
+
     async def regained(self) -> None:
         """Wait until the node holds the lease.
 
@@ -39,6 +44,7 @@ class NeverLost:
 
     # A slot of the instance is read faster than an attribute of the class, several times a step.
     __slots__ = ("held",)
+    look_every = 5.0
 
     def __init__(self) -> None:
         self.held = True

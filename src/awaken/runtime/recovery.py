@@ -40,7 +40,7 @@ A_FEW = 10
 ATTEMPTS = 3
 """After this many failed attempts to resume a run, callers that wait for it get an error."""
 LOOK_AROUND = 5.0
-"""Seconds between two searches of the whole store."""
+"""Seconds before a search of the store, or a run, that failed is tried again."""
 LONGEST_PAUSE = 300.0
 _CANNOT_LOOK = "cannot look for runs to resume"
 log = logging.getLogger("awaken.runtime")
@@ -245,12 +245,17 @@ class Recovery:
     # -- watching -----------------------------------------------------------------------------
 
     @property
+    def _look_every(self) -> float:
+        """Seconds between two searches of the whole store."""
+        return self._engine.store.lease.look_every
+
+    @property
     def _is_started(self) -> bool:
         return bool(self._watching)
 
     def start(self) -> None:
         """From now on, resume each run that is answered, cancelled or abandoned."""
-        self._look_again_at = asyncio.get_running_loop().time() + LOOK_AROUND
+        self._look_again_at = asyncio.get_running_loop().time() + self._look_every
         self._engine.commands.subscribe(self.hear)
         self._unsubscribe_changes = self._engine.active.changes.subscribe(self._has_room)
         self._watching.start_repeating(self._watch, LOOK_AROUND, _CANNOT_LOOK)
@@ -312,7 +317,7 @@ class Recovery:
             if loop.time() >= self._look_again_at or len(threads) > A_FEW:
                 self._send_left()
                 await self.resume()
-                self._look_again_at = loop.time() + LOOK_AROUND
+                self._look_again_at = loop.time() + self._look_every
             else:
                 await self._claim_next()
                 for thread_id in threads:

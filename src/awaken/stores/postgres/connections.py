@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 
 from awaken.control.tasks import start_task
+from awaken.errors import StoreUnavailable
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.faults import is_lost
 
@@ -95,6 +96,21 @@ async def _connect(address: Address, direct: bool) -> asyncpg.Connection:
             f"SET statement_timeout = '{int(STATEMENT_SECONDS)}s'"
         )
     return connection
+
+
+async def check_pooler(connection: asyncpg.Connection, address: Address) -> None:
+    """Check that a pooler between this process and the database was named in the address.
+
+    Raises:
+        StoreUnavailable: there is one that the address does not name.
+    """
+    # A pooler tells a client of a session that it has made up.
+    said = connection.get_server_pid()
+    if said != await connection.fetchval("SELECT pg_backend_pid()"):
+        raise StoreUnavailable(
+            f"{address.shown} leads to a pooler: add pooler=transaction to the address, and give "
+            "that of the database itself with direct=postgresql://…"
+        )
 
 
 class Pool:

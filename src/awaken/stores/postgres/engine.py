@@ -13,7 +13,7 @@ from awaken.contract.commits import Fence
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.errors import StoreUnavailable
 from awaken.stores.postgres.address import Address
-from awaken.stores.postgres.connections import Db, Pool, Schema, connect, end
+from awaken.stores.postgres.connections import Db, Pool, Schema, check_pooler, connect, end
 from awaken.stores.postgres.faults import AGAIN, explain, is_lost
 from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, tell
 from awaken.stores.postgres.lease import Heart, PostgresLease
@@ -75,12 +75,17 @@ class Engine:
         """
         connection = None
         try:
+            if self.address.dsn != self.address.direct and not self.address.is_pooled:
+                async with self.pool.use() as pooled:
+                    await check_pooler(pooled, self.address)
             connection = await connect(self.address, direct=True)
+            await check_pooler(connection, self.address)
             await prepare(connection, self.address, load_migrations("postgres"))
             await self.heart.start(connection)
         except Exception as error:
             if connection is not None:
                 await end(connection)
+            await self.pool.close()
             raise explain(self.address.shown, error) from error
         if self.address.is_pooled:
             await end(connection)

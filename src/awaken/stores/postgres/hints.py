@@ -15,6 +15,7 @@ import asyncpg
 
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Db, connect, end
+from awaken.stores.postgres.faults import explain
 from awaken.stores.postgres.watch import COMMANDS, Watch, until_set
 
 log = logging.getLogger("awaken.stores")
@@ -73,7 +74,10 @@ class Listener:
     async def listen(self, node: int) -> None:
         """Listen until the connection breaks."""
         begin = channel_of(self._address.schema)
-        connection = await connect(self._address, direct=True)
+        try:
+            connection = await connect(self._address, direct=True)
+        except Exception as error:
+            raise explain(self._address.shown, error) from error
         broken = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: broken.set())

@@ -47,6 +47,8 @@ _FORGET = "DELETE FROM @nodes WHERE id = ? OR lease_until < clock_timestamp() - 
 class PostgresLease:
     """See `contract.lease.Lease`. It outlives the engine that renews it."""
 
+    look_every = 1.0
+
     def __init__(self, open: Callable[[], Awaitable[object]]) -> None:
         self._open = open
         self._until = 0.0
@@ -186,15 +188,9 @@ class Heart:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         connection: asyncpg.Connection | None = None
         has_failed = False
-        while True:
-            try:
-                async with asyncio.timeout(self._address.lease / 3):
-                    await self._ending.wait()
-                break
-            except TimeoutError:
-                pass
-            if self._main_loop.is_closed():
-                break
+        if self._is_ending:
+            self._ending.set()  # the node ended before this thread had begun
+        while not await self._ends_within(self._address.lease / 3):
             if time.monotonic() - self._ticked > PATIENCE:
                 continue  # the event loop hangs: its runs are to go on elsewhere
             try:
@@ -213,6 +209,16 @@ class Heart:
             connection = await self._release_all(connection)
         if connection is not None:
             await end(connection)
+
+    async def _ends_within(self, seconds: float) -> bool:
+        """Wait; returns whether the thread is to end."""
+        assert self._ending is not None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
+        except TimeoutError:
+            return self._main_loop.is_closed()
+        return True
 
     async def _beat(self, connection: asyncpg.Connection) -> None:
         was_held, sent = self._lease.held, time.monotonic()
@@ -236,7 +242,7 @@ class Heart:
         try:
             self._main_loop.call_soon_threadsafe(work)
         except RuntimeError:
-            self._is_ending = True  # the event loop is gone, and its runs with it
+            self.abandon()  # the event loop is gone, and its runs with it
 
     async def _release_all(
         self, connection: asyncpg.Connection | None

@@ -1,0 +1,26 @@
+"""Nodes that are killed, and a Postgres that is away; `make cluster-test` does it at length."""
+
+from __future__ import annotations
+
+import pytest
+from cluster_kills import fight
+from cluster_outage import outage
+
+from postgres_kit import Postgres, running_postgres
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_runs_of_a_killed_node_end_elsewhere_and_no_call_is_made_twice(
+    postgres: Postgres,
+) -> None:
+    """06/CL-4."""
+    figures = await fight(postgres.address(lease=0.5), 12, 7, 120)
+    assert (figures.stuck, figures.doubled, figures.lost) == (0, 0, 0)
+
+
+async def test_runs_go_on_where_they_are_when_postgres_is_back() -> None:
+    """06/CL-11: nothing twice, and no run changes its owner."""
+    with running_postgres() as server:
+        figures = await outage(server, runs=6, seconds=0.5, how="fast")
+    assert (figures.ended, figures.doubled, figures.asked_again, figures.moved) == (6, 0, 0, 0)

@@ -1,0 +1,152 @@
+"""Opening a store in Postgres: addresses, versions of its tables, and what cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import asyncpg
+import pytest
+
+from awaken.errors import ConfigError, StoreUnavailable
+from awaken.front.loading import open_store
+from awaken.stores.postgres import PostgresStore, migrate_address
+from awaken.testing.conformance.making import says, texts, write
+from postgres_kit import Postgres
+from postgres_wire import wired
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("postgresql://host", "is not an address of a Postgres database"),
+        ("postgresql://host/db?schema=A-b", "is not a name"),
+        ("postgresql://host/db?pool=none", "is not a number of connections"),
+        ("postgresql://host/db?lease=0", "is not a number of seconds"),
+        ("postgresql://host/db?pooler=session", "write pooler=transaction"),
+        ("postgresql://host/db?direct=elsewhere", "is no address"),
+    ],
+)
+def test_an_address_that_is_wrong_is_refused_with_the_right_form(address: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        open_store(address)
+
+
+def test_passwords_are_not_in_errors() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        open_store("postgresql://me:secret@host/db?pool=x")
+    assert "secret" not in str(refusal.value)
+
+
+def test_without_the_extra_the_address_says_what_to_install() -> None:
+    """And everything else can be imported."""
+    code = (
+        "import sys; sys.modules['asyncpg'] = None\n"
+        "import awaken, awaken.stores\n"
+        "try: awaken.Runtime([], store='postgresql://host/db')\n"
+        "except awaken.errors.ConfigError as error: print(error)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert "pip install 'awaken[postgres]'" in said
+
+
+async def test_a_database_that_does_not_answer_is_named(postgres: Postgres) -> None:
+    nowhere = postgres.dsn.replace(str(postgres.port), "1")
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        await PostgresStore(nowhere).open()
+    missing = postgres.dsn.replace("/postgres", "/nothing")
+    with pytest.raises(StoreUnavailable, match="there is no such database"):
+        await PostgresStore(missing).open()
+
+
+async def test_a_pooler_that_the_address_does_not_name_is_found_out(postgres: Postgres) -> None:
+    """06 §5.5: with `pooler=transaction`, no statement stays prepared."""
+    async with wired(postgres.dsn) as (wire, dsn):
+        wire.hides_sessions = True
+        with pytest.raises(StoreUnavailable, match="add pooler=transaction"):
+            await PostgresStore(f"{dsn}&schema=pooled").open()
+        store = PostgresStore(f"{dsn}&schema=pooled&pooler=transaction")
+        await write(store, messages=says("a"))
+        await write(store, messages=says("b"))
+        assert await texts(store) == ["a", "b"]
+        await store.close()
+
+
+async def test_nodes_that_open_an_empty_database_at_once_set_it_up_once(
+    postgres: Postgres,
+) -> None:
+    address = postgres.address()
+    stores = [PostgresStore(address) for _ in range(3)]
+    await asyncio.gather(*(store.open() for store in stores))
+    assert len({store.owner for store in stores}) == 3
+    for store in stores:
+        await store.close()
+
+
+async def test_schemas_of_one_database_know_nothing_of_each_other(postgres: Postgres) -> None:
+    one, two = PostgresStore(postgres.address()), PostgresStore(postgres.address())
+    await write(one, messages=says("one"))
+    assert await texts(two) == []
+    await one.close()
+    await two.close()
+
+
+async def test_a_closed_store_says_so_and_can_be_opened_again(postgres: Postgres) -> None:
+    store = PostgresStore(postgres.address())
+    await write(store, messages=says("a"))
+    await store.close()
+    with pytest.raises(StoreUnavailable, match="open it again"):
+        await store.check()
+    await store.open()
+    await store.check()
+    assert await texts(store) == ["a"]
+    await store.close()
+
+
+async def test_a_node_works_with_its_own_version_and_the_next_one(postgres: Postgres) -> None:
+    """06/CL-17, with a migration that does not exist yet: the older node goes on, one that is two
+    versions behind is refused, and one that is ahead says which command to run."""
+    address = postgres.address()
+    schema = address.partition("schema=")[2]
+    old = PostgresStore(address)
+    await write(old, messages=says("before"))
+    connection = await asyncpg.connect(postgres.dsn)
+    latest = await connection.fetchval(f"SELECT max(number) FROM {schema}.migrations")
+    await connection.execute(
+        f"ALTER TABLE {schema}.threads ADD COLUMN mood text; "
+        f"INSERT INTO {schema}.migrations (number, name) VALUES ({latest + 1}, 'mood')"
+    )
+    await write(old, messages=says("during"))
+    beside = PostgresStore(address)
+    await write(beside, messages=says("after"))
+    assert await texts(old) == ["before", "during", "after"]
+    await beside.close()
+
+    await connection.execute(
+        f"INSERT INTO {schema}.migrations (number, name) VALUES ({latest + 2}, 'more')"
+    )
+    with pytest.raises(StoreUnavailable, match="upgrade awaken"):
+        await PostgresStore(address).open()
+    await connection.execute(f"DELETE FROM {schema}.migrations WHERE number >= {latest}")
+    with pytest.raises(StoreUnavailable, match="run `awaken db migrate"):
+        await PostgresStore(address).open()
+    await connection.close()
+    await old.close()
+
+
+async def test_tables_are_made_by_a_command(postgres: Postgres) -> None:
+    address = postgres.address()
+    would = await migrate_address(address, dry_run=True)
+    assert would.steps
+    done = await migrate_address(address)
+    assert done.steps == would.steps
+    again = await migrate_address(address)
+    assert (again.steps, again.version) == ((), len(done.steps))
+    store = PostgresStore(address)
+    await write(store, messages=says("a"))
+    await store.close()

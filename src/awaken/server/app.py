@@ -11,6 +11,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
 from awaken.errors import ConfigError
+from awaken.front.news import RuntimeNews
 from awaken.front.runtime import Runtime
 from awaken.server.auth import Authentication, Everyone
 from awaken.server.console import Audit, Audited, Pages, Sessions
@@ -84,7 +85,7 @@ def app(
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, ROUTES
-    made.state.keys, made.state.ticket_news = file, TicketNews(runtime.engine)
+    made.state.keys, made.state.ticket_news = file, TicketNews(RuntimeNews(runtime))
     made.state.sessions, made.state.pages = sessions, pages
     made.state.audit = Audit(audit)
     made.add_middleware(Audited, made.state.audit)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from awaken.front.news import RuntimeNews
 from awaken.front.runtime import Runtime
 from awaken.server.call import Call
 from awaken.server.figures import Histogram, head, line
@@ -26,7 +27,7 @@ class Metrics:
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds: dict[str, Histogram] = {}
         self._submissions: Counter[tuple[str, str]] = Counter()
-        self._of_runs = RunFigures(runtime.engine)
+        self._of_runs = RunFigures(runtime, RuntimeNews(runtime))
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request is over."""

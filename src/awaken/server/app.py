@@ -18,6 +18,7 @@ from awaken.server.console import Audit, Audited, Pages, Sessions
 from awaken.server.edge import Edge, Step
 from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.errors import unknown
+from awaken.server.heads import Heads
 from awaken.server.keys import Authenticator, KeyFile
 from awaken.server.limits import Connections, Limits, Rates, Streams
 from awaken.server.observe import observed
@@ -70,7 +71,7 @@ def app(
         is_key=lambda digest: file is None or file.has(digest),
     )
     pages = Pages()
-    steps: list[Step] = [Connections(limits.connections)]
+    steps: list[Step] = [Connections(limits.connections), Heads()]
     if hosts is not None or is_open:
         steps.append(Hosts(LOOPBACK if hosts is None else hosts))
     steps += [

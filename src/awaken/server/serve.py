@@ -17,13 +17,12 @@ from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.errors import AwakenError
 from awaken.front.runtime import Runtime
-from awaken.server.connection import PATIENCE
 from awaken.server.observe import Observer
+from awaken.server.patient_http import PatientHttp
 
 LOOK = 0.3
 """Seconds between two looks for runs that another server has left."""
@@ -153,38 +152,3 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-class PatientHttp(HttpToolsProtocol):
-    """Cuts a connection whose client has taken nothing of what was written for `PATIENCE` seconds.
-
-    Closing it would not do: the transport would wait for the client to take the rest.
-    """
-
-    _looking: asyncio.TimerHandle | None = None
-    _left = 0
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._look_later()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._looking is not None:
-            self._looking.cancel()
-
-    def _look_later(self) -> None:
-        self._left = self.transport.get_write_buffer_size()
-        self._looking = self.loop.call_later(PATIENCE, self._look)
-
-    def _look(self) -> None:
-        if self.transport.get_write_buffer_size() < self._left:
-            self._look_later()
-        else:
-            self.transport.abort()

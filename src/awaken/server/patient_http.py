@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from awaken.server.connection import PATIENCE
 from awaken.server.edge import LINGER_SECONDS
@@ -44,7 +44,8 @@ class PatientHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
-        is_idle = self.cycle is None or self.cycle.response_complete
+        answering: RequestResponseCycle | None = self.cycle
+        is_idle = answering is None or answering.response_complete
         if is_idle and self._waiting is None:
             self._wait_for_head()
         super().data_received(data)

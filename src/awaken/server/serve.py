@@ -17,10 +17,12 @@ from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.errors import AwakenError
 from awaken.front.runtime import Runtime
+from awaken.server.metrics import MetricsPage
 from awaken.server.observe import Observer
 from awaken.server.patient_http import PatientHttp
 
@@ -54,24 +56,19 @@ class Serving:
     ) -> None:
         self._runtime, self._drain, self._reload = runtime, drain, reload
         self._observer: Observer = application.state.observer
-        self._server = _Server(
-            uvicorn.Config(
-                application,
-                http=PatientHttp,
-                loop="none",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=ENDING,
-            )
-        )
+        self._server = _server(application)
+        self._metrics = _server(MetricsPage(self._observer.metrics))
         self._tasks = OwnedTasks(log)
         self._is_stopping = False
 
-    async def run(self, listening: socket.socket, on_ready: Callable[[], None]) -> None:
-        """Serve until a signal ends it. `on_ready` is called when clients are answered.
+    async def run(
+        self,
+        listening: socket.socket,
+        on_ready: Callable[[], None],
+        metrics: socket.socket | None = None,
+    ) -> None:
+        """Serve until a signal ends it. `on_ready` is called when clients are answered. `/metrics`
+        is served at a socket of its own, if there is one, until the process has ended its runs.
 
         Raises:
             AwakenError: the runtime cannot be opened.
@@ -84,8 +81,18 @@ class Serving:
                     await asyncio.sleep(0.01)
                 if self._server.started and not self._is_stopping:
                     on_ready()
-                await serving
+                if metrics is None:
+                    await serving
+                else:
+                    await self._serve_metrics(metrics, serving)
                 looking.cancel()
+
+    async def _serve_metrics(self, listening: socket.socket, until: asyncio.Task[None]) -> None:
+        figures = start_task(self._metrics.serve([listening]))
+        await asyncio.wait([until])
+        self._metrics.should_exit = True
+        await asyncio.wait([figures])
+        until.result()
 
     def stop(self) -> None:
         """Drain the process, and end it."""
@@ -144,6 +151,22 @@ class Serving:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _server(application: ASGIApp) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            application,
+            http=PatientHttp,
+            loop="none",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=ENDING,
+        )
+    )
 
 
 class _Server(uvicorn.Server):

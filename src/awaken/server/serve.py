@@ -30,6 +30,9 @@ LOOK = 0.3
 """Seconds between two looks for runs that another server has left."""
 ENDING = 2
 """Seconds for answers that are still being written when the process ends."""
+KEEP_ALIVE = 75
+"""Seconds after which an idle connection is closed. Proxies keep theirs for 60, and must not use
+one that is being closed."""
 _CANNOT_LOOK = "cannot look for runs to resume"
 log = logging.getLogger("awaken.server")
 
@@ -164,6 +167,7 @@ def _server(application: ASGIApp) -> _Server:
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=ENDING,
         )
     )

@@ -144,6 +144,7 @@ proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, figh
 	$(BIN)/python tests/recovery/heard_elsewhere.py
 	$(BIN)/python tests/live/place_machine.py
 	$(BIN)/python tests/bus/nats_under_load.py
+	$(BIN)/python -m benchmarks.server --only crowd
 	$(BIN)/python tests/server/cut_off.py
 	TALKER_PACE=0.03 $(BIN)/python tests/server/cut_off.py --cut
 	$(BIN)/python tests/recovery/crash_matrix.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import AsyncIterator
 from http.client import HTTPResponse
 from pathlib import Path
@@ -23,6 +24,7 @@ from awaken.domain.inference import StopReason
 from awaken.domain.lifecycle import CancelledEnd
 from awaken.server import app, connection, patient_http
 from awaken.server.cursor import Cursor
+from awaken.server.open_streams import BATCH_SECONDS, MOST_SECONDS, OpenStreams
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel
@@ -325,3 +327,14 @@ async def test_a_store_or_lease_that_is_gone_makes_the_process_unready(tmp_path:
             assert (parts["lease"] == "lost") is (store is losable)
             assert (parts["store"] == "away") is (store is file)
             assert (await client.get("/health/live")).status_code == 200
+
+
+async def test_streams_write_less_often_when_they_hold_up_the_loop() -> None:
+    """06/SV-23: else an answer to many clients takes as long as a write of each piece to each."""
+    streams = OpenStreams()
+    loop = asyncio.get_running_loop()
+    assert streams.seconds_between == BATCH_SECONDS
+    for _ in range(40):
+        loop.call_later(BATCH_SECONDS / 2, time.sleep, 2 * BATCH_SECONDS)
+        await streams.pause()
+    assert 2 * BATCH_SECONDS < streams.seconds_between <= MOST_SECONDS

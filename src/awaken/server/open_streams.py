@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,15 +11,24 @@ from starlette.types import Scope
 
 from awaken.control.cancel import CancellationToken
 
+BATCH_SECONDS = 0.01
+"""The least time between two writes of live events; what comes meanwhile is written at once."""
+MOST_SECONDS = 0.25
+"""The most that a stream waits between two writes."""
+_TIMES_LATE = 10
+_SMOOTH = 16
 _PROTOCOLS = ("ai-sdk", "ag-ui")
 
 
 class OpenStreams:
-    """The streams of one application. `behind` counts how often a client has let a write wait."""
+    """The streams of one application. `behind` counts how often a client has let a write wait;
+    `seconds_between` is how long a stream waits between two writes."""
 
     def __init__(self) -> None:
         self._open: dict[CancellationToken, str] = {}
         self._is_closed = False
+        self._late = 0.0
+        self.seconds_between = BATCH_SECONDS
         self.behind = 0
 
     @contextmanager
@@ -32,6 +42,16 @@ class OpenStreams:
             yield token
         finally:
             del self._open[token]
+
+    async def pause(self) -> None:
+        """Wait between two writes of a stream: longer if many streams write at once. If they wrote
+        each piece of an answer by itself, the answer would take as long as all these writes; that
+        this is so shows in pauses that end late."""
+        loop, asked = asyncio.get_running_loop(), self.seconds_between
+        due = loop.time() + asked
+        await asyncio.sleep(asked)
+        self._late += (loop.time() - due - self._late) / _SMOOTH
+        self.seconds_between = min(MOST_SECONDS, max(BATCH_SECONDS, self._late * _TIMES_LATE))
 
     def close(self) -> None:
         """End all streams, and those that are opened from now on."""

@@ -7,7 +7,6 @@ store. No run, topic or other client waits for it.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
@@ -29,8 +28,6 @@ HEADERS = [
 ]
 OPEN = b": open\n\n"
 CLOSING = b": closing\n\n"
-BATCH_SECONDS = 0.01
-"""The least time between two writes of live events; what comes meanwhile is written at once."""
 BATCH_BYTES = 64 * 1024
 """About how many bytes of frames are made before they are written."""
 _ENDS = (RunFinish, Error)
@@ -99,15 +96,15 @@ class EventStream(Generic[T]):
         with streams.opened(scope) as token:
             connection = Connection(receive, send, token)
             try:
-                await self._stream(connection)
+                await self._stream(connection, streams)
             finally:
                 streams.behind += connection.behind
 
-    async def _stream(self, connection: Connection) -> None:
+    async def _stream(self, connection: Connection, streams: OpenStreams) -> None:
         await connection.start(self._headers)
         try:
             async with connection, aclosing(self._events):
-                await self._write(connection)
+                await self._write(connection, streams)
         except Cancelled:
             pass
         except AwakenError as error:
@@ -122,7 +119,7 @@ class EventStream(Generic[T]):
         elif not (connection.is_left or connection.is_writing):
             await connection.end(CLOSING)
 
-    async def _write(self, connection: Connection) -> None:
+    async def _write(self, connection: Connection, streams: OpenStreams) -> None:
         await connection.write(OPEN + self._frames(self._encoder.start()))
         encode, frame, is_last = self._encoder.encode, self._frame, self._is_last
         async for batch in _batches(self._events):
@@ -143,7 +140,7 @@ class EventStream(Generic[T]):
             if ends:
                 return
             if getattr(batch[-1], "live", None) is not None:
-                await asyncio.sleep(BATCH_SECONDS)
+                await streams.pause()
 
     def _frames(self, chunks: Iterable[Any]) -> bytes:
         return b"".join([self._frame(chunk) for chunk in chunks])

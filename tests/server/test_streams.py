@@ -101,11 +101,11 @@ async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
         httpx2.AsyncClient(base_url=address, headers=STREAM) as client,
     ):
         await runtime.run("a", "go", thread="t")
-        for bad in ("x", "1.2", "-1", "1.2.3.4", "９"):
+        for bad in ("", "x", "1.2", "-1", "1.2.3.4", "９"):
             answer = await client.get("/v1/threads/t/events", params={"after": bad})
             assert answer.status_code == 400
-            if bad.isascii():
-                head = {"last-event-id": bad}
+            for kind in ("text/event-stream", "application/json"):
+                head = {"last-event-id": bad.encode(), "accept": kind.encode()}
                 answer = await client.get("/v1/threads/t/events", headers=head)
                 assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_cursor")
         answer = await client.get("/v1/threads/t/events", params={"after": "99"})
@@ -113,6 +113,9 @@ async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
         head = {"last-event-id": "99"}
         answer = await client.get("/v1/threads/t/events", params={"after": "1"}, headers=head)
         assert answer.status_code == 410, "Last-Event-ID beats after"
+        head = {"last-event-id": "2", "accept": "application/json"}
+        page = (await client.get("/v1/threads/t/events?after=0", headers=head)).json()
+        assert page["items"][0]["seq"] == 3, "of a page, too"
         assert (await client.get("/v1/threads/none/events")).status_code == 404
 
 

@@ -8,10 +8,9 @@ from awaken.domain.event import RunEvent
 from awaken.domain.thread import Thread
 from awaken.errors import InvalidCursor
 from awaken.server.call import Call, JsonResponse
-from awaken.server.cursor import Cursor
 from awaken.server.finding import find_run, find_thread
 from awaken.server.given import PageSize
-from awaken.server.routes.streams import StreamAsked, stream_events
+from awaken.server.routes.streams import StreamAsked, asked_cursor, stream_events
 from awaken.server.table import Role, Route
 from awaken.server.views import View
 
@@ -55,7 +54,8 @@ async def _answer(call: Call, thread: Thread, run_id: str | None) -> ASGIApp:
 
 async def _page(call: Call, thread: Thread, run_id: str | None) -> EventPage:
     asked: EventsAsked = call.query
-    after = Cursor.read(asked.after).seq if asked.after is not None else 0
+    cursor = asked_cursor(call, asked)
+    after = cursor.seq if cursor is not None else 0
     if after > thread.event_count:
         raise InvalidCursor(thread.id, after, thread.event_count)
     items: list[RunEvent] = []

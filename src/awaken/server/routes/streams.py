@@ -66,8 +66,7 @@ async def stream_events(
         Refused: 400, the cursor is none; 403, the client may not cancel the run; 410, the thread
             does not have that many events.
     """
-    given = call.request.headers.get("last-event-id") or asked.after
-    cursor = Cursor(after) if given is None else Cursor.read(given)
+    cursor = asked_cursor(call, asked) or Cursor(after)
     await check_cursor(call.runtime.store, thread_id, cursor.seq)
     until = asked.until or until  # the client's word goes first
     is_last: Callable[[RunEvent], bool] = _never
@@ -99,6 +98,18 @@ async def stream_events(
         frame=as_it_is,
         on_leave=await on_leave(call, run_id or thread_id, thread_id),
     )
+
+
+def asked_cursor(call: Call, asked: StreamAsked) -> Cursor | None:
+    """Behind which event the client wants to go on; `None` if it does not say.
+
+    Raises:
+        Refused: what it says is no cursor.
+    """
+    given = call.request.headers.get("last-event-id")
+    if given is None:
+        given = asked.after
+    return None if given is None else Cursor.read(given)
 
 
 def _until_really_ended(run_id: str) -> Callable[[RunEvent], bool]:

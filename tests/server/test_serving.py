@@ -141,6 +141,50 @@ def test_runs_of_a_server_that_is_stopped_go_on_elsewhere(tmp_path: Path, slow: 
             assert client.answers()[-1].endswith("done")
 
 
+async def _submit(address: str, keys: list[str], killed: Server | None = None) -> dict[str, str]:
+    """Submit a run under each key, all at once: the runs of those that were answered. A server that
+    is to be killed gets its signal after the fifth answer."""
+    found: dict[str, str] = {}
+
+    async def submit(client: httpx2.AsyncClient, key: str) -> None:
+        head = {"idempotency-key": key}
+        with contextlib.suppress(httpx2.TransportError):
+            asked = client.post("/v1/runs", json={"messages": ["Hello"]}, headers=head)
+            found[key] = (await asked).json()["run_id"]
+            if killed is not None and len(found) == 5:
+                killed.kill()
+
+    async with (
+        httpx2.AsyncClient(base_url=address, timeout=550) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        for key in keys:
+            group.create_task(submit(client, key))
+    return found
+
+
+def test_what_was_answered_outlives_a_kill_and_asking_again_doubles_nothing(tmp_path: Path) -> None:
+    """06/SV-24, by a client whose server is killed (-9) while it submits."""
+    file, keys = tmp_path / "f.db", [f"k{n}" for n in range(20)]
+    first = Server(file, target=EXAMPLE)
+    answered = asyncio.run(_submit(first.address, keys, killed=first))
+    assert len(answered) >= 5
+    with serving(file, target=EXAMPLE) as second:
+        again = asyncio.run(_submit(second.address, keys))
+        assert {key: again[key] for key in answered} == answered
+        runs = {run: _ended(second.address, run) for run in again.values()}
+        assert len(runs) == len(keys)
+        assert set(runs.values()) == {"run_finish"}
+        _, listed = ask(second.address, "GET", "/v1/runs?limit=100")
+        assert {run["run_id"] for run in listed["items"]} == runs.keys()
+
+
+def _ended(address: str, run: str) -> str:
+    """The kind of a run's last event."""
+    with stream(address, f"/v1/runs/{run}/events?deltas=false") as told:
+        return [frame.kind for frame in frames_of(told)][-1]
+
+
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path, slow: Path) -> None:
     file = tmp_path / "f.db"
     server, client = Server(file, "--drain", "600", target=slow), Client()

@@ -38,7 +38,8 @@ import asyncio, os, signal, sys
 from awaken.stores.postgres import PostgresStore
 from awaken.testing.conformance import leave_behind
 
-stores = [PostgresStore(address) for address in sys.argv[1:]]  # a forgotten one gives up its threads
+# All are kept: a forgotten store gives up its threads.
+stores = [PostgresStore(address) for address in sys.argv[1:]]
 
 async def work():
     for store in stores:

@@ -285,7 +285,11 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--else", dest="otherwise", nargs="+", default=["tests/recovery"])
     parser.add_argument("--most", type=int, default=TESTS_A_CHANGE, help="so many tests a change")
     parser.add_argument("--lines", type=Path, help="keep which test runs which line in this file")
-    return parser.parse_args()
+    ask = parser.parse_args()
+    for test in [*ask.tests, *ask.otherwise]:
+        if not (ROOT / test.partition("::")[0]).exists():
+            parser.error(f"there are no tests in {test}")
+    return ask
 
 
 def lines_of(tree: Path, changes: list[Change], ask: argparse.Namespace) -> dict[str, list[str]]:

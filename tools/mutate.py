@@ -18,6 +18,7 @@ import ast
 import contextlib
 import copy
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -29,12 +30,20 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS_A_CHANGE = 60
 SECONDS_A_CHANGE = 150
+
+# What tests need besides our own code is imported once, by the process their own are forked from.
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload([plugin.module for plugin in entry_points(group="pytest11")])
+_QUIETLY = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -165,7 +174,7 @@ def trace(tree: Path, modules: list[str], tests: list[str], jobs: int) -> dict[s
     out = tree / "traced.json"
     watched = json.dumps([str(tree / "src/awaken" / module) for module in modules])
     ran = subprocess.run(
-        [*_pytest(), "-n", str(jobs), "-p", "trace_lines", *tests],
+        [sys.executable, "-m", "pytest", *_QUIETLY, "-n", str(jobs), "-p", "trace_lines", *tests],
         cwd=tree,
         env=_environment(tree) | {"TRACE_LINES_OF": watched, "TRACE_LINES_TO": str(out)},
         check=False,
@@ -181,13 +190,9 @@ def trace(tree: Path, modules: list[str], tests: list[str], jobs: int) -> dict[s
     return {line: [test for _, test in sorted(tests)] for line, tests in found.items()}
 
 
-def _pytest() -> list[str]:
-    return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-
-
 def _environment(tree: Path) -> dict[str, str]:
     path = f"{tree / 'src'}{os.pathsep}{tree / 'tools'}"
-    return os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return os.environ | {"PYTHONPATH": path}
 
 
 # -- trying -----------------------------------------------------------------------------------
@@ -205,32 +210,41 @@ class Answer(Enum):
 def tried(tree: Path, change: Change, tests: list[str]) -> Answer:
     file = tree / "src/awaken" / change.module
     as_it_was = file.read_text()
-    file.write_text(change.source)
+    _write(file, change.source)
     try:
-        return _ended(tree, [*_pytest(), "-n", "0", "-x", *tests])
+        return _ended(tree, tests)
     finally:
-        file.write_text(as_it_was)
+        _write(file, as_it_was)
 
 
-def _ended(tree: Path, command: list[str]) -> Answer:
+def _write(file: Path, source: str) -> None:
+    """Write a module and forget its compiled form, which may be of the same second and length."""
+    file.write_text(source)
+    for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+        compiled.unlink()
+
+
+def _ended(tree: Path, tests: list[str]) -> Answer:
     """Run tests in a process group of their own, so that nothing they started outlives them."""
-    ran = subprocess.Popen(
-        command,
-        cwd=tree,
-        env=_environment(tree),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        return Answer.NOTICED if ran.wait(SECONDS_A_CHANGE) else Answer.MISSED
-    except subprocess.TimeoutExpired:
-        return Answer.ENDLESS
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(ran.pid, signal.SIGKILL)
-        ran.wait()
+    ran = _FORKED.Process(target=_play, args=(tree, tests))
+    ran.start()
+    ran.join(SECONDS_A_CHANGE)
+    answer = Answer.ENDLESS if ran.is_alive() else Answer.NOTICED if ran.exitcode else Answer.MISSED
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(ran.pid or 0, signal.SIGKILL)
+    ran.join()
+    return answer
+
+
+def _play(tree: Path, tests: list[str]) -> None:
+    os.setsid()
+    os.chdir(tree)
+    os.environ.update(_environment(tree))
+    sys.path[:0] = [str(tree / "src"), str(tree / "tools")]
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    sys.exit(pytest.main([*_QUIETLY, "-n", "0", "-x", *tests]))
 
 
 def copied(to: Path) -> Path:

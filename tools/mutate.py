@@ -43,6 +43,8 @@ SECONDS_A_CHANGE = 150
 # What tests need besides our own code is imported once, by the process their own are forked from.
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload([plugin.module for plugin in entry_points(group="pytest11")])
+_KEPT = 250
+"""So many tests are remembered for a line; some lines are run by all of them."""
 _QUIETLY = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -187,12 +189,12 @@ def trace(tree: Path, modules: list[str], tests: list[str], jobs: int) -> dict[s
         for test, (seconds, lines) in json.loads(part.read_text()).items():
             for line in lines:
                 found.setdefault(line, []).append((seconds, test))
-    return {line: [test for _, test in sorted(tests)] for line, tests in found.items()}
+    return {line: [test for _, test in sorted(tests)[:_KEPT]] for line, tests in found.items()}
 
 
 def _environment(tree: Path) -> dict[str, str]:
     path = f"{tree / 'src'}{os.pathsep}{tree / 'tools'}"
-    return os.environ | {"PYTHONPATH": path}
+    return os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": ""}
 
 
 # -- trying -----------------------------------------------------------------------------------
@@ -240,6 +242,7 @@ def _play(tree: Path, tests: list[str]) -> None:
     os.setsid()
     os.chdir(tree)
     os.environ.update(_environment(tree))
+    sys.dont_write_bytecode = False
     sys.path[:0] = [str(tree / "src"), str(tree / "tools")]
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):

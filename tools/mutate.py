@@ -43,6 +43,8 @@ SECONDS_A_CHANGE = 150
 # What tests need besides our own code is imported once, by the process their own are forked from.
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload([plugin.module for plugin in entry_points(group="pytest11")])
+_FIRST = 4
+"""So many tests are played before the modules of the others are imported, which takes longest."""
 _KEPT = 250
 """So many tests are remembered for a line; some lines are run by all of them."""
 _QUIETLY = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -247,7 +249,9 @@ def _play(tree: Path, tests: list[str]) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    sys.exit(pytest.main([*_QUIETLY, "-n", "0", "-x", *tests]))
+    for some in (tests[:_FIRST], tests[_FIRST:]):
+        if some and (code := pytest.main([*_QUIETLY, "-n", "0", "-x", *some])):
+            sys.exit(code)
 
 
 def copied(to: Path) -> Path:

@@ -18,14 +18,17 @@ import ast
 import contextlib
 import copy
 import json
+import math
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -269,7 +272,8 @@ def copied(to: Path) -> Path:
 
 
 def chosen(names: list[str], seed: int) -> list[Change]:
-    """Changes to try, no two on one line if they are a sample."""
+    """Changes to try, no two on one line if they are a sample; in an order of chance, so that those
+    tried in a run that had too little time are a sample as well."""
     pick, found = random.Random(seed), []
     for name in names:
         place, _, sample = name.partition("=")
@@ -281,7 +285,8 @@ def chosen(names: list[str], seed: int) -> list[Change]:
             pick.shuffle(changes)
             by_line = {(change.module, change.line): change for change in changes}
             changes = list(by_line.values())[: int(sample)]
-        found.extend(sorted(changes, key=lambda change: (change.module, change.line)))
+        found.extend(changes)
+    pick.shuffle(found)
     return found
 
 
@@ -305,6 +310,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--tests", nargs="+", default=["tests"], help="where to look for tests")
     parser.add_argument("--else", dest="otherwise", nargs="+", default=["tests/recovery"])
     parser.add_argument("--most", type=int, default=TESTS_A_CHANGE, help="so many tests a change")
+    parser.add_argument("--minutes", type=float, help="begin no other change after so long")
     parser.add_argument("--lines", type=Path, help="keep which test runs which line in this file")
     ask = parser.parse_args()
     for test in [*ask.tests, *ask.otherwise]:
@@ -313,12 +319,14 @@ def asked() -> argparse.Namespace:
     return ask
 
 
-def lines_of(tree: Path, changes: list[Change], ask: argparse.Namespace) -> dict[str, list[str]]:
-    """Tests by line, from the file if there is one."""
+def lines_of(tree: Path, ask: argparse.Namespace) -> dict[str, list[str]]:
+    """Tests by line of all modules that were named, from the file if there is one."""
     if ask.lines and ask.lines.is_file():
         kept: dict[str, list[str]] = json.loads(ask.lines.read_text())
         return kept
-    found = trace(tree, sorted({change.module for change in changes}), ask.tests, ask.jobs)
+    places = [re.split("[=:]", name)[0] for name in ask.places]
+    modules = sorted({module for place in places for module in _modules(place)})
+    found = trace(tree, modules, ask.tests, ask.jobs)
     if ask.lines:
         ask.lines.write_text(json.dumps(found))
     return found
@@ -341,9 +349,12 @@ def main() -> None:
     answers: Counter[tuple[str, Answer]] = Counter()
     with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(ask.jobs) as pool:
         trees = [copied(Path(home) / str(n)) for n in range(ask.jobs)]
-        lines = lines_of(trees[0], changes, ask)
+        lines = lines_of(trees[0], ask)
+        until = time.monotonic() + 60 * (ask.minutes or math.inf)
 
-        def attempt(change: Change) -> tuple[Change, Answer, int]:
+        def attempt(change: Change) -> tuple[Change, Answer, int] | None:
+            if time.monotonic() > until:
+                return None
             at = (f"{change.module}:{line}" for line in (change.line, change.statement))
             tests = next((lines[line] for line in at if line in lines), [])
             tree = trees.pop()
@@ -353,7 +364,7 @@ def main() -> None:
                 trees.append(tree)
             return change, answer, len(tests)
 
-        for change, answer, count in pool.map(attempt, changes):
+        for change, answer, count in filter(None, pool.map(attempt, changes)):
             answers[change.module.rpartition("/")[0], answer] += 1
             if answer is not Answer.NOTICED:
                 was, now = (" ".join(t.split())[:70] for t in (change.was, change.now))

@@ -20,6 +20,7 @@ from awaken.cli.console import say
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.lines import is_tty
 from awaken.cli.options import store_option
+from awaken.cli.start import ITSELF
 from awaken.cli.target import Target, load_served
 from awaken.domain.secret import shown_address
 from awaken.front.loading import load
@@ -56,7 +57,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def for_worker(self, *inherited: int) -> list[str]:
         """The command that starts a worker."""
-        words = [sys.executable, "-m", "awaken.cli", "serve"]
+        words = [*ITSELF, "serve"]
         if self.target:
             words.append(self.target)
         given = {

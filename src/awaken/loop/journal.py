@@ -144,13 +144,16 @@ class Journal(EventSender):
 
     # -- events -------------------------------------------------------------------------------
 
-    def _envelope(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
-        """The event with the run's ids and the time, which is `at_ms` if the caller knows it."""
+    def _note(self, event: AgentEvent, at_ms: int | None) -> RunEvent:
+        """Store an event with the next commit, with the run's ids and the time, which is `at_ms` if
+        the caller knows it."""
         now = self._clock.now_ms() if at_ms is None else at_ms
         if now != self._now:
             # Events of one instant share one number: a busy process keeps very many of them.
             self._now = now
-        return _replace(self._blank, at_ms=self._now, event=event)
+        envelope = _replace(self._blank, at_ms=self._now, event=event)
+        self._durable.append(envelope)
+        return envelope
 
     def enter_step(self) -> None:
         """Drop what was kept of the last step for listeners that come late."""
@@ -162,8 +165,7 @@ class Journal(EventSender):
     def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent | None:
         """Store an event with the next commit. Returns it for the caller to send at once, ahead of
         that commit, or `None` if there is no listener."""
-        envelope = self._envelope(event, at_ms)
-        self._durable.append(envelope)
+        envelope = self._note(event, at_ms)
         if self.fence is None:
             return envelope if self.has_reader else None
         # Only the owner writes the thread, so the number that the event will have is known.
@@ -183,7 +185,7 @@ class Journal(EventSender):
         """Store an event with the next commit, and send it once that commit is made."""
         if self.has_reader or self.topic.wanted:
             self._later.append(len(self._durable))
-        self._durable.append(self._envelope(event, at_ms))
+        self._note(event, at_ms)
 
     def last_promised(self) -> int:
         """The `seq` that the last event stored, or to be stored by the next commit, has."""
@@ -192,7 +194,7 @@ class Journal(EventSender):
     def note_transient(self, event: AgentEvent) -> None:
         """Send a transient event with the next commit, in its place among the noted events."""
         if self.has_listener():
-            self._later.append(self._envelope(event))
+            self._later.append(_replace(self._blank, at_ms=self._clock.now_ms(), event=event))
 
     def progress(self, step: StepSnapshot | None) -> Progress:
         """Where the run stands, for the topic; `step` is what has come of its open step."""

@@ -324,11 +324,11 @@ class LiveRun:
 
     def is_left(self) -> bool:
         """Whether this process is to leave the run, for another one to continue it."""
-        leave = self.controls.leave
-        return self.controls.is_lost or (leave is not None and leave.is_cancelled())
+        controls = self.controls
+        return controls.is_lost or (controls.leave is not None and controls.leave.fired)
 
     def is_cancelled(self) -> bool:
-        return self.token is not None and self.token.is_cancelled()
+        return self.token is not None and self.token.fired
 
     def check_token(self) -> None:
         """Return if the run is not cancelled.
@@ -336,7 +336,7 @@ class LiveRun:
         Raises:
             Cancelled: the run was cancelled.
         """
-        if self.token is not None and self.token.is_cancelled():
+        if self.token is not None and self.token.fired:
             raise Cancelled
 
     def context(self, phase: Phase, **extra: Any) -> PhaseContext:

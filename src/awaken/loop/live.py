@@ -79,10 +79,12 @@ def _open_journal(request: BackendRootRunRequest, start: PreparedRun) -> Journal
         begins=thread.previous is None,
         unkept=start.unkept,
     )
-    journal.acks.extend(first.acks)
-    journal.tickets.extend(first.tickets)
-    journal.sends.extend(first.sends)
-    journal.rewinds_to = first.rewinds_to
+    if first.has_extras:
+        extras = journal.extras
+        extras.acks.extend(first.acks)
+        extras.tickets.extend(first.tickets)
+        extras.sends.extend(first.sends)
+        extras.rewinds_to = first.rewinds_to
     return journal
 
 

@@ -214,7 +214,7 @@ class RequestKeeper:
         """Commit a text, unless this run has done so. Returns its digest."""
         if text.digest not in self._texts:
             self._texts.add(text.digest)
-            self._journal.texts.append(text)
+            self._journal.extras.texts.append(text)
         return text.digest
 
     # -- the messages -------------------------------------------------------------------------

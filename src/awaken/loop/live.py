@@ -13,7 +13,7 @@ import msgspec
 from awaken.codec import loads
 from awaken.contract.backend import BackendRootRunRequest
 from awaken.contract.bus import Progress
-from awaken.contract.llm import RoutingKey
+from awaken.contract.llm import InferenceRequest, RoutingKey
 from awaken.contract.output import AnswerCheck
 from awaken.contract.start import PreparedRun
 from awaken.contract.tool import Tool, ToolCallContext
@@ -141,6 +141,7 @@ class LiveRun:
         "transcript",
         "unsaved",
         "until_cancelled",
+        "usual_request",
         "window",
     )
 
@@ -200,6 +201,8 @@ class LiveRun:
         self.unsaved = 0
         self.read_result: Tool | None = None
         self.window: object | None = None
+        # An agent, and the last request that only its spec and the conversation have shaped.
+        self.usual_request: tuple[ResolvedAgent, InferenceRequest] | None = None
         self.in_step = self.ending = False
         self.message_id = ""
         # The answer that is being read or was read last in this step, and the `seq` of the step's

@@ -26,6 +26,7 @@ from awaken.contract.llm import (
 )
 
 MAX_MESSAGE = 500
+_TAG = re.compile(r"<[^<>]*>")
 
 _BY_STATUS: dict[int, type[InferenceExecutionError]] = {
     400: InvalidRequest,
@@ -41,6 +42,8 @@ _BY_STATUS: dict[int, type[InferenceExecutionError]] = {
     504: InferenceTimeout,
     529: Overloaded,
 }
+
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 # A request for too many *output* tokens is invalid, not an overflow: hence no bare "tokens".
 _OVERFLOW = re.compile(
@@ -117,16 +120,19 @@ def classify_text(message: str) -> InferenceExecutionError:
 
 
 def retry_after(headers: Mapping[str, str], now_ms: int | None = None) -> float | None:
-    """The wait in seconds from `Retry-After`, which has seconds or a date; `None` if it is
-    missing."""
-    value = next((v.strip() for k, v in headers.items() if k.lower() == "retry-after"), "")
-    if re.fullmatch(r"[0-9]{1,9}", value):
+    """The wait in seconds from `Retry-After`, which has seconds or a date, or from OpenAI's
+    `retry-after-ms`; `None` if both are missing."""
+    given = {name.lower(): value.strip() for name, value in headers.items()}
+    if _SECONDS.fullmatch(exact := given.get("retry-after-ms", "")):
+        return float(exact) / 1000
+    value = given.get("retry-after", "")
+    if _SECONDS.fullmatch(value):
         return float(value)
     if now_ms is None or not value:
         return None
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
@@ -139,7 +145,8 @@ def said_in(error: object) -> str:
     A gateway's error quotes the error of the provider behind it; an error about a malformed call
     quotes the call.
     """
-    value = error
+    # Google answers with a list of one error.
+    value = error[0] if isinstance(error, list) and error else error
     # {"error": {"message": …}}, {"error": …}, {"message": …} and {"detail": …} are all in use.
     if isinstance(value, dict) and "error" in value:
         value = value["error"]
@@ -166,4 +173,13 @@ def _said(body: str) -> str:
         said = said_in(loads(body))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         said = ""
-    return (said or body.strip())[:MAX_MESSAGE]
+    return (said or _plain(body))[:MAX_MESSAGE]
+
+
+def _plain(body: str) -> str:
+    """The body; of a page of a proxy only the words."""
+    text = body.strip()
+    if not text.startswith("<"):
+        return text
+    shown = text[max(text.find("<body"), 0) :]
+    return " ".join(_TAG.sub(" ", shown).split()) or text

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from zlib import crc32
 
 import pytest
 from mock_server import Answer, WireServer
+from mock_server import amazon_frame as frame
 
 from awaken.contract.llm import (
     ContentFiltered,
@@ -44,23 +43,6 @@ pytestmark = pytest.mark.anyio
 NOVA = "us.amazon.nova-pro-v1:0"
 LOOK = ToolDescriptor(id="look", name="look", description="Look.")
 HI = Message.user("Hi")
-
-
-def frame(kind: str, content: object, message_type: str = "event") -> bytes:
-    """One event: lengths and their checksum, headers, JSON, and a checksum of all."""
-    name = ":event-type" if message_type == "event" else ":exception-type"
-    headers = b"".join(
-        struct.pack("!B", len(key))
-        + key.encode()
-        + b"\x07"
-        + struct.pack("!H", len(value))
-        + value.encode()
-        for key, value in ((name, kind), (":message-type", message_type))
-    )
-    payload = json.dumps(content).encode()
-    lengths = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
-    whole = lengths + struct.pack("!I", crc32(lengths)) + headers + payload
-    return whole + struct.pack("!I", crc32(whole))
 
 
 def delta(index: int, **fields: Any) -> bytes:

@@ -106,7 +106,7 @@ def classify_http(
         kind = ContextOverflow
     elif status in (400, 403, 429) and _NO_CREDIT.search(text):
         kind = NoCredit
-    said = _said(text)
+    said = said_in_body(text)
     message = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     return kind(message, retry_after=retry_after(headers or {}, now_ms))
 
@@ -154,7 +154,7 @@ def said_in(error: object) -> str:
     for name in ("message", "detail"):
         if isinstance(value, dict) and name in value:
             value = value[name]
-    said = value.strip() if isinstance(value, str) else ""
+    said = _plain(value) if isinstance(value, str) else ""
     return f"{said}: {quoted}" if said and quoted else said or quoted
 
 
@@ -162,18 +162,18 @@ def _quoted(error: dict[str, Any]) -> str:
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(raw := metadata.get("raw"), str):
         who = metadata.get("provider_name")
-        return f"{who}: {_said(raw)}" if who else _said(raw)
+        return f"{who}: {said_in_body(raw)}" if who else said_in_body(raw)
     failed = error.get("failed_generation")
     return failed.strip() if isinstance(failed, str) else ""
 
 
-def _said(body: str) -> str:
+def said_in_body(body: str) -> str:
     """The sentence for people in an error body, or the body itself, cut to a maximum."""
     try:
-        said = said_in(loads(body))
+        found = loads(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        said = ""
-    return (said or _plain(body))[:MAX_MESSAGE]
+        found = ""
+    return (said_in(found) or _plain(body))[:MAX_MESSAGE]
 
 
 def _plain(body: str) -> str:

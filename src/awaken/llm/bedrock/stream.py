@@ -19,6 +19,7 @@ from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCa
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.llm.bedrock.request import ORIGIN
 from awaken.llm.opaque import unread
+from awaken.llm.reading import count_in
 
 _STOPS = {
     "end_turn": StopReason.END_TURN,
@@ -63,7 +64,7 @@ class ConverseReader:
             case "messageStop":
                 self._stop = str(event.get("stopReason") or "end_turn")
             case "metadata":
-                self._usage = _tokens(event.get("usage") or {})
+                self._usage = _tokens(event.get("usage"))
         return []
 
     def finish(self) -> list[LlmStreamEvent]:
@@ -131,14 +132,14 @@ class ConverseReader:
         return events
 
 
-def _tokens(usage: Mapping[str, Any]) -> TokenUsage:
+def _tokens(usage: object) -> TokenUsage:
     """The token counts; Amazon counts cached tokens separately."""
-    read, written = usage.get("cacheReadInputTokens"), usage.get("cacheWriteInputTokens")
-    asked = usage.get("inputTokens")
+    read, written = (count_in(usage, f"cache{what}InputTokens") for what in ("Read", "Write"))
+    asked = count_in(usage, "inputTokens")
     return TokenUsage(
         prompt_tokens=None if asked is None else asked + (read or 0) + (written or 0),
-        completion_tokens=usage.get("outputTokens"),
-        total_tokens=usage.get("totalTokens"),
+        completion_tokens=count_in(usage, "outputTokens"),
+        total_tokens=count_in(usage, "totalTokens"),
         cache_read_tokens=read,
         cache_creation_tokens=written,
     )

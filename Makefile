@@ -137,7 +137,7 @@ bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
 schemathesis: .venv/.dev ## fuzz the served OpenAPI document, with a key and without; minutes
 	$(BIN)/python tests/server/schemathesis_run.py 50
 
-proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, fight for threads, refuse the disk; half an hour
+proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, fight for threads, refuse the disk, cut streams; an hour
 	$(BIN)/python tests/recovery/thread_fight.py
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/refusing_disk.py
@@ -146,6 +146,8 @@ proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, figh
 	$(BIN)/python tests/bus/nats_under_load.py
 	$(BIN)/python tests/server/cut_off.py
 	TALKER_PACE=0.03 $(BIN)/python tests/server/cut_off.py --cut
+	$(BIN)/python tests/providers/bent_streams.py 3000
+	$(BIN)/python tests/providers/cut_bytes.py 3
 	$(BIN)/python tests/recovery/crash_matrix.py
 	$(BIN)/python tests/server/ag_ui_killed.py
 	$(BIN)/python tests/server/killed_chats.py

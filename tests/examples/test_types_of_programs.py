@@ -40,7 +40,8 @@ def saved(folder: Path) -> None:
     """Save the programs of all pages, under names that no two pages share."""
     for page in ("README.md", *pages()):
         prefix = re.sub(r"\W", "_", page.removesuffix(".md"))
-        blocks = [block for block in read_page(page) if block.language == "python"]
+        python = [block for block in read_page(page) if block.language == "python"]
+        blocks = [block for block in python if "theirs" not in block.notes]
         names = {Path(block.name).stem for block in blocks if block.name}
         for block in blocks:
             name = Path(block.name).stem if block.name else f"line_{block.line}"

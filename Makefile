@@ -7,7 +7,7 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server bench-console plots proof cluster-test schemathesis lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server bench-console plots proof cluster-test schemathesis theirs lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch agents at work: in the browser if there is one, else in the terminal
 	@$(PYTHON) tools/console_libraries.py || true
@@ -156,6 +156,9 @@ cluster-test: .venv/.dev ## nodes on one Postgres: kill them, stop the database,
 	$(BIN)/python tests/recovery/cluster_kills.py
 	$(BIN)/python tests/recovery/cluster_outage.py
 	AWAKEN_STORE_EXAMPLES=200 $(BIN)/pytest -n 0 tests/conformance/test_postgres.py -k like_memory
+
+theirs: .venv/.dev ## the other libraries' programs on the pages "Coming from …", against these libraries
+	$(BIN)/python tests/examples/run_theirs.py
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
   --no-header --no-annotate --strip-extras --allow-unsafe

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from awaken.server.listening import bind
-from awaken.server.serve import PatientHttp
+from awaken.server.patient_http import PatientHttp
 
 
 @asynccontextmanager

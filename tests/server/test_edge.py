@@ -35,6 +35,7 @@ BODIES: dict[str, Any] = {
     "ForkAsked": {},
     "TokenAsked": {"thread_id": "t"},
     "SessionAsked": {},
+    "ArgumentsGiven": {"arguments": {}},
 }
 
 

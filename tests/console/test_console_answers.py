@@ -4,42 +4,222 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
-from console_kit import Shop, open_shop
+from asking import AGENTS, crash
+from console_kit import Shop, open_shop, said
 from playwright.async_api import Browser, Page, expect
 
 from awaken.contract.threads import TicketQuery
-from awaken.domain.ticket import TicketStatus
+from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.server.keys import add_key
 
 pytestmark = pytest.mark.anyio
 
 
+async def decided(shop: Shop, thread: str) -> Ticket:
+    """The ticket of a thread, once it was answered."""
+    while True:
+        (ticket,) = await shop.runtime.list_tickets(TicketQuery(thread_id=thread))
+        if ticket.decision is not None:
+            return ticket
+        await asyncio.sleep(0.02)
+
+
+async def asked(shop: Shop, agent: str, thread: str) -> str:
+    """The id of a run that waits for an answer."""
+    result = await shop.runtime.run(agent, "Go on.", thread=thread)
+    assert result.waiting
+    return result.run_id
+
+
+class Kind(NamedTuple):
+    """A kind of question, how it is answered in the page, and the same answer by API."""
+
+    agent: str
+    answer: dict[str, Any]
+    deed: Callable[[Page], Awaitable[None]]
+
+
+async def approve(page: Page) -> None:
+    await page.get_by_label("Why").fill("seen")
+    await page.get_by_role("button", name="Approve").click()
+
+
+async def deny(page: Page) -> None:
+    await page.get_by_label("Why").fill("too much")
+    await page.get_by_role("button", name="Deny").click()
+
+
+async def edit(page: Page) -> None:
+    await page.get_by_label("euros").fill("20")
+    await expect(page.locator(".difference")).to_contain_text('+ "euros": 20')
+    await page.get_by_role("button", name="Approve as edited").click()
+
+
+async def tell(page: Page) -> None:
+    await page.get_by_label("Your answer").fill("Ann, on Friday")
+    await page.get_by_role("button", name="Answer", exact=False).dblclick()
+
+
+async def allow(page: Page) -> None:
+    await page.get_by_label("How much more").fill("3")
+    await page.get_by_role("button", name="Allow").click()
+
+
+async def end(page: Page) -> None:
+    await page.get_by_role("button", name="End the run").click()
+
+
+async def it_happened(page: Page) -> None:
+    await page.get_by_label("Its result").fill("paid on Monday")
+    await page.get_by_role("button", name="It happened").click()
+
+
+async def it_did_not(page: Page) -> None:
+    await page.get_by_role("button", name="It did not happen").click()
+
+
+KINDS = {
+    "approve": Kind("desk", {"action": "approve", "reason": "seen"}, approve),
+    "deny": Kind("desk", {"action": "deny", "reason": "too much"}, deny),
+    "edit": Kind("desk", {"action": "edit", "result": {"order": 7, "euros": 20}}, edit),
+    "value": Kind("host", {"action": "approve", "result": "Ann, on Friday"}, tell),
+    "budget": Kind("spender", {"action": "approve", "result": 3}, allow),
+    "no-budget": Kind("spender", {"action": "deny"}, end),
+    "happened": Kind("teller", {"action": "approve", "result": "paid on Monday"}, it_happened),
+    "did-not": Kind("teller", {"action": "deny"}, it_did_not),
+}
+
+
+async def test_each_kind_of_question_is_answered_as_by_the_api(page: Page, tmp_path: Path) -> None:
+    """07/CO-17: the same decision, by the signed-in name, and the same end of the run."""
+    (tmp_path / "kinds").mkdir()
+    dying = [f"{by}-{name}" for name in ("happened", "did-not") for by in ("page", "api")]
+    await crash(tmp_path / "kinds" / "shop.db", *dying)
+    async with open_shop(tmp_path / "kinds", agents=AGENTS) as shop:
+        for name, kind in KINDS.items():
+            page_thread, api_thread = f"page-{name}", f"api-{name}"
+            for thread in (page_thread, api_thread):
+                if kind.agent == "host":
+                    await shop.asking_run(thread)
+                elif kind.agent != "teller":
+                    await asked(shop, kind.agent, thread)
+            (given,) = await shop.runtime.list_tickets(TicketQuery(thread_id=api_thread))
+            answer = {"ticket": given.key, "digest": given.digest, **kind.answer}
+            told = await shop.client.post(f"/v1/runs/{given.run_id}/decisions", json=[answer])
+            assert told.status_code == 200, told.text
+            await page.goto(shop.link(f"threads/{page_thread}"))
+            await kind.deed(page)
+            one, other = await decided(shop, page_thread), await decided(shop, api_thread)
+            assert one.decision is not None
+            assert other.decision is not None
+            for part in ("action", "result", "reason", "by"):
+                assert getattr(one.decision, part) == getattr(other.decision, part), (name, part)
+            assert one.decision.by == "local"
+            ends = [await shop.runtime.wait(ticket.run_id) for ticket in (one, other)]
+            assert ends[0].response == ends[1].response, name
+            assert ends[0].termination == ends[1].termination, name
+        assert shop.paid.count("paid 20 euros back for order 7") == 2
+        assert len(shop.paid) == 4
+
+
+async def test_nobody_knows_is_an_answer_that_the_model_reads(page: Page, tmp_path: Path) -> None:
+    """The third answer to a call that a crash cut short; the list says what is unknown."""
+    (tmp_path / "crashed").mkdir()
+    await crash(tmp_path / "crashed" / "shop.db", "rent")
+    async with open_shop(tmp_path / "crashed", agents=AGENTS) as shop:
+        await page.goto(shop.link("inbox"))
+        await expect(page.locator(".list")).to_contain_text("nobody knows whether it happened")
+        await expect(page.locator(".side")).to_contain_text("I pay the rent.")
+        await page.get_by_role("button", name="Nobody knows", exact=True).click()
+        ticket = await decided(shop, "rent")
+        result = await shop.runtime.wait(ticket.run_id)
+        assert "nobody knows whether it took effect" in result.response
+
+
 async def test_arguments_that_the_tool_refuses_are_told_in_its_words(
     page: Page, shop: Shop
 ) -> None:
-    """07/CO-18."""
+    """07/CO-18, in fields and as JSON; nothing is sent."""
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url))
     await shop.waiting_run("order-7")
     await page.goto(shop.link("inbox"))
-    await page.get_by_label("Arguments").fill('{"order": 7, "euros": "many"}')
+    await page.get_by_label("euros").fill("many")
     await page.get_by_role("button", name="Approve as edited").click()
     await expect(page.get_by_role("alert")).to_contain_text("euros")
-    open_ones = await shop.runtime.list_tickets(TicketQuery(status=TicketStatus.OPEN))
-    assert len(open_ones.items) == 1
+    await page.get_by_role("button", name="as JSON").click()
+    await page.get_by_label("Arguments").fill("{euros")
+    await page.get_by_role("button", name="Approve as edited").click()
+    await expect(page.get_by_role("alert")).to_contain_text("not JSON")
+    assert not any("/decisions" in url for url in sent)
     assert shop.paid == []
-
-
-async def test_a_question_that_wants_a_value_gets_it(page: Page, shop: Shop) -> None:
-    """07/CO-17: the answer is the call's result, and says who gave it."""
-    run = await shop.asking_run("visit")
-    await page.goto(shop.link("inbox"))
-    await page.get_by_label("Your answer").fill("Ann, on Friday")
-    await page.get_by_role("button", name="Answer", exact=True).dblclick()
+    await page.get_by_label("Arguments").fill('{"order": 7, "euros": 20}')
+    await page.get_by_role("button", name="Approve as edited").click()
     await expect(page.locator(".side")).to_contain_text("by local")
-    result = await shop.runtime.wait(run)
-    assert "Ann, on Friday" in result.response
+    await asyncio.wait_for(shop.paying.wait(), 60)
+    assert shop.paid == ["paid 20 euros back for order 7"]
+
+
+async def test_a_question_that_expires_or_is_superseded_on_screen_loses_its_buttons(
+    page: Page, tmp_path: Path
+) -> None:
+    """07/CO-21: within a second of the page's own clock, whether or not the server has noticed."""
+    (tmp_path / "sale").mkdir()
+    async with open_shop(tmp_path / "sale", agents=AGENTS) as shop:
+        await asked(shop, "seller", "vase")
+        await page.clock.install()
+        await page.goto(shop.link("inbox"))
+        await expect(page.locator(".card")).to_contain_text("59 min left")
+        await page.clock.fast_forward(3_600_000)
+        await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+        await expect(page.locator(".card")).to_contain_text("expired")
+        await shop.waiting_run("order-7")
+        await page.goto(shop.link("threads/order-7"))
+        await expect(page.get_by_role("button", name="Approve")).to_be_visible()
+        shop.scripts["desk-1"] = [said("As you like.")]
+        await shop.runtime.run("desk", "Never mind.", thread="order-7")
+        await page.clock.resume()
+        await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+        (ticket,) = await shop.runtime.list_tickets(TicketQuery(thread_id="order-7"))
+        assert ticket.status is TicketStatus.CLOSED
+
+
+async def test_a_ticket_is_decided_with_keys_and_a_key_held_down_decides_nothing(
+    page: Page, shop: Shop
+) -> None:
+    """07/CO-22, 07/CO-52: `a` twice is a yes, `d` asks for the reason; held down, neither is."""
+    await shop.waiting_run("order-7")
+    await page.goto(shop.link())
+    await expect(page.get_by_role("button", name="Approve")).to_be_visible()
+    await page.keyboard.down("a")
+    for _ in range(5):
+        await page.keyboard.down("a")
+    await page.keyboard.up("a")
+    await expect(page.locator(".card")).to_contain_text("press a again")
+    (ticket,) = await shop.runtime.list_tickets(TicketQuery())
+    assert ticket.decision is None
+    await page.keyboard.press("a")
+    await expect(page.locator(".side")).to_contain_text("approved by local")
+    await asyncio.wait_for(shop.paying.wait(), 60)
+    await shop.waiting_run("order-8")
+    await page.keyboard.press("g")
+    await page.keyboard.press("t")
+    await expect(page.get_by_role("heading", name="Threads")).to_be_visible()
+    await page.keyboard.press("g")
+    await page.keyboard.press("i")
+    await expect(page.get_by_role("button", name="Approve")).to_be_visible()
+    await page.keyboard.press("d")
+    await expect(page.get_by_label("Why")).to_be_focused()
+    await page.keyboard.type("a duplicate")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".side")).to_contain_text("denied by local")
+    assert (await decided(shop, "order-8")).decision.reason == "a duplicate"  # type: ignore[union-attr]
+    assert len(shop.paid) == 1
 
 
 async def test_alike_questions_are_answered_at_once_and_one_that_is_refused_is_named(
@@ -68,7 +248,7 @@ async def test_of_two_people_one_wins_and_the_other_sees_who(
     keys = tmp_path / "keys.toml"
     names = {name: add_key(keys, name=name, roles=("read", "decide")) for name in ("ann", "bob")}
     async with open_shop(tmp_path, keys=keys) as shop:
-        run = await shop.waiting_run("order-7")
+        await shop.waiting_run("order-7")
         pages = []
         for key in names.values():
             page = await (await browser.new_context()).new_page()
@@ -80,8 +260,7 @@ async def test_of_two_people_one_wins_and_the_other_sees_who(
         async with asyncio.TaskGroup() as both:
             for page, name in zip(pages, ("Approve", "Deny"), strict=True):
                 both.create_task(page.get_by_role("button", name=name).click(force=True))
-        await shop.runtime.wait(run)
-        (ticket,) = await shop.runtime.list_tickets(TicketQuery(thread_id="order-7"))
+        ticket = await decided(shop, "order-7")
         assert ticket.decision is not None
         assert ticket.decision.by in names
         for page in pages:

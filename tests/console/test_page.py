@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -89,24 +88,6 @@ async def test_an_approval_is_given_in_the_inspector_and_the_run_goes_on(
     await expect(page.locator(".head-bar .badge")).to_have_text("finished")
     await expect(page.locator(".side")).to_contain_text("by local: “the photo shows it”")
     assert shop.paid == ["paid 40 euros back for order 7"]
-
-
-async def test_arguments_that_are_no_json_are_not_sent_and_edited_ones_are_used(
-    page: Page, shop: Shop
-) -> None:
-    """07/CO-18, 07/CO-17."""
-    await shop.waiting_run("order-7")
-    await page.goto(shop.link())
-    await expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
-    await page.get_by_label("Arguments").fill("{euros")
-    await page.get_by_role("button", name="Approve as edited").click()
-    await expect(page.get_by_role("alert")).to_contain_text("not JSON")
-    await page.get_by_label("Arguments").fill('{"order": 7, "euros": 20}')
-    await page.get_by_role("button", name="Approve as edited").click()
-    await expect(page.locator(".side")).to_contain_text("by local")
-    await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
-    await asyncio.wait_for(shop.paying.wait(), 60)
-    assert shop.paid == ["paid 20 euros back for order 7"]
 
 
 async def test_a_question_that_was_answered_elsewhere_says_by_whom(page: Page, shop: Shop) -> None:

@@ -137,8 +137,9 @@ def agents(gate: asyncio.Event) -> list[Agent]:
         TELLER,
         Agent(
             "talker",
-            model=Gated(FunctionModel(lambda request: said("word " * 100), "talker-1"), gate),
+            model=Gated(FunctionModel(lambda request: "Noted. " + "word " * 100, "talker-1"), gate),
             context_policy=ContextWindowPolicy.of(4_000, max_output_tokens=500, compact_at=0.5),
+            sections={"compaction": {"summary_model": "summariser"}},
         ),
         Agent("slow", model=model("slow-1", said("I wait.", ("wait_long", {}))), tools=[wait_long]),
     ]
@@ -265,5 +266,12 @@ def _sums(root: RunRecord, runs: list[RunRecord]) -> dict[str, Any]:
 async def record_all(folder: Path) -> list[dict[str, Any]]:
     file, gate = folder / "stories.db", asyncio.Event()
     await crash(file, _thread("recovered"))
-    async with Runtime(agents(gate), store=f"sqlite:///{file}", prices=PRICED) as runtime:
+    summariser = FunctionModel(lambda request: said("They talked about words."), "summariser")
+    runtime = Runtime(
+        agents(gate),
+        store=f"sqlite:///{file}",
+        models={"summariser": summariser},
+        prices=PRICED,
+    )
+    async with runtime:
         return [await record(runtime, gate, name, story) for name, story in STORIES.items()]

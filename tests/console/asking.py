@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from pathlib import Path
 
 from console_kit import said
@@ -16,6 +17,7 @@ from awaken.domain.message import Role
 from awaken.testing import FunctionModel
 
 UNDER_WAY: list[str] = []
+SHIPPING, ARRIVED = threading.Event(), threading.Event()
 
 
 def model(name: str, *first: StreamResult) -> FunctionModel:
@@ -50,6 +52,14 @@ async def sell(piece: str, number: int) -> str:
     return f"sold {number} of {piece}"
 
 
+@tool(effect="once")
+def ship(parcel: str) -> str:
+    """Hand a parcel to the carrier. It works in a thread, which nothing can stop."""
+    SHIPPING.set()
+    ARRIVED.wait(60)
+    return f"{parcel} has arrived"
+
+
 TELLER = Agent(
     "teller",
     model=model("teller-1", said("I pay the rent.", ("transfer", {"to": "Bob", "euros": 900}))),
@@ -66,7 +76,12 @@ SELLER = Agent(
     model=model("seller-1", said("It is a good price.", ("sell", {"piece": "vase", "number": 2}))),
     tools=[sell],
 )
-AGENTS = [TELLER, SPENDER, SELLER]
+SHIPPER = Agent(
+    "shipper",
+    model=model("shipper-1", said("Off.", ("look", {"at": "it"}), ("ship", {"parcel": "P-1"}))),
+    tools=[look, ship],
+)
+AGENTS = [TELLER, SPENDER, SELLER, SHIPPER]
 
 
 async def die(file: str, threads: list[str]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import re
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -282,16 +284,23 @@ async def test_an_old_card_does_not_answer_a_changed_question(page: Page, shop: 
     assert shop.paid == []
 
 
-async def test_the_history_tells_of_answers_however_they_were_given(page: Page, shop: Shop) -> None:
-    """07/CO-25: who, why, before and after."""
-    edited, denied = await shop.waiting_run("order-6"), await shop.waiting_run("order-7")
+async def test_the_history_tells_of_answers_however_they_were_given(
+    page: Page, shop: Shop, tmp_path: Path
+) -> None:
+    """07/CO-25: by a command, by API and in the page: who, when, why, before and after."""
+    await shop.waiting_run("order-6")
     await shop.edit_elsewhere("order-6", {"order": 6, "euros": 20})
-    await shop.answer_elsewhere("order-7")
-    for run in (edited, denied):
-        await shop.runtime.wait(run)
+    await decided(shop, "order-6")
+    denied = await shop.waiting_run("order-7")
+    words = ["decide", denied, "no", "--reason", "too late", "--by", "eve"]
+    store = ["--store", f"sqlite:///{tmp_path / 'shop.db'}"]
+    command = [sys.executable, "-m", "awaken.cli", *words, *store]
+    assert await (await asyncio.create_subprocess_exec(*command)).wait() == 0
+    await decided(shop, "order-7")
     await shop.waiting_run("order-8")
-    await page.goto(shop.link("inbox"))
-    await page.get_by_label("Why").fill("seen the photo")
+    await page.goto(shop.link("inbox?ticket="))
+    await page.locator(".item", has_text="order-8").click()
+    await page.get_by_label("Why").fill("=1+1 seen the photo")
     await page.get_by_role("button", name="Approve").click()
     await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
     await page.get_by_role("button", name="history").click()
@@ -299,19 +308,28 @@ async def test_the_history_tells_of_answers_however_they_were_given(page: Page, 
     await expect(rows).to_have_count(3)
     await expect(rows.nth(0)).to_contain_text("local")
     await expect(rows.nth(0)).to_contain_text("seen the photo")
-    await expect(page.get_by_role("row", name="too late")).to_contain_text("ann")
-    await expect(page.get_by_role("row", name="half of it")).to_contain_text('"euros":40')
-    await expect(page.get_by_role("row", name="half of it")).to_contain_text('"euros":20')
+    await expect(rows.nth(0).locator("time")).to_have_attribute("title", re.compile(r"^20\d\d-"))
+    late = page.get_by_role("row", name="too late")
+    await expect(late).to_contain_text("eve")
+    await expect(late).to_contain_text("no")
+    half = page.get_by_role("row", name="half of it")
+    await expect(half).to_contain_text("ann")
+    await expect(half).to_contain_text('"euros":40')
+    await expect(half).to_contain_text('"euros":20')
     async with page.expect_download() as saved:
         await page.get_by_role("button", name="Download CSV").click()
     file = await (await saved.value).path()
-    assert len(file.read_text().splitlines()) == 4
+    with file.open(newline="") as lines:
+        table = list(csv.DictReader(lines))
+    assert [line["answer"] for line in table] == ["yes", "no", "yes, with another value"]
+    assert table[0]["why"] == "'=1+1 seen the photo", "a spreadsheet would take it as a formula"
+    assert table[2]["given"] == '{"order":6,"euros":20}'
 
 
 async def test_a_live_run_is_steered_and_instead_cancels_it_first_with_a_receipt(
     page: Page, shop: Shop
 ) -> None:
-    """07/CO-33."""
+    """07/CO-33: what was sent is in the next request; a run that waits is open, too."""
     shop.gate.clear()
     run = await shop.submit("order-7", "desk", "My mug arrived in pieces.")
     await page.goto(shop.link("threads/order-7"))
@@ -320,13 +338,18 @@ async def test_a_live_run_is_steered_and_instead_cancels_it_first_with_a_receipt
     await box.fill("It was blue.")
     await box.press("Enter")
     await expect(box).to_have_value("")
+    await expect(page.get_by_text("the run reads it at its next step")).to_be_visible()
+    shop.gate.set()
+    await expect(page.get_by_role("button", name="Approve")).to_be_visible()
+    first, second = (str(request.messages) for request in shop.received["desk-1"])
+    assert "It was blue." not in first
+    assert "It was blue." in second
     await page.get_by_label("When").select_option("instead")
     await box.fill("Forget it.")
     await box.press("Enter")
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("What the cancel reached")
     await expect(dialog.get_by_role("row", name="stopped").first).to_be_visible()
-    shop.gate.set()
     ended = await shop.runtime.find_run(run)
     assert ended is not None
     assert ended.cancelled_by == "local"
@@ -353,6 +376,7 @@ async def test_what_people_do_is_in_the_audit(page: Page, tmp_path: Path) -> Non
             ("POST", "/v1/threads/order-7/runs", asked),
             ("POST", "/v1/threads/order-7/fork", {}),
             ("GET", f"/v1/runs/{run}/steps/1/request", None),
+            ("GET", "/v1/tickets/export", None),
             ("DELETE", "/v1/threads/order-7", None),
             ("DELETE", "/v1/session", None),
         ):
@@ -369,6 +393,7 @@ async def test_what_people_do_is_in_the_audit(page: Page, tmp_path: Path) -> Non
             ("ann", "POST", "/v1/threads/{thread}/runs"),
             ("ann", "POST", "/v1/threads/{thread}/fork"),
             ("ann", "GET", "/v1/runs/{run}/steps/{step}/request"),
+            ("ann", "GET", "/v1/tickets/export"),
             ("ann", "DELETE", "/v1/threads/{thread}"),
             ("ann", "DELETE", "/v1/session"),
         ]

@@ -20,7 +20,7 @@ from awaken.codec import dumps, loads
 from awaken.domain.principal import Principal
 
 KEPT = 1_000
-_READS = ("/request", "/state")
+_READS = ("/request", "/state", "/export")
 """The ends of paths whose reads are written down as well."""
 _CHANGES_NOTHING = ("/v1/tokens", "/arguments")
 log = logging.getLogger("awaken.server.audit")

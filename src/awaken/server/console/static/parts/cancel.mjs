@@ -47,6 +47,6 @@ export function Receipt({ receipt }) {
         <td><${Shape} of=${SHAPES[item.outcome] ?? item.outcome} /> ${item.outcome}</td>
         <td>${item.kind} <b><${Text} of=${item.name} /></b></td>
         <td><${Text} of=${item.note ?? ''} /></td></tr>`)}</tbody></table>
-    ${items.some((item) => item.outcome === 'unknown') && html`<h3>What to do</h3>
-      <p>Nobody knows whether what is unknown took effect. Look where it acts, such as the books or the bank, before anyone asks for it again.</p>`}`;
+    ${items.some((item) => item.outcome === 'unknown' || item.note) && html`<h3>What to do</h3>
+      <p>Nobody knows whether a call with a note took effect. Look where it acts, such as the books or the bank, before anyone asks for it again.</p>`}`;
 }

@@ -56,20 +56,7 @@ class Postgres:
         return f"{self.dsn}?schema={schema}{given}"
 
     async def clean(self, schema: str) -> None:
-        """Empty the tables of a schema, but for the nodes that use it: that takes much less time
-        than making a new one."""
-        connection = await asyncpg.connect(self.dsn)
-        try:
-            found = await connection.fetch(
-                "SELECT tablename FROM pg_tables WHERE schemaname = $1 "
-                "AND tablename !~ '^commits_' "
-                "AND tablename NOT IN ('migrations', 'epochs', 'nodes')",
-                schema,
-            )
-            texts = [f"DELETE FROM {schema}.{row['tablename']}" for row in found]
-            await connection.execute("; ".join(texts) or "SELECT 1")
-        finally:
-            await connection.close()
+        await clean(self.dsn, schema)
 
     def create(self) -> None:
         data = self.folder / "data"
@@ -117,6 +104,23 @@ class Postgres:
             self._process.send_signal(how)
             self._process.wait(60)
             self._process = None
+
+
+async def clean(dsn: str, schema: str) -> None:
+    """Empty the tables of a schema, but for the nodes that use it: that takes much less time
+    than making a new one."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        found = await connection.fetch(
+            "SELECT tablename FROM pg_tables WHERE schemaname = $1 "
+            "AND tablename !~ '^commits_' "
+            "AND tablename NOT IN ('migrations', 'epochs', 'nodes')",
+            schema,
+        )
+        texts = [f"DELETE FROM {schema}.{row['tablename']}" for row in found]
+        await connection.execute("; ".join(texts) or "SELECT 1")
+    finally:
+        await connection.close()
 
 
 @contextmanager

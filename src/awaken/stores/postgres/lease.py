@@ -89,7 +89,13 @@ class PostgresLease:
     def regain(self, until: float, lost: Iterable[Fence]) -> None:
         """The lease was renewed after it ran out. Called in the event loop: `lost` is told before
         any run can see that the lease is held."""
-        for fence in lost:
+        gone = list(lost)
+        log.warning(
+            "the lease of %s had run out and is renewed; other nodes have taken %d of its threads",
+            self._owner,
+            len(gone),
+        )
+        for fence in gone:
             for told in self._told:
                 told(fence)
         self._until = until

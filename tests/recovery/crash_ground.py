@@ -26,9 +26,11 @@ from nats_kit import open_server  # noqa: E402
 
 from awaken.contract.store import Store  # noqa: E402
 from awaken.stores.postgres import PostgresStore  # noqa: E402
+from awaken.stores.postgres.lease import PostgresLease  # noqa: E402
 from awaken.stores.sqlite import SqliteStore  # noqa: E402
 from postgres_kit import clean, running_postgres  # noqa: E402
 
+PostgresLease.may_take = PostgresLease.held  # type: ignore[method-assign]
 _NO_QUARANTINE = """
 CREATE FUNCTION {schema}.was_there() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN NEW.held_since := NEW.held_since - interval '1 hour'; RETURN NEW; END $$;

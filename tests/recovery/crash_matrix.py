@@ -151,7 +151,7 @@ def _reproduce(unit: Unit, played: Play, kills: Collection[int], kill_after: flo
 
 
 def chosen_units(options: argparse.Namespace, ground: Ground) -> list[Unit]:
-    names = [options.scenario] if options.scenario else list(SCENARIOS)
+    names = options.scenario or list(SCENARIOS)
     if options.short:
         # Odd and even seeds are recovered in different ways.
         return [
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--short", action="store_true", help="a sample of the points, one seed")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--jobs", type=int, default=3, help="they often wait for the disk")
-    parser.add_argument("--scenario", choices=KNOWN)
+    parser.add_argument("--scenario", choices=KNOWN, nargs="+", help="these only")
     parser.add_argument("--seed", type=int, help="this one only")
     parser.add_argument("--kill", metavar="N,N", help="at these points, and no others")
     parser.add_argument("--kill-after", type=float, metavar="SECONDS", help="from outside")

@@ -109,7 +109,7 @@ class Model:
 
 
 def _thread_of(request: InferenceRequest) -> str:
-    return request.routing_key.thread_id if request.routing_key is not None else ""
+    return (request.routing_key and request.routing_key.thread_id) or ""
 
 
 class StoppingStore(PostgresStore):

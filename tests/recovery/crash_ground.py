@@ -30,7 +30,6 @@ from awaken.stores.postgres.lease import PostgresLease  # noqa: E402
 from awaken.stores.sqlite import SqliteStore  # noqa: E402
 from postgres_kit import clean, running_postgres  # noqa: E402
 
-PostgresLease.may_take = PostgresLease.held  # type: ignore[method-assign]
 _NO_QUARANTINE = """
 CREATE FUNCTION {schema}.was_there() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN NEW.held_since := NEW.held_since - interval '1 hour'; RETURN NEW; END $$;
@@ -56,6 +55,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
         """The place for one play, which is empty. Each process has one at a time."""
         if not self.postgres:
             return Site(store=f"sqlite:///{home / 'awaken.db'}", bus=self._bus(home))
+        PostgresLease.may_take = PostgresLease.held  # type: ignore[method-assign]
         schema = f"p{os.getpid()}"
         asyncio.run(_empty(self.postgres, schema))
         site = f"{self.postgres}?schema={schema}&pool=3"

@@ -272,6 +272,8 @@ async def _watch(stage: Stage) -> None:
 def start(stage: Stage, role: Role) -> int:
     """Begin a life; returns its process id."""
     hung_after = WATCHER_HUNG_AFTER if role is Role.WATCH else HUNG_AFTER
+    if stage.site.postgres:
+        hung_after *= 6  # it opens several sessions, and the server shares the machine
     return fork(lambda: live(stage, role), stage.errors, hung_after)
 
 

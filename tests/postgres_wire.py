@@ -18,8 +18,9 @@ class Wire:
     """What passes between the clients of `port` and the server.
 
     `trips` counts how often a client asked the server to answer, without the beginnings of
-    connections. `holds_answers` keeps what the server says from the clients; `refuses` ends every
-    new connection at once; `hides_sessions` makes up the number of the session, as poolers do.
+    connections; `bytes` counts what went through, both ways. `holds_answers` keeps what the server
+    says from the clients; `refuses` ends every new connection at once; `hides_sessions` makes up
+    the number of the session, as poolers do.
     `loses_hints` lets the first notification through on each connection, the node's own test.
     `delay` is how many seconds everything takes on its way.
     """
@@ -32,6 +33,7 @@ class Wire:
         self._flowing.set()
         self.port = 0
         self.trips = 0
+        self.bytes = 0
         self.refuses = False
         self.holds_answers = False
         self.hides_sessions = False
@@ -115,6 +117,7 @@ class Wire:
         if self.delay:
             await asyncio.sleep(self.delay)
         await self._flowing.wait()
+        self.bytes += len(data)
         writer.write(data)
         await writer.drain()
 

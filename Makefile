@@ -7,11 +7,15 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server bench-console plots proof cluster-test schemathesis lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server bench-console plots proof cluster-test schemathesis lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch agents at work: in the browser if there is one, else in the terminal
 	@$(PYTHON) tools/console_libraries.py || true
 	@$(BIN)/awaken demo
+
+cluster: .venv/.dev ## three nodes on one Postgres and one NATS: kill the one that answers, the page goes on
+	@$(PYTHON) tools/console_libraries.py || true
+	@PYTHONPATH=tests:tests/bus:tools $(BIN)/python -m cluster
 
 test: .venv/.dev tests/kit/node_modules/.installed console ## the whole suite
 	$(BIN)/pytest

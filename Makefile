@@ -157,6 +157,7 @@ proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, figh
 cluster-test: .venv/.dev ## nodes on one Postgres: kill them, stop the database, use the store at random; half an hour
 	$(BIN)/python tests/recovery/cluster_kills.py
 	$(BIN)/python tests/recovery/cluster_outage.py
+	$(BIN)/python tests/recovery/cluster_prune.py
 	AWAKEN_STORE_EXAMPLES=200 $(BIN)/pytest -n 0 tests/conformance/test_postgres.py -k like_memory
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \

@@ -39,8 +39,9 @@ from awaken.stores.postgres import PostgresStore
 from awaken.testing.conformance import leave_behind
 
 async def work():
-    for address in sys.argv[1:]:
-        store = PostgresStore(address)
+    # All are kept: a store that is collected as garbage releases its threads.
+    stores = [PostgresStore(address) for address in sys.argv[1:]]
+    for store in stores:
         await store.open()
         await leave_behind(store)
     os.kill(os.getpid(), signal.SIGKILL)

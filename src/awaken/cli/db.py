@@ -1,4 +1,4 @@
-"""`awaken db`: the tables of a store in Postgres."""
+"""`awaken db`: the tables of a store in Postgres, and what a tenant has in any store."""
 
 from __future__ import annotations
 
@@ -6,22 +6,32 @@ import asyncio
 from collections.abc import Iterator
 
 import click
+import msgspec
 
 from awaken.cli.address import store_address
 from awaken.cli.console import say
+from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit, Mistake
-from awaken.cli.options import print_json, steers
+from awaken.cli.gc import freed_words
+from awaken.cli.options import MOST_LISTED, complain, print_json, steers
+from awaken.cli.question import shell_word
+from awaken.cli.text import count, terminal_line
+from awaken.contract.threads import Freed, ThreadQuery
 from awaken.domain.secret import shown_address
+from awaken.domain.value import Value
 from awaken.stores import postgres
 
 
-@click.group(short_help="Bring the tables of a Postgres store up to date.")
+@click.group(short_help="Migrate a store in Postgres, or forget a tenant.")
 def db() -> None:
-    """Bring the tables of a store in Postgres up to date.
+    """Bring the tables of a store in Postgres up to date, or delete what a tenant has in a store.
 
     \b
       awaken db migrate --dry-run --store postgresql://…
       awaken db migrate --store postgresql://…
+      awaken db forget --scope acme --dry-run
+
+    Old threads are deleted by `awaken gc`.
     """
 
 
@@ -72,3 +82,60 @@ def migration_lines(done: postgres.Migrated, *, dry_run: bool = False) -> Iterat
         yield f"{'would apply' if dry_run else 'applied'} {name}"
     state = "is" if not dry_run or not done.steps else "would be"
     yield f"schema {done.schema} {state} at version {done.version}"
+
+
+class Forgotten(Value, frozen=True, kw_only=True):
+    """What `--json` prints: what was deleted, and the threads that are kept, because they run, or
+    that would be deleted."""
+
+    freed: Freed | None = None
+    kept: tuple[str, ...] | None = None
+    would_free: tuple[str, ...] | None = None
+
+
+@db.command()
+@click.option("--scope", required=True, metavar="NAME", help="The tenant.")
+@click.option("--dry-run", is_flag=True, help="List the threads; delete nothing.")
+@steers
+def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> Exit:
+    """Delete everything that a tenant has: threads with their runs, profiles, and blobs.
+
+    Runs may be in any state, but for those that a process carries out: they are kept and named.
+    Cancel them, and do it again. Revoke the tenant's keys first (`awaken keys`), or new threads may
+    come. Nothing else is held up; and if it is cut short, the next time goes on with the rest.
+    """
+
+    async def work(desk: Desk) -> Exit:
+        if dry_run:
+            return _show(Forgotten(would_free=await _threads_of(desk, scope)), as_json)
+        freed = await desk.runtime.forget_scope(scope)
+        return _show(Forgotten(freed=freed, kept=await _threads_of(desk, scope)), as_json)
+
+    return at_desk(store, work)
+
+
+async def _threads_of(desk: Desk, scope: str) -> tuple[str, ...]:
+    found: list[str] = []
+    query = ThreadQuery(scope=scope, limit=MOST_LISTED)
+    while True:
+        page = await desk.store.list_threads(query)
+        found += [thread.id for thread in page]
+        if page.cursor is None:
+            return tuple(found)
+        query = msgspec.structs.replace(query, cursor=page.cursor)
+
+
+def _show(done: Forgotten, as_json: bool) -> Exit:
+    code = Exit.FAILED if done.kept else Exit.DONE
+    if as_json:
+        print_json(done)
+        return code
+    for id in done.would_free or ():
+        say(terminal_line(id))
+    if done.would_free is not None:
+        say(f"{count(len(done.would_free), 'thread')} would be deleted; nothing was deleted")
+    if done.freed is not None:
+        say(freed_words(done.freed))
+    for id in done.kept or ():
+        complain(f"{id} runs, and is kept: `awaken cancel {shell_word(id)}`, then do this again")
+    return code

@@ -21,7 +21,7 @@ from awaken.domain.principal import Principal
 from awaken.server.edge import CLIENT_LEFT
 
 KEPT = 1_000
-_READS = ("/request", "/state")
+_READS = ("/request", "/state", "/export")
 """The ends of paths whose reads are written down as well."""
 _CHANGES_NOTHING = ("/v1/tokens", "/arguments")
 log = logging.getLogger("awaken.server.audit")

@@ -6,12 +6,13 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 from edge_kit import Desk, code_of, events_of, open_desk, payer
 
-from awaken import Agent
+from awaken import Agent, tool
 from awaken.server import ticket_news
 from awaken.testing import ScriptedModel, tool_call_response
 
@@ -188,6 +189,35 @@ async def test_a_ticket_is_found_in_the_inbox_and_answered_once(desk: Desk) -> N
     assert results[-1] == "paid 5"
     foreign = await desk.ask("approver", "POST", path, json=[{**yes[0], "ticket": "m:9"}])
     assert (foreign.status_code, code_of(foreign)) == (404, "not_found")
+
+
+async def test_a_ticket_that_is_over_or_anothers_is_not_answered(tmp_path: Path) -> None:
+    """06/SV-25: one that has expired, was closed with its run, or belongs to another run."""
+
+    @tool(needs_approval=True, approval_expires_in=0.05)
+    async def hurry() -> str:
+        """Hurry."""
+        return "done"
+
+    call = tool_call_response("", "hurry", "c1", {})
+    hasty = Agent("hasty", model=ScriptedModel([call, "Too late."]), tools=[hurry])
+    async with open_desk(tmp_path, agents=(payer(), hasty)) as desk:
+
+        async def answer(ticket: dict[str, Any], run_id: str) -> tuple[int, str]:
+            yes = [{"ticket": ticket["key"], "action": "approve", "digest": ticket["digest"]}]
+            answered = await desk.ask("boss", "POST", f"/v1/runs/{run_id}/decisions", json=yes)
+            return answered.status_code, code_of(answered)
+
+        asked = {"agent_id": "hasty", "messages": ["Go"]}
+        run = (await desk.ask("boss", "POST", "/v1/threads/h/runs?wait=30", json=asked)).json()
+        (late,) = run["tickets"]
+        await asyncio.sleep(0.06)
+        assert await answer(late, run["run_id"]) == (409, "ticket_expired")
+
+        closed = await desk.ticket("u")
+        assert await answer(late, closed["run_id"]) == (404, "not_found")
+        await desk.ask("boss", "POST", f"/v1/runs/{closed['run_id']}/cancel")
+        assert await answer(closed, closed["run_id"]) == (409, "ticket_closed")
 
 
 async def test_the_changes_of_tickets_are_streamed(

@@ -13,7 +13,7 @@ from awaken.control.cancel import CancellationToken
 
 BATCH_SECONDS = 0.01
 """The least time between two writes of live events; what comes meanwhile is written at once."""
-MOST_SECONDS = 0.25
+MOST_SECONDS = 0.1
 """The most that a stream waits between two writes."""
 _TIMES_LATE = 10
 _SMOOTH = 16

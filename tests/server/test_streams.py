@@ -105,8 +105,8 @@ async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
             answer = await client.get("/v1/threads/t/events", params={"after": bad})
             assert answer.status_code == 400
             for kind in ("text/event-stream", "application/json"):
-                head = {"last-event-id": bad.encode(), "accept": kind.encode()}
-                answer = await client.get("/v1/threads/t/events", headers=head)
+                raw = {b"last-event-id": bad.encode(), b"accept": kind.encode()}
+                answer = await client.get("/v1/threads/t/events", headers=raw)
                 assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_cursor")
         answer = await client.get("/v1/threads/t/events", params={"after": "99"})
         assert answer.status_code == 410

@@ -208,7 +208,7 @@ class WireServer:
             received = await _received(reader)
             self.requests.append(received)
             await self._play(await self.answer(received), reader, writer)
-        except ConnectionError:
+        except (ConnectionError, asyncio.IncompleteReadError):  # it may leave before it asks
             self.left.set()
         finally:
             writer.close()

@@ -37,6 +37,7 @@ from awaken.domain.message import (
     UrlSource,
 )
 from awaken.domain.tool import ToolDescriptor
+from awaken.llm.anthropic.content import wire_name
 from awaken.llm.bedrock import BedrockConverse
 from awaken.stream.accumulate import StreamAccumulator
 
@@ -63,6 +64,10 @@ def refusal(status: int, message: str) -> Answer:
     return Answer(status=status, pieces=[json.dumps({"message": message}).encode()])
 
 
+def start_of(name: str) -> dict[str, Any]:
+    return {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t1", "name": name}}}
+
+
 CALLED = (
     frame("messageStart", {"role": "assistant"}),
     delta(0, reasoningContent={"text": "Hm."}),
@@ -71,10 +76,7 @@ CALLED = (
     delta(1, text="Let me "),
     delta(1, text="see."),
     end(1),
-    frame(
-        "contentBlockStart",
-        {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t1", "name": "look"}}},
-    ),
+    frame("contentBlockStart", start_of("look")),
     delta(2, toolUse={"input": '{"at": '}),
     delta(2, toolUse={"input": '"sea"}'}),
     end(2),
@@ -138,6 +140,25 @@ async def test_text_reasoning_calls_and_usage_are_read_and_go_back() -> None:
             "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "Waves."}]}}],
         },
     ]
+
+
+async def test_a_name_that_is_refused_is_another_on_the_wire_alone() -> None:
+    """08/EX-6"""
+    long = "shop." * 20 + "look"
+    wire = wire_name(long)
+    assert len(wire) <= 64
+    called = b"".join(CALLED).replace(frame("contentBlockStart", start_of("look")), b"")
+    at = called.index(delta(2, toolUse={"input": '{"at": '}))
+    called = called[:at] + frame("contentBlockStart", start_of(wire)) + called[at:]
+    tools = (ToolDescriptor(id=long, name=long, description="Look."),)
+    async with serving(Answer(pieces=[called]), Answer(pieces=SAID)) as (model, server):
+        answer = await ask(model, tools=tools)
+        assert [call.name for call in answer.tool_calls] == [long]
+        history = Message(role=Role.ASSISTANT, content=answer.content, tool_calls=answer.tool_calls)
+        await ask(model, HI, history, Message.tool("t1", "Waves."), tools=tools)
+    first, second = server.requests
+    assert first.body["toolConfig"]["tools"][0]["toolSpec"]["name"] == wire
+    assert second.body["messages"][1]["content"][-1]["toolUse"]["name"] == wire
 
 
 async def test_requests_are_signed_with_the_credentials_of_the_machine(

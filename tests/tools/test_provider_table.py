@@ -6,7 +6,7 @@ from provider_table import MODELS, PAGE, SETTINGS, page_with, table
 
 
 def test_the_page_says_what_becomes_of_each_setting() -> None:
-    """FD-11; if this fails, run `python tools/provider_table.py`."""
+    """09/FD-11; if this fails, run `python tools/provider_table.py`."""
     assert PAGE.read_text() == page_with(table())
 
 

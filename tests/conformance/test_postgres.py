@@ -39,8 +39,10 @@ from awaken.stores.postgres import PostgresStore
 from awaken.testing.conformance import leave_behind
 
 async def work():
+    stores = []  # one that nobody keeps would release its threads
     for address in sys.argv[1:]:
         store = PostgresStore(address)
+        stores.append(store)
         await store.open()
         await leave_behind(store)
     os.kill(os.getpid(), signal.SIGKILL)

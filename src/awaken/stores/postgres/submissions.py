@@ -68,11 +68,9 @@ WHERE pk = $1
 _NEXT = """
 SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner FROM (
     SELECT thread, min(pk) AS pk FROM @runs WHERE pk IN (
-        SELECT l.pk FROM @threads AS o JOIN @runs AS l ON l.thread = o.pk
-        WHERE o.active_run IS NOT NULL AND o.owner IS NULL AND l.status = 'running'
-        UNION ALL
-        SELECT l.pk FROM @threads AS o JOIN @runs AS l ON l.thread = o.pk
-        WHERE $5 AND o.owner = ANY (ARRAY(SELECT @dead_owners_v1())) AND l.status = 'running'
+        SELECT l.pk FROM @runs AS l JOIN @threads AS o ON o.pk = l.thread
+        WHERE l.status = 'running' AND (
+            o.owner IS NULL OR ($5 AND o.owner = ANY (ARRAY(SELECT @dead_owners_v1()))))
         UNION ALL
         SELECT w.pk FROM @commands AS c JOIN @threads AS o ON o.pk = c.thread
         JOIN @runs AS w ON w.id = o.open_run

@@ -42,8 +42,6 @@ CREATE INDEX roots_of_scope ON threads (scope, active_at DESC, id)
 WHERE active_at IS NOT NULL AND parent IS NULL;
 CREATE INDEX children_by_activity ON threads (parent, active_at DESC) WHERE parent IS NOT NULL;
 CREATE INDEX threads_by_owner ON threads (owner) WHERE owner IS NOT NULL;
--- Each node looks once a second for runs that were left in the middle.
-CREATE INDEX threads_left ON threads (pk) WHERE active_run IS NOT NULL AND owner IS NULL;
 
 -- What people wrote about a thread. They may write anything, also what Postgres does not take as text:
 -- so user ids and labels are bytes. `labels` has each name, and each name with its value.

@@ -44,6 +44,18 @@ def worker(made: list[str]) -> Agent:
     return Agent("worker", model=FunctionModel(answer), tools=[work])
 
 
+async def run(runtime: Runtime, thread: str) -> str:
+    """Run until it is done. The start of a run may be refused: then it has not begun."""
+    while True:
+        try:
+            result = await runtime.run("worker", "go", thread=thread)
+        except StoreUnavailable:
+            latest = await runtime.store.latest_run(thread)
+            assert latest is None, "a run that has begun goes on"
+        else:
+            return result.response
+
+
 async def execute(postgres: Postgres, text: str) -> None:
     connection = await asyncpg.connect(postgres.dsn)
     try:
@@ -66,7 +78,7 @@ async def test_sessions_that_are_ended_at_random_cost_no_run_and_double_no_call(
             connection = await asyncpg.connect(server.dsn)
             try:
                 while True:
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(0.2)
                     pids = await connection.fetch(
                         "SELECT pid FROM pg_stat_activity "
                         "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
@@ -85,11 +97,26 @@ async def test_sessions_that_are_ended_at_random_cost_no_run_and_double_no_call(
         ):
             ending = tasks.create_task(end_sessions())
             names = [f"t{n}" for n in range(8)]
-            runs = [tasks.create_task(runtime.run("worker", "go", thread=t)) for t in names]
+            runs = [tasks.create_task(run(runtime, t)) for t in names]
             await asyncio.wait(runs)
             ending.cancel()
-    assert [run.result().response for run in runs] == ["done"] * 8
+    assert [task.result() for task in runs] == ["done"] * 8
     assert len(made) == len(set(made)) == 8 * CALLS
+
+
+async def test_a_claim_whose_answer_was_lost_does_not_keep_its_thread(postgres: Postgres) -> None:
+    """Nobody has the fence: the thread would belong to this node for as long as it lives."""
+    async with wired(postgres.dsn) as (wire, _):
+        address = postgres.address().replace(f":{postgres.port}/", f":{wire.port}/")
+        store = PostgresStore(address)
+        await store.open()
+        wire.loses_commit = True
+        with pytest.raises(StoreUnavailable):
+            await store.claim("t", at_ms=1)
+        fence = await store.claim("t", at_ms=2)
+        await write(store, messages=says("mine"), fence=fence)
+        assert await texts(store) == ["mine"]
+        await store.close()
 
 
 async def test_a_slow_network_costs_time_and_nothing_else(postgres: Postgres) -> None:

@@ -204,7 +204,7 @@ def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
     is unknown, and a step it ended gets its `StepEnd` again. An answer in it is not the run's. The
     commands that it acknowledged are acknowledged all the same: the next run would fail like this
     one."""
-    run.journal.acks.extend(refused.acks)
+    run.journal.extras.acks.extend(refused.acks)
     last = run.transcript.last
     if last is not None and any(message.id == last.id for message in refused.messages):
         run.transcript.last = None

@@ -112,9 +112,10 @@ class RemoteRun:
             begins=thread.previous is None,
         )
         start.topic.attach(lambda: self.journal.progress(None))
-        self.journal.acks.extend(first.acks)
-        self.journal.tickets.extend(first.tickets)
-        self.journal.rewinds_to = first.rewinds_to
+        if first.has_extras:
+            self.journal.extras.acks.extend(first.acks)
+            self.journal.extras.tickets.extend(first.tickets)
+            self.journal.extras.rewinds_to = first.rewinds_to
         self.record = marked_elsewhere(thread.previous, first.request)
         self.may_be_at_work = request.is_continuation or (
             thread.previous is not None and thread.previous.status is RunStatus.RUNNING
@@ -342,7 +343,7 @@ class RemoteRun:
         elif self.controls.asks_itself:
             asked = response or backend_status.message
             question = agents_question(record, asked, self.clock.now_ms())
-        self.journal.tickets.extend([question] if question is not None else [])
+        self.journal.extras.tickets.extend([question] if question is not None else [])
         label = backend_status.result_status_label(termination)
         self._note_end(termination, _told_result(response, label, reason, output), record)
         release = self.journal.fence is not None
@@ -433,7 +434,7 @@ class RemoteRun:
         if self._blobs is not None and messages:
             messages, used = await moved_to_blobs(self._blobs, messages)
             if used:
-                self.journal.blobs.extend(used)
+                self.journal.extras.blobs.extend(used)
                 thread_state[HAS_BLOB_MEDIA.name] = msgspec.Raw(dumps(True))
         await self.journal.commit(messages, record, state, thread_state, release=release)
 

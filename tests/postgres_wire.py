@@ -22,6 +22,7 @@ class Wire:
     says from the clients; `refuses` ends every new connection at once; `hides_sessions` makes up
     the number of the session, as poolers do.
     `loses_hints` lets the first notification through on each connection, the node's own test.
+    `loses_commit` closes all connections when a transaction was committed, before its answer.
     `delay` is how many seconds everything takes on its way.
     """
 
@@ -38,6 +39,7 @@ class Wire:
         self.holds_answers = False
         self.hides_sessions = False
         self.loses_hints = False
+        self.loses_commit = False
         self.delay = 0.0
         self.held = asyncio.Event()
         """Set when an answer was held back."""
@@ -84,7 +86,13 @@ class Wire:
                 rest = await reader.readexactly(int.from_bytes(head[1:]) - 4)
                 # Sync, or a query in the simple form: the server is to answer now.
                 self.trips += head[:1] in (b"S", b"Q")
+                is_lost = self.loses_commit and rest.startswith(b"COMMIT")
+                self.holds_answers = self.holds_answers or is_lost
                 await self._pass(writer, head + rest)
+                if is_lost:
+                    await self.held.wait()
+                    self.loses_commit = self.holds_answers = False
+                    self.cut()
 
     async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.loses_hints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -40,7 +41,7 @@ class PostgresMeter:
 
     async def take(self) -> Spent:
         wal = await self._connection.fetchval("SELECT pg_current_wal_insert_lsn() - '0/0'")
-        server = sum(_cpu(pid) for pid in _processes(self._server.pid))
+        server = _ended(self._server.pid) + sum(map(_cpu, _processes(self._server.pid)))
         return Spent(time.process_time(), server, time.perf_counter(), float(wal))
 
     async def settle(self) -> None:
@@ -85,6 +86,12 @@ def _processes(first: int) -> Iterator[int]:
                 continue  # it has ended
             if int(stat.rpartition(")")[2].split()[1]) == first:
                 yield int(entry.name)
+
+
+def _ended(pid: int) -> float:
+    """Seconds that the children of a process have run which have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def _cpu(pid: int) -> float:

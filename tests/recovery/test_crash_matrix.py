@@ -25,6 +25,14 @@ def test_killed_at_a_sample_of_points_nothing_is_lost_doubled_invalid_or_left_op
     )
 
 
+def test_on_postgres_nothing_is_lost_doubled_invalid_or_left_open_either() -> None:
+    """06/CL-1, with NATS; `make cluster-test` kills at many more points."""
+    names = ("approval", "submitted-and-interrupted", "followed", "large-result-anew")
+    done = matrix("--postgres", "--nats", "--short", "--points", "1", "--scenario", *names)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lost results 0, doubled once effects 0, invalid transcripts 0" in done.stdout
+
+
 def test_a_tool_that_says_it_may_be_repeated_and_may_not_is_found_out() -> None:
     done = matrix("--scenario", "liar", "--seed", "0")
     assert done.returncode == 1, done.stdout + done.stderr

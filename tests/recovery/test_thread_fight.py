@@ -25,3 +25,9 @@ def test_letters_to_a_thread_that_four_processes_queue_for_are_read_and_paid_for
     said = fight("--scenario", "letters", "--rounds", "6")
     assert said.startswith("rounds 6, turns taken 24, ")
     assert said.endswith("faults 0\n")
+
+
+def test_nodes_on_one_postgres_that_want_one_thread_take_turns() -> None:
+    said = fight("--rounds", "6", "--postgres")
+    assert said.startswith("rounds 6, ")
+    assert said.endswith("faults 0\n")

@@ -15,7 +15,7 @@ from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.rewind import Hidden
 from awaken.domain.run import RunRecord
-from awaken.errors import InvalidRecord, StaleFence, ThreadOwned
+from awaken.errors import InvalidRecord, StaleFence, StoreUnavailable, ThreadOwned
 from awaken.stores.postgres.commands import send_if_there
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.engine import Engine, Opening
@@ -152,12 +152,17 @@ class PostgresCommits:
 
 
 async def _kept(engine: Engine, claiming: Awaitable[T], claimed: list[Fence]) -> T:
-    """Do a claim, and note what was claimed. If the caller is cancelled, it never gets the fences
-    and could not release the threads: then they are released."""
+    """Do a claim, and note what was claimed. If the caller is cancelled, or the answer is lost, it
+    never gets the fences and could not release the threads: then they are released."""
     try:
         answer = await claiming
     except asyncio.CancelledError:
         engine.release_later(claimed)
+        raise
+    except StoreUnavailable:
+        # Before anybody tries again: the next claim may get the same fence if this one is not kept.
+        for fence in claimed:
+            await engine.release(fence)
         raise
     engine.held.update((fence.thread_id, fence) for fence in claimed)
     return answer

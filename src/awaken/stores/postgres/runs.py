@@ -32,18 +32,20 @@ SELECT {RUN_COLUMNS}, {THREAD_COLUMNS} FROM @runs AS r JOIN @threads AS t ON t.p
 """
 _RUN = f"{_RUN_AND_THREAD} WHERE r.id = ?"
 _LATEST = f"{_RUN_AND_THREAD} WHERE t.id = ? AND r.id = t.latest_run"
+# Most open runs are live. There may be thousands, and every node looks once a second: who is dead
+# is found out once, not for each of them.
 _INTERRUPTED = """
 SELECT r.id, r.cancelled_by, r.record FROM @runs AS r JOIN @threads AS t ON t.pk = r.thread
 WHERE r.status <> 'done' AND r.status <> 'created'
-  AND (?::text IS NULL OR t.id = ?)
-  AND NOT @is_alive_v1(t.owner)
+  AND ($1::text IS NULL OR t.id = $1)
+  AND (t.owner IS NULL OR t.owner = ANY (ARRAY(SELECT @dead_owners_v1())))
   AND (r.status <> 'waiting'
        OR EXISTS (SELECT 1 FROM @commands AS c
                   WHERE c.thread = t.pk AND (c.run_id IS NULL OR c.run_id = r.id))
        OR EXISTS (SELECT 1 FROM @tickets AS k
                   WHERE k.status = 'open' AND k.thread = t.pk AND k.run_id = r.id
-                    AND k.expires_at < ?))
-ORDER BY r.pk LIMIT ?
+                    AND k.expires_at < $2))
+ORDER BY r.pk LIMIT $3
 """
 
 
@@ -96,7 +98,7 @@ async def list_interrupted(
     if limit is not None and limit <= 0:
         return []
     found: list[RunRecord] = []
-    rows = await db.rows(_INTERRUPTED, thread_id, thread_id, now_ms, limit)
+    rows = await db.rows(_INTERRUPTED, thread_id, now_ms, limit)
     for run_id, by, body in rows:
         record = unreadable.read(f"run {run_id}", body, RunRecord)
         if record is not None:

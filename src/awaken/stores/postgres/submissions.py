@@ -68,7 +68,9 @@ WHERE pk = $1
 _NEXT = """
 SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner FROM (
     SELECT thread, min(pk) AS pk FROM @runs WHERE pk IN (
-        SELECT pk FROM @runs WHERE status = 'running'
+        SELECT l.pk FROM @runs AS l JOIN @threads AS o ON o.pk = l.thread
+        WHERE l.status = 'running' AND (
+            o.owner IS NULL OR ($5 AND o.owner = ANY (ARRAY(SELECT @dead_owners_v1()))))
         UNION ALL
         SELECT w.pk FROM @commands AS c JOIN @threads AS o ON o.pk = c.thread
         JOIN @runs AS w ON w.id = o.open_run
@@ -91,7 +93,7 @@ SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner FROM (
     AND agent = ANY ($3::text[]) AND id <> ALL ($4::text[]) GROUP BY thread
 ) AS f
 JOIN @runs AS r ON r.pk = f.pk JOIN @threads AS t ON t.pk = f.thread
-WHERE (t.owner IS NULL OR ($5 AND NOT @is_alive_v1(t.owner)))
+WHERE (t.owner IS NULL OR ($5 AND t.owner = ANY (ARRAY(SELECT @dead_owners_v1()))))
   AND ($6::bigint[] IS NULL OR t.pk = ANY ($6))
 ORDER BY r.pk LIMIT $7
 """

@@ -7,7 +7,7 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server bench-console plots proof cluster-test schemathesis lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server bench-console plots proof cluster-test pooler-test schemathesis lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch agents at work: in the browser if there is one, else in the terminal
 	@$(PYTHON) tools/console_libraries.py || true
@@ -159,6 +159,9 @@ cluster-test: .venv/.dev ## nodes on one Postgres: kill them, stop the database,
 	$(BIN)/python tests/recovery/cluster_outage.py
 	$(BIN)/python tests/recovery/cluster_prune.py
 	AWAKEN_STORE_EXAMPLES=200 $(BIN)/pytest -n 0 tests/conformance/test_postgres.py -k like_memory
+
+pooler-test: .venv/.dev ## the suites of every store through PgBouncer in transaction mode; needs `pgbouncer`
+	$(BIN)/pytest tests/conformance -o python_files='pooler_*.py' -n 0 --timeout=600
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
   --no-header --no-annotate --strip-extras --allow-unsafe

@@ -41,7 +41,7 @@ class Postgres:
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
         self.port = port
-        self._user = _plain_user()
+        self._user = plain_user()
         self._programs = _programs(folder, self._user)
         self._process: subprocess.Popen[bytes] | None = None
         self._schemas = count(1)
@@ -124,10 +124,10 @@ def running_postgres() -> Iterator[Postgres]:
     """A server of its own, for tests that stop it."""
     folder = Path(tempfile.mkdtemp(prefix="awaken-postgres-", dir="/tmp"))
     try:
-        user = _plain_user()
+        user = plain_user()
         if user:
             os.chown(folder, user["user"], user["group"])
-        server = Postgres(folder, _free_port())
+        server = Postgres(folder, free_port())
         server.create()
         server.start()
         try:
@@ -144,7 +144,7 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-def _plain_user() -> dict[str, Any]:
+def plain_user() -> dict[str, Any]:
     """As whom the server runs, for `subprocess`: as this user, unless that is root."""
     if os.getuid() != 0:
         return {}
@@ -173,7 +173,7 @@ def _programs(folder: Path, user: dict[str, Any]) -> Path:
     return programs
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

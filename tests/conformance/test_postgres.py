@@ -38,9 +38,10 @@ import asyncio, os, signal, sys
 from awaken.stores.postgres import PostgresStore
 from awaken.testing.conformance import leave_behind
 
+# All are kept: a forgotten store gives up its threads.
+stores = [PostgresStore(address) for address in sys.argv[1:]]
+
 async def work():
-    # All are kept: a store that is collected as garbage releases its threads.
-    stores = [PostgresStore(address) for address in sys.argv[1:]]
     for store in stores:
         await store.open()
         await leave_behind(store)

@@ -16,7 +16,20 @@ async def test_the_runs_of_a_killed_node_end_elsewhere_and_no_call_is_made_twice
     postgres: Postgres,
 ) -> None:
     """06/CL-4."""
-    figures = await fight(postgres.address(lease=0.5), 12, 7, 120)
+    figures = await fight(postgres.address(lease=0.5), 12, 7)
+    assert (figures.stuck, figures.doubled, figures.lost) == (0, 0, 0)
+
+
+async def test_the_runs_of_a_node_that_is_told_to_end_go_on_elsewhere(postgres: Postgres) -> None:
+    """06/CL-5: they are released, so no lease has to run out; and 06/CL-10: the clocks of the two
+    nodes are an hour apart."""
+    figures = await fight(postgres.address(lease=60), 12, 3, how="term", apart=3600)
+    assert (figures.stuck, figures.doubled, figures.lost) == (0, 0, 0)
+
+
+async def test_clocks_an_hour_apart_change_nothing(postgres: Postgres) -> None:
+    """06/CL-10: only the clock of Postgres says who is alive."""
+    figures = await fight(postgres.address(lease=0.5), 12, 2, apart=3600)
     assert (figures.stuck, figures.doubled, figures.lost) == (0, 0, 0)
 
 

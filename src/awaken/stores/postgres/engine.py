@@ -236,7 +236,7 @@ class Opening:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.lease = PostgresLease(self.engine)
+        self.lease = PostgresLease(self.engine, address.lease)
         self._engine: Engine | None = None
         self._starting: asyncio.Task[Engine] | None = None
         self._is_closed = False

@@ -136,9 +136,10 @@ async def clean(dsn: str, schema: str) -> None:
 @contextmanager
 def running_postgres(**settings: str) -> Iterator[Postgres]:
     """A server of its own, for tests that stop it or set it up otherwise."""
-    folder = Path(tempfile.mkdtemp(prefix="awaken-postgres-", dir="/tmp"))
+    user = plain_user()
+    # Another user reaches /tmp, and perhaps not the folder that root was given for such things.
+    folder = Path(tempfile.mkdtemp(prefix="awaken-postgres-", dir="/tmp" if user else None))
     try:
-        user = plain_user()
         if user:
             os.chown(folder, user["user"], user["group"])
         server = Postgres(folder, free_port(), settings)

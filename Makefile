@@ -7,7 +7,7 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps proof cluster-test schemathesis theirs
+.PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps proof cluster-test pooler-test schemathesis theirs
 .PHONY: bench bench-growth bench-instructions bench-providers bench-server bench-cluster bench-console plots
 .PHONY: lock clean graph lines test-pythons coverage hooks changelog
 
@@ -174,6 +174,9 @@ cluster-test: .venv/.dev ## nodes on one Postgres: kill them, stop the database,
 	$(BIN)/python tests/recovery/crash_matrix.py --postgres --seeds 2 --share 4
 	$(BIN)/python tests/recovery/crash_matrix.py --postgres --nats --seeds 2 --share 8
 	AWAKEN_STORE_EXAMPLES=200 $(BIN)/pytest -n 0 tests/conformance/test_postgres.py -k like_memory
+
+pooler-test: .venv/.dev ## the suites of every store through PgBouncer in transaction mode; needs `pgbouncer`
+	$(BIN)/pytest tests/conformance -o python_files='pooler_*.py' -n 0 --timeout=600
 
 theirs: .venv/.dev ## the other libraries' programs on the pages "Coming from …", against these libraries
 	$(BIN)/python tests/examples/run_theirs.py

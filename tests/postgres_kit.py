@@ -42,7 +42,7 @@ class Postgres:
         self.folder = folder
         self.port = port
         self._settings = {**_SETTINGS, **settings, "port": str(port)}
-        self._user = _plain_user()
+        self._user = plain_user()
         self._programs = _programs(folder, self._user)
         self._process: subprocess.Popen[bytes] | None = None
         self._schemas = count(1)
@@ -136,12 +136,13 @@ async def clean(dsn: str, schema: str) -> None:
 @contextmanager
 def running_postgres(**settings: str) -> Iterator[Postgres]:
     """A server of its own, for tests that stop it or set it up otherwise."""
-    folder = Path(tempfile.mkdtemp(prefix="awaken-postgres-", dir="/tmp"))
+    user = plain_user()
+    # Another user reaches /tmp, and perhaps not the folder that root was given for such things.
+    folder = Path(tempfile.mkdtemp(prefix="awaken-postgres-", dir="/tmp" if user else None))
     try:
-        user = _plain_user()
         if user:
             os.chown(folder, user["user"], user["group"])
-        server = Postgres(folder, _free_port(), settings)
+        server = Postgres(folder, free_port(), settings)
         server.create()
         server.start()
         try:
@@ -158,7 +159,7 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-def _plain_user() -> dict[str, Any]:
+def plain_user() -> dict[str, Any]:
     """As whom the server runs, for `subprocess`: as this user, unless that is root."""
     if os.getuid() != 0:
         return {}
@@ -187,7 +188,7 @@ def _programs(folder: Path, user: dict[str, Any]) -> Path:
     return programs
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

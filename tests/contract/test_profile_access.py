@@ -66,6 +66,9 @@ class Profiles:
     async def clear_owner(self, owner: ProfileOwner) -> None:
         self.entries = {at: e for at, e in self.entries.items() if at[0] != str(owner)}
 
+    async def clear_scope(self, scope: str) -> int:
+        raise NotImplementedError  # plugins cannot reach it
+
 
 @pytest.fixture
 def store() -> Profiles:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from urllib.parse import quote
 
 import asyncpg
 import pytest
@@ -72,6 +73,11 @@ async def test_a_pooler_that_the_address_does_not_name_is_found_out(postgres: Po
         wire.hides_sessions = True
         with pytest.raises(StoreUnavailable, match="add pooler=transaction"):
             await PostgresStore(f"{dsn}&schema=pooled").open()
+        direct = quote(dsn.partition("?")[0], safe="")
+        with pytest.raises(StoreUnavailable, match="direct= is for the database itself"):
+            await PostgresStore(
+                f"{postgres.dsn}?schema=pooled&pooler=transaction&direct={direct}"
+            ).open()
         store = PostgresStore(f"{dsn}&schema=pooled&pooler=transaction")
         await write(store, messages=says("a"))
         await write(store, messages=says("b"))

@@ -29,6 +29,10 @@ class Address(NamedTuple):
     lease: float = 3.0
     is_pooled: bool = False
 
+    def has_session(self, *, direct: bool) -> bool:
+        """Whether a connection keeps its session: one through a pooler does not."""
+        return not self.is_pooled or (direct and self.direct != self.dsn)
+
     @property
     def shown(self) -> str:
         """The address without its password, for error texts."""

@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 
 from awaken.control.tasks import start_task
+from awaken.domain.secret import shown_address
 from awaken.errors import StoreUnavailable
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.faults import is_lost
@@ -65,7 +66,8 @@ class Schema:
 
 
 async def connect(address: Address, *, direct: bool = False) -> asyncpg.Connection:
-    """A new connection; a direct one has a session of its own even if there is a pooler."""
+    """A new connection; a direct one has a session of its own even if there is a pooler, unless the
+    address names the pooler alone."""
     connecting = start_task(_connect(address, direct))
     try:
         return await asyncio.shield(connecting)
@@ -81,7 +83,7 @@ def _terminate(connecting: asyncio.Task[asyncpg.Connection]) -> None:
 
 
 async def _connect(address: Address, direct: bool) -> asyncpg.Connection:
-    is_pooled = address.is_pooled and not direct
+    is_pooled = not address.has_session(direct=direct)
     connection = await asyncpg.connect(
         address.direct if direct else address.dsn,
         timeout=CONNECT_SECONDS,
@@ -98,19 +100,26 @@ async def _connect(address: Address, direct: bool) -> asyncpg.Connection:
     return connection
 
 
-async def check_pooler(connection: asyncpg.Connection, address: Address) -> None:
+async def check_pooler(connection: asyncpg.Connection, address: Address, *, direct: bool) -> None:
     """Check that a pooler between this process and the database was named in the address.
 
     Raises:
         StoreUnavailable: there is one that the address does not name.
     """
+    if not address.has_session(direct=direct):
+        return
     # A pooler tells a client of a session that it has made up.
     said = connection.get_server_pid()
-    if said != await connection.fetchval("SELECT pg_backend_pid()"):
+    if said == await connection.fetchval("SELECT pg_backend_pid()"):
+        return
+    if address.is_pooled:
         raise StoreUnavailable(
-            f"{address.shown} leads to a pooler: add pooler=transaction to the address, and give "
-            "that of the database itself with direct=postgresql://…"
+            f"{shown_address(address.direct)} leads to a pooler: direct= is for the database itself"
         )
+    raise StoreUnavailable(
+        f"{address.shown} leads to a pooler: add pooler=transaction to the address, and give "
+        "that of the database itself with direct=postgresql://…"
+    )
 
 
 class Pool:

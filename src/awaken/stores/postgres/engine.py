@@ -75,11 +75,11 @@ class Engine:
         """
         connection = None
         try:
-            if self.address.dsn != self.address.direct and not self.address.is_pooled:
+            if self.address.dsn != self.address.direct:
                 async with self.pool.use() as pooled:
-                    await check_pooler(pooled, self.address)
+                    await check_pooler(pooled, self.address, direct=False)
             connection = await connect(self.address, direct=True)
-            await check_pooler(connection, self.address)
+            await check_pooler(connection, self.address, direct=True)
             await prepare(connection, self.address, load_migrations("postgres"))
             await check_standbys(connection, self.address)
             await self.heart.start(connection)

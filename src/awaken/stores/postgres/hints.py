@@ -73,6 +73,10 @@ class Listener:
 
     async def listen(self, node: int) -> None:
         """Listen until the connection breaks."""
+        if not self._address.has_session(direct=True):
+            # A session of a pooler may hear this node's first hint, and none of the later ones.
+            self._say_deaf()
+            await asyncio.Event().wait()
         begin = channel_of(self._address.schema)
         try:
             connection = await connect(self._address, direct=True)
@@ -88,15 +92,18 @@ class Listener:
             await until_set(self._self_test, _HEARD_WITHIN)
             self._watch.mark_all()  # of what was told before, nothing was heard
             if self.is_deaf:
-                log.warning(
-                    "no hint comes through %s, which may be a pooler: this node looks four times a "
-                    "second instead; give the address of the database itself with direct=",
-                    self._address.shown,
-                )
+                self._say_deaf()
             await broken.wait()
         finally:
             self.is_deaf = True
             await end(connection)
+
+    def _say_deaf(self) -> None:
+        log.warning(
+            "no hint comes through %s, which may be a pooler: this node looks four times a "
+            "second instead; give the address of the database itself with direct=",
+            self._address.shown,
+        )
 
     def _hint(self, connection: asyncpg.Connection, pid: int, channel: str, payload: str) -> None:
         self.is_deaf = False

@@ -16,6 +16,8 @@ from awaken.stores.sql.migrations import Migration, load_migrations
 
 _LOCK = 0x41574B4E
 """The advisory lock that one migration at a time holds."""
+_PATIENCE = 3600.0
+"""Seconds that a step may take, and that one waits for another process's."""
 _OLDEST_SERVER = 150_000
 _VERSION = "SELECT max(number) FROM @migrations"
 # Every user may read these; who is synchronous, and how far it is, only some may.
@@ -119,28 +121,27 @@ async def migrate(
 ) -> list[Migration]:
     """Bring a schema up to date, each step in a transaction; returns the steps it lacked."""
     schema = Schema(address.schema)
-    await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
-    try:
-        version = await version_of(connection, schema) or 0
-        missing = list(migrations[version:])
-        for step in () if dry_run else missing:
-            async with connection.transaction():
-                await _apply(connection, schema, step)
-        return missing
-    finally:
-        if not connection.is_closed():
-            await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
+    missing = list(migrations[await version_of(connection, schema) or 0 :])
+    for step in () if dry_run else missing:
+        async with connection.transaction():
+            await _apply(connection, schema, step)
+    return missing
 
 
 async def _apply(connection: asyncpg.Connection, schema: Schema, step: Migration) -> None:
+    """Take one step, unless another process has taken it meanwhile."""
+    # A lock of the transaction: a session's own would be another one's behind a pooler.
+    await connection.execute("SET LOCAL statement_timeout = 0")
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=_PATIENCE)
+    if (await version_of(connection, schema) or 0) >= step.number:
+        return
     await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema.name}"')
     await connection.execute(f'SET LOCAL search_path = "{schema.name}"')
-    await connection.execute("SET LOCAL statement_timeout = 0")
     await connection.execute(
         "CREATE TABLE IF NOT EXISTS migrations (number int PRIMARY KEY, name text NOT NULL, "
         "at timestamptz NOT NULL DEFAULT now())"
     )
-    await connection.execute(step.script)
+    await connection.execute(step.script, timeout=_PATIENCE)
     await connection.execute(
         "INSERT INTO migrations (number, name) VALUES ($1, $2)", step.number, step.name
     )

@@ -359,11 +359,6 @@ class AgentRuntime(Stopping):
         if run is not None and run.fence == fence:
             run.give_up()
 
-    def _give_up(self, thread_id: str) -> None:
-        run = self.active.find_by_thread(thread_id)
-        if run is not None:
-            run.give_up()
-
     async def _has_left(self, thread_id: str) -> None:
         self.unattended.tell(thread_id)
 
@@ -452,14 +447,14 @@ class AgentRuntime(Stopping):
         is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
         if (self.deps.types or request.deps is not None) and not is_to_end:
             deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
+        access = _Access(self, request.thread_id)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
-            look=partial(self.deliver, request.thread_id),
+            look=access.deliver,
             depth=inherited.depth,
             lease=self.store.lease,
-            # By the thread's id: the collector does not see controls that hold their slot.
-            give_up=partial(self._give_up, request.thread_id),
+            give_up=access.give_up,
         )
         opening = Opening(
             request=request,
@@ -510,3 +505,23 @@ class AgentRuntime(Stopping):
         """Stop listening for other processes' commands when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.hear)
+
+
+class _Access:
+    """What a run may ask of its runtime. It names the run's thread and does not hold its slot,
+    which holds the run's controls: the collector does not see those."""
+
+    __slots__ = ("_runtime", "_thread_id")
+
+    def __init__(self, runtime: AgentRuntime, thread_id: str) -> None:
+        self._runtime, self._thread_id = runtime, thread_id
+
+    async def deliver(self) -> None:
+        """Read the commands that wait in the store, and deliver them to the run."""
+        await self._runtime.deliver(self._thread_id)
+
+    def give_up(self) -> None:
+        """Leave the run without a commit."""
+        run = self._runtime.active.find_by_thread(self._thread_id)
+        if run is not None:
+            run.give_up()

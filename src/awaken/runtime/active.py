@@ -118,8 +118,8 @@ class ActiveRun:
         self.wake()
 
     def wake(self, _: object = None) -> None:
-        """Wake the caller of the run, which has ended: its task ends in this turn of the event loop,
-        or has ended before it began."""
+        """Wake the caller of the run: the run's task ends in this turn of the event loop, or has
+        ended before it began."""
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
 

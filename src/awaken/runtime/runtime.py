@@ -18,7 +18,6 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
 from awaken.contract.blobs import RunBlobs, blobs_of
 from awaken.contract.bus import LiveBus
-from awaken.contract.commands import CommandKind
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.deps import DepsMakers
 from awaken.contract.events import EventSink, NullEventSink
@@ -30,7 +29,6 @@ from awaken.contract.tool import traits_of
 from awaken.control.cancel import interruptible, is_ours
 from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
-from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.result import AgentRunResult
 from awaken.errors import (
@@ -48,8 +46,9 @@ from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
-from awaken.runtime.choosing import choose
+from awaken.runtime.choosing import choose, has_command, has_ended
 from awaken.runtime.closing import cancel_and_wait
+from awaken.runtime.control import RunAccess
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.deps import Dependencies
 from awaken.runtime.failures import Interrupted, error_for_caller
@@ -241,7 +240,9 @@ class AgentRuntime(Stopping):
                     else:
                         result = await self._run_elsewhere(opening)
                     # In here, so that an error in it is made one for the caller, too.
-                    is_called = result.waits and await self._is_called(request.thread_id, result)
+                    is_called = result.waits and await has_command(
+                        self.store, request.thread_id, result
+                    )
                 except BaseException as error:
                     if fence is not None:
                         await self._let_go(fence, opening.unkept if opening else (), error)
@@ -252,7 +253,7 @@ class AgentRuntime(Stopping):
                     elif paused is not None and isinstance(failure, _TAKEN):
                         waits = True
                         return paused  # another process has continued it first
-                    elif later and await self._has_ended(failure, request):
+                    elif later and await has_ended(self.store, failure, request):
                         request, sink = later.pop()
                     elif not isinstance(failure, AskAgain):
                         raise failure from failure.__cause__
@@ -307,31 +308,6 @@ class AgentRuntime(Stopping):
                 await holder.wait_ended(None)
                 if self.is_stopping:
                     raise RuntimeFault("the runtime was closed while the request waited") from None
-
-    async def _has_ended(self, failure: BaseException, request: RunRequest) -> bool:
-        """Whether `failure` only says that the run to be ended first is already done."""
-        if not isinstance(failure, InvalidResume) or request.continue_run_id is None:
-            return False
-        run = await self.store.load_run(request.continue_run_id)
-        return run is None or run.status is RunStatus.DONE
-
-    async def _is_called(self, thread_id: str, paused: AgentRunResult) -> bool:
-        """Whether a run that has just paused has a command waiting and its thread has no owner.
-
-        Messages do not count for a run that waits for a decision: they cannot resume it.
-        """
-        thread = await self.store.load_thread(thread_id)
-        commands = await self.store.load_commands(thread_id)
-        decides = isinstance(paused.termination, Suspended)
-        return (
-            thread is not None
-            and thread.owner is None
-            and any(
-                command.run_id in (None, paused.run_id)
-                for command in commands
-                if not decides or command.kind is not CommandKind.MESSAGES
-            )
-        )
 
     async def _let_go(
         self, fence: Fence, unkept: Sequence[ThreadCommit], error: BaseException
@@ -447,7 +423,7 @@ class AgentRuntime(Stopping):
         is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
         if (self.deps.types or request.deps is not None) and not is_to_end:
             deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
-        access = _Access(self, request.thread_id)
+        access = RunAccess(self, request.thread_id)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
@@ -505,23 +481,3 @@ class AgentRuntime(Stopping):
         """Stop listening for other processes' commands when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.hear)
-
-
-class _Access:
-    """What a run may ask of its runtime. It names the run's thread and does not hold its slot,
-    which holds the run's controls: the collector does not see those."""
-
-    __slots__ = ("_runtime", "_thread_id")
-
-    def __init__(self, runtime: AgentRuntime, thread_id: str) -> None:
-        self._runtime, self._thread_id = runtime, thread_id
-
-    async def deliver(self) -> None:
-        """Read the commands that wait in the store, and deliver them to the run."""
-        await self._runtime.deliver(self._thread_id)
-
-    def give_up(self) -> None:
-        """Leave the run without a commit."""
-        run = self._runtime.active.find_by_thread(self._thread_id)
-        if run is not None:
-            run.give_up()

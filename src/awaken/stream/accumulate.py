@@ -493,7 +493,5 @@ def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
 
 
 def _has_negative(usage: TokenUsage) -> bool:
-    for count in msgspec.structs.astuple(usage):
-        if count is not None and count < 0:
-            return True
-    return False
+    counts = filter(None, msgspec.structs.astuple(usage))
+    return min(counts, default=0) < 0

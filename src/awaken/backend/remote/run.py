@@ -47,6 +47,7 @@ from awaken.domain.lifecycle import (
     TerminationReason,
 )
 from awaken.domain.message import Message
+from awaken.domain.recovery import error_payload_of
 from awaken.domain.result import AgentRunResult
 from awaken.domain.run import (
     LEFT_RUNNING,
@@ -408,7 +409,7 @@ class RemoteRun:
         if termination is None:
             return before.advance(now, **changes)
         final = self._response or None
-        payload = {"message": termination.value} if isinstance(termination, Failed) else {}
+        payload = error_payload_of(termination.value) if isinstance(termination, Failed) else {}
         if left is not None:
             payload[LEFT_RUNNING] = left
         error = payload or None

@@ -51,11 +51,6 @@ class MemoryWrites(MemoryRequests):
         thread.updated_at = at_ms
         if commit.thread_state:
             self._change_state(thread, commit.thread_state)
-        if commit.tickets or commit.acks:
-            self._write_tickets(thread, commit.tickets)
-            self._drop_commands(thread, commit.acks)
-        if commit.sends:
-            self._send(commit.sends)
         if record is not None:
             thread.latest_run_id = run_id
             if run is None:
@@ -65,20 +60,17 @@ class MemoryWrites(MemoryRequests):
                 run.state.update(commit.run_state)
             if not (record.status is _RUNNING is run.status) or thread.active_run_id != run_id:
                 self._turn_head(thread, run, at_ms)
+        if commit.release or commit.tickets or commit.acks or commit.sends:
+            self._write_the_rest(thread, commit)
+        if run is not None and run.status is _DONE and (thread.tickets or thread.commands):
+            self._finish_run(thread, run)
         if commit.requests or commit.texts or commit.blobs:
             self._keep_requests(thread, commit)
-        if commit.release or commit.ends_stream:
-            self._write_the_rest(thread, commit)
+        if commit.ends_stream:
+            thread.stream_log = ()
         if self._changes.waiting:
             self._changes.wake(thread.id)
         return Committed(len(messages), first_seq)
-
-    def _write_the_rest(self, thread: ThreadRow, commit: ThreadCommit) -> None:
-        """Write the parts that few commits have."""
-        if commit.release:
-            self._owners.pop(thread.id, None)
-        if commit.ends_stream:
-            thread.stream_log = ()
 
     def _rewind(self, thread: ThreadRow, to: int) -> None:
         """Take the messages behind position `to` out of view, with the next commit."""
@@ -164,8 +156,15 @@ class MemoryWrites(MemoryRequests):
         thread.open_run_id, thread.active_run_id = project_run(
             record, thread.open_run_id, thread.active_run_id
         )
-        if record.status is _DONE and (thread.tickets or thread.commands):
-            self._finish_run(thread, run)
+
+    def _write_the_rest(self, thread: ThreadRow, commit: ThreadCommit) -> None:
+        """Release the thread, and write tickets and commands: a command that is sent finds the run
+        and the owner that the commit leaves."""
+        if commit.release:
+            self._owners.pop(thread.id, None)
+        self._write_tickets(thread, commit.tickets)
+        self._drop_commands(thread, commit.acks)
+        self._send(commit.sends)
 
     def _finish_run(self, thread: ThreadRow, run: RunRow) -> None:
         """Drop the pending cancels of a finished run, and close its open tickets."""

@@ -165,7 +165,7 @@ class Awaken:
             raise Unsupported("runs have no topics in this version")
         async with Runtime([Agent("bench", model=DeltaModel(count))]) as runtime:
             if not has_topic:
-                runtime._engine.bus = Topicless(runtime._engine.bus)  # type: ignore[assignment]
+                runtime._engine.bus = Topicless(runtime._engine.bus)
 
             async def run() -> None:
                 result = await runtime.run("bench", "go")

@@ -142,7 +142,7 @@ class Awaken:
     @asynccontextmanager
     async def steps(self, count: int, delay: float, tally: Tally) -> AsyncIterator[Run]:
         agent = Agent(
-            "bench", model=StepModel(count, delay), tools=[_tool(tally)], max_rounds=count + 1
+            "bench", model=StepModel(count, delay), tools=[_tool(tally)], max_rounds=count + 2
         )
         async with Runtime([agent]) as runtime:
             yield lambda: runtime.run("bench", "go")
@@ -165,7 +165,7 @@ class Awaken:
             raise Unsupported("runs have no topics in this version")
         async with Runtime([Agent("bench", model=DeltaModel(count))]) as runtime:
             if not has_topic:
-                runtime._engine.bus = Topicless(runtime._engine.bus)  # type: ignore[assignment]
+                runtime._engine.bus = Topicless(runtime._engine.bus)
 
             async def run() -> None:
                 result = await runtime.run("bench", "go")
@@ -182,7 +182,7 @@ class Awaken:
     @asynccontextmanager
     async def delegates(self, count: int, tally: Tally) -> AsyncIterator[Run]:
         child = Agent("child", model=ChildModel(tally))
-        boss = Agent("bench", model=BossModel(count), delegates=[child], max_rounds=count + 1)
+        boss = Agent("bench", model=BossModel(count), delegates=[child], max_rounds=count + 2)
         async with Runtime([boss, child]) as runtime:
             yield lambda: runtime.run("bench", "go")
 

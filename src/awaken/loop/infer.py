@@ -222,7 +222,8 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
         output=agent.spec.output,
         routing_key=run.routing_key,
     )
-    if is_plain and overrides is None and written is policy is None and not agent.env.transforms:
+    is_usual = is_plain and overrides is None and written is None and policy is None
+    if is_usual and not agent.env.transforms:
         run.usual_request = agent, request
     return request if run.reservation is None else at_most(run, request)
 

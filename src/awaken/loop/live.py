@@ -358,12 +358,10 @@ class LiveRun:
 
     def is_busy(self, phase: Phase) -> bool:
         """Whether the phase has hooks or scheduled actions to run."""
-        if phase in self.phases.queued_for:
-            return True
         env = self.agent.env
         if not env.hooks[phase]:
-            return False
-        return env.is_busy(phase, self.state.snapshot())
+            return phase in self.phases.queued_for
+        return phase in self.phases.queued_for or env.is_busy(phase, self.state.snapshot())
 
     async def phase(
         self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any

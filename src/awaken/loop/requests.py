@@ -38,6 +38,7 @@ _MOST_TOOLS = 64
 
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
+_NO_TEXTS: frozenset[str] = frozenset()
 
 
 class SentRequest(msgspec.Struct, frozen=True, gc=False):
@@ -89,7 +90,7 @@ class RequestKeeper:
         self._thread_id, self._run_id = identity.thread_id, identity.run_id
         self._settings: RequestSettings | None = None
         self._parts: tuple[Any, ...] = ()
-        self._texts: set[str] = set()
+        self._texts = _NO_TEXTS
         self._base: _Base | None = None
         # The last manifest, and its request, if the next one may differ from it only by more
         # messages.
@@ -213,7 +214,7 @@ class RequestKeeper:
     def _used(self, text: KeptText) -> str:
         """Commit a text, unless this run has done so. Returns its digest."""
         if text.digest not in self._texts:
-            self._texts.add(text.digest)
+            self._texts |= {text.digest}
             self._journal.extras.texts.append(text)
         return text.digest
 

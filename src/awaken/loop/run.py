@@ -257,7 +257,8 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
     if not isinstance(outcome, Outcome):
         return outcome
     arrived = read_inbox(run)
-    run.transcript.extend(arrived)
+    if arrived:
+        run.transcript.extend(arrived)
     end = check_termination(run.state)
     if end is None and outcome is _ANSWERED and not arrived:
         end = await _natural_end(run)

@@ -11,6 +11,7 @@ from awaken.loop.live import LiveRun
 from awaken.state.call_keys import ToolCallState
 
 _LOGGED: Any = object()
+_NONE_LEFT: frozenset[int] = frozenset()
 
 
 class StepCalls:
@@ -45,7 +46,7 @@ class StepCalls:
         self.resumed = resumed
         self.blocked: str | None = None
         self.late = False
-        self.left: frozenset[int] = frozenset()
+        self.left = _NONE_LEFT
         self.suspended = 0
         self.started: dict[int, int | None] = {}
         self.writers: dict[str, str] = {}

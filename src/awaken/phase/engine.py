@@ -71,7 +71,7 @@ class PhaseRuntime:
 
     def __init__(self, store: StateStore) -> None:
         self.store = store
-        self.queued_for: frozenset[Phase] = _NO_PHASES
+        self.queued_for = _NO_PHASES
         self.look_for_actions()
         self._running = False
         self._waiting: list[asyncio.Future[None]] = []

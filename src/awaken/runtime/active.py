@@ -25,6 +25,8 @@ from awaken.state.store import StateStore
 MOST_SEEN = 100
 """How many ids of commands a run keeps before it looks which of them were acknowledged."""
 
+_NONE_SEEN: frozenset[int] = frozenset()
+
 
 class Behalf(NamedTuple):
     """For whom a run works: the principal that asked for it, the end user, and labels for filters.
@@ -92,7 +94,7 @@ class ActiveRun:
         self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None
         self.waiter: asyncio.Future[None] | None = None
-        self.seen: set[int] = set()
+        self.seen = _NONE_SEEN
         self.reads, self.forget_at = 0, MOST_SEEN
         self.left_on_close = False
         self.missed = self.has_next = self.is_lost = False
@@ -116,8 +118,8 @@ class ActiveRun:
         self.wake()
 
     def wake(self, _: object = None) -> None:
-        """Wake the caller of the run, which has ended: its task ends in this turn of the event loop,
-        or has ended before it began."""
+        """Wake the caller of the run: the run's task ends in this turn of the event loop, or has
+        ended before it began."""
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
 
@@ -138,7 +140,7 @@ class ActiveRun:
         self.fence = fence
         self.missed = self.has_next = False
         for command in read:
-            self.seen.add(command.id)
+            self.seen |= {command.id}
             if command.kind is CommandKind.RUN and command.run_id != self.run_id:
                 self.has_next = True
 
@@ -166,7 +168,7 @@ class ActiveRun:
             return
         if command.id in self.seen or command.run_id not in (None, self.run_id):
             return
-        self.seen.add(command.id)
+        self.seen |= {command.id}
         if command.kind is CommandKind.CANCEL:
             self.token.cancel()
         elif command.kind is CommandKind.MESSAGES and self.inbox is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from awaken.clock import Clock
-from awaken.contract.commands import ThreadCommand
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.identity import RunMode
+from awaken.domain.lifecycle import RunStatus, Suspended
+from awaken.domain.result import AgentRunResult
 from awaken.errors import DecisionRefused, InvalidResume
 from awaken.ids import Ids
 from awaken.plugin.agent import ResolvedBackendAgent, ResolvedExecution
@@ -73,3 +75,30 @@ async def choose(
 def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
     """Whether the agent's backend, which keeps its questions, has to judge the answers."""
     return isinstance(agent, ResolvedBackendAgent) and request.agent_id in (None, agent.spec.id)
+
+
+async def has_ended(store: Store, failure: BaseException, request: RunRequest) -> bool:
+    """Whether `failure` only says that the run which the request was to end is already done."""
+    if not isinstance(failure, InvalidResume) or request.continue_run_id is None:
+        return False
+    run = await store.load_run(request.continue_run_id)
+    return run is None or run.status is RunStatus.DONE
+
+
+async def has_command(store: Store, thread_id: str, paused: AgentRunResult) -> bool:
+    """Whether a run that has just paused has a command waiting and its thread has no owner.
+
+    Messages do not count for a run that waits for a decision: they cannot resume it.
+    """
+    thread = await store.load_thread(thread_id)
+    commands = await store.load_commands(thread_id)
+    decides = isinstance(paused.termination, Suspended)
+    return (
+        thread is not None
+        and thread.owner is None
+        and any(
+            command.run_id in (None, paused.run_id)
+            for command in commands
+            if not decides or command.kind is not CommandKind.MESSAGES
+        )
+    )

@@ -162,3 +162,23 @@ class LiveControl:
         if run.reads == 0:
             run.seen -= before - pending
         run.forget_at = max(MOST_SEEN, 2 * len(run.seen))
+
+
+class RunAccess:
+    """What a run may ask of its runtime. It names the run's thread and does not hold its slot,
+    which holds the run's controls: the collector does not see those."""
+
+    __slots__ = ("_runtime", "_thread_id")
+
+    def __init__(self, runtime: LiveControl, thread_id: str) -> None:
+        self._runtime, self._thread_id = runtime, thread_id
+
+    async def deliver(self) -> None:
+        """Read the commands that wait in the store, and deliver them to the run."""
+        await self._runtime.deliver(self._thread_id)
+
+    def give_up(self) -> None:
+        """Leave the run without a commit."""
+        run = self._runtime.active.find_by_thread(self._thread_id)
+        if run is not None:
+            run.give_up()

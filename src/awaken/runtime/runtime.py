@@ -18,7 +18,6 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
 from awaken.contract.blobs import RunBlobs, blobs_of
 from awaken.contract.bus import LiveBus
-from awaken.contract.commands import CommandKind
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.deps import DepsMakers
 from awaken.contract.events import EventSink, NullEventSink
@@ -30,7 +29,6 @@ from awaken.contract.tool import traits_of
 from awaken.control.cancel import interruptible, is_ours
 from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
-from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.result import AgentRunResult
 from awaken.errors import (
@@ -48,8 +46,9 @@ from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
-from awaken.runtime.choosing import choose
+from awaken.runtime.choosing import choose, has_command, has_ended
 from awaken.runtime.closing import cancel_and_wait
+from awaken.runtime.control import RunAccess
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.deps import Dependencies
 from awaken.runtime.failures import Interrupted, error_for_caller
@@ -241,7 +240,9 @@ class AgentRuntime(Stopping):
                     else:
                         result = await self._run_elsewhere(opening)
                     # In here, so that an error in it is made one for the caller, too.
-                    is_called = result.waits and await self._is_called(request.thread_id, result)
+                    is_called = result.waits and await has_command(
+                        self.store, request.thread_id, result
+                    )
                 except BaseException as error:
                     if fence is not None:
                         await self._let_go(fence, opening.unkept if opening else (), error)
@@ -252,7 +253,7 @@ class AgentRuntime(Stopping):
                     elif paused is not None and isinstance(failure, _TAKEN):
                         waits = True
                         return paused  # another process has continued it first
-                    elif later and await self._has_ended(failure, request):
+                    elif later and await has_ended(self.store, failure, request):
                         request, sink = later.pop()
                     elif not isinstance(failure, AskAgain):
                         raise failure from failure.__cause__
@@ -308,31 +309,6 @@ class AgentRuntime(Stopping):
                 if self.is_stopping:
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
-    async def _has_ended(self, failure: BaseException, request: RunRequest) -> bool:
-        """Whether `failure` only says that the run to be ended first is already done."""
-        if not isinstance(failure, InvalidResume) or request.continue_run_id is None:
-            return False
-        run = await self.store.load_run(request.continue_run_id)
-        return run is None or run.status is RunStatus.DONE
-
-    async def _is_called(self, thread_id: str, paused: AgentRunResult) -> bool:
-        """Whether a run that has just paused has a command waiting and its thread has no owner.
-
-        Messages do not count for a run that waits for a decision: they cannot resume it.
-        """
-        thread = await self.store.load_thread(thread_id)
-        commands = await self.store.load_commands(thread_id)
-        decides = isinstance(paused.termination, Suspended)
-        return (
-            thread is not None
-            and thread.owner is None
-            and any(
-                command.run_id in (None, paused.run_id)
-                for command in commands
-                if not decides or command.kind is not CommandKind.MESSAGES
-            )
-        )
-
     async def _let_go(
         self, fence: Fence, unkept: Sequence[ThreadCommit], error: BaseException
     ) -> None:
@@ -357,11 +333,6 @@ class AgentRuntime(Stopping):
         """Leave the run of a thread that another process has claimed."""
         run = self.active.find_by_thread(fence.thread_id)
         if run is not None and run.fence == fence:
-            run.give_up()
-
-    def _give_up(self, thread_id: str) -> None:
-        run = self.active.find_by_thread(thread_id)
-        if run is not None:
             run.give_up()
 
     async def _has_left(self, thread_id: str) -> None:
@@ -452,14 +423,14 @@ class AgentRuntime(Stopping):
         is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
         if (self.deps.types or request.deps is not None) and not is_to_end:
             deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
+        access = RunAccess(self, request.thread_id)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
-            look=partial(self.deliver, request.thread_id),
+            look=access.deliver,
             depth=inherited.depth,
             lease=self.store.lease,
-            # By the thread's id: the collector does not see controls that hold their slot.
-            give_up=partial(self._give_up, request.thread_id),
+            give_up=access.give_up,
         )
         opening = Opening(
             request=request,

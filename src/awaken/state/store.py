@@ -37,6 +37,7 @@ CommitHook = Callable[[CommitEvent], None]
 log = logging.getLogger("awaken.state")
 _RUN = Scope.RUN  # bound once: read for every key of every commit
 _NONE: dict[str, Any] = {}
+_NO_NAMES: frozenset[str] = frozenset()
 _EMPTY = Snapshot.of(0, {})
 
 
@@ -105,7 +106,7 @@ class StateStore:
         self._unsaved: set[str] = set()
         # Keys with a durable part that an earlier commit may have stored: they are written even
         # when that part is empty now, so that the stored one does not stay.
-        self._stored: frozenset[str] = frozenset()
+        self._stored = _NO_NAMES
         self._json_view: JsonView | None = None
 
     # -- reading ------------------------------------------------------------------------------

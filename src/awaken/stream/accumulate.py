@@ -33,6 +33,8 @@ from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Citation, ContentBlock, Opaque, Text, Thinking, ToolCall
 
 _BROKEN = object()
+# One for all: on Python 3.11 every `frozenset()` is a new one of 216 bytes.
+_NO_IDS: frozenset[str] = frozenset()
 
 # The memory counted for each delta, block and call besides its text: without it, a model could
 # fill the memory with empty ones.
@@ -101,11 +103,11 @@ class StreamAccumulator:
         self._thinking: list[str] = []
         # All reasoning since the answer began, and the calls that will not be made: see `so_far`.
         self._reasoned: list[str] = []
-        self._withdrawn: frozenset[str] = frozenset()
+        self._withdrawn = _NO_IDS
         self._calls: list[_Call] = []
         self._open: dict[str, _Call] = {}
         # New ids for calls whose own id another call of the answer has already.
-        self._renamed: frozenset[str] = frozenset()
+        self._renamed = _NO_IDS
         self._usage: TokenUsage | None = None
         self._used: TokenUsage | None = None
         self._stop: StopReason | None = None
@@ -491,7 +493,5 @@ def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
 
 
 def _has_negative(usage: TokenUsage) -> bool:
-    for count in msgspec.structs.astuple(usage):
-        if count is not None and count < 0:
-            return True
-    return False
+    counts = filter(None, msgspec.structs.astuple(usage))
+    return min(counts, default=0) < 0

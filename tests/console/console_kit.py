@@ -213,6 +213,12 @@ class Shop:
         result = await self.runtime.run("desk", every, thread=thread)
         return result.run_id
 
+    async def hostile_question(self, thread: str, texts: list[str]) -> str:
+        """The id of a run that asks a question in these texts."""
+        every = "\n".join(texts)
+        self.scripts["host-1"] = [said(every, ("ask_visitor", {"what": every, texts[0]: texts}))]
+        return await self.asking_run(thread)
+
     async def long_run(self, thread: str, calls: int) -> str:
         """The id of a finished run of so many steps with a call, and a last one."""
         call = said("I look it up.", ("policy", {"topic": "refunds"}))

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console_kit import Shop, open_shop
+from asking import AGENTS, ARRIVED, SHIPPING
+from console_kit import ANN, Shop, open_shop
 from hostile import TEXTS
 from playwright.async_api import Browser, Page, expect
 
+from awaken.contract.threads import TicketQuery
 from awaken.domain.metadata import ThreadPatch
+from awaken.domain.suspension import ToolCallResume
 from awaken.server.keys import add_key
 
 pytestmark = pytest.mark.anyio
@@ -91,24 +94,6 @@ async def test_an_approval_is_given_in_the_inspector_and_the_run_goes_on(
     assert shop.paid == ["paid 40 euros back for order 7"]
 
 
-async def test_arguments_that_are_no_json_are_not_sent_and_edited_ones_are_used(
-    page: Page, shop: Shop
-) -> None:
-    """07/CO-18, 07/CO-17."""
-    await shop.waiting_run("order-7")
-    await page.goto(shop.link())
-    await expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
-    await page.get_by_label("Arguments").fill("{euros")
-    await page.get_by_role("button", name="Approve as edited").click()
-    await expect(page.get_by_role("alert")).to_contain_text("not JSON")
-    await page.get_by_label("Arguments").fill('{"order": 7, "euros": 20}')
-    await page.get_by_role("button", name="Approve as edited").click()
-    await expect(page.locator(".side")).to_contain_text("by local")
-    await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
-    await asyncio.wait_for(shop.paying.wait(), 60)
-    assert shop.paid == ["paid 20 euros back for order 7"]
-
-
 async def test_a_question_that_was_answered_elsewhere_says_by_whom(page: Page, shop: Shop) -> None:
     """07/CO-19, 07/CO-21: the buttons go."""
     await shop.waiting_run("order-7")
@@ -138,6 +123,37 @@ async def test_a_thread_is_begun_and_cancelled_with_a_receipt(page: Page, shop: 
     await expect(page.locator(".side .shape.cancelled")).to_be_visible()
 
 
+async def test_a_receipt_shows_everything_it_reached_what_is_unknown_first(
+    page: Page, tmp_path: Path
+) -> None:
+    """07/CO-15: before it is sent, the dialogue names what would be stopped."""
+    (tmp_path / "ships").mkdir()
+    SHIPPING.clear()
+    ARRIVED.clear()
+    async with open_shop(tmp_path / "ships", agents=AGENTS) as shop:
+        run = await shop.submit("parcel", "shipper", "Send it.")
+        await page.goto(shop.link(f"runs/{run}"))
+        await asyncio.to_thread(SHIPPING.wait)
+        await expect(row(page, "call", "ship").locator(".pulse")).to_be_visible()
+        await page.keyboard.press("x")
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("listitem")).to_have_text(["run shipper", "call ship"])
+        async with page.expect_response("**/cancel?*") as told:
+            await page.get_by_role("button", name="Cancel the run").click()
+        items = (await (await told.value).json())["items"]
+        rows = dialog.locator("tbody tr")
+        await expect(rows).to_have_count(len(items))
+        assert {item["outcome"] for item in items} == {"unknown", "stopped", "finished"}
+        await expect(rows.first).to_contain_text("unknown")
+        await expect(rows.first).to_contain_text("ship")
+        for item in items:
+            one = dialog.get_by_role("row", name=f"{item['kind']} {item['name']}")
+            await expect(one).to_contain_text(item["outcome"])
+            await expect(one).to_contain_text(item["note"] or "")
+        await expect(dialog).to_contain_text("What to do")
+        ARRIVED.set()
+
+
 async def test_a_server_that_comes_back_is_heard_again_without_a_gap(
     page: Page, shop: Shop
 ) -> None:
@@ -155,71 +171,147 @@ async def test_a_server_that_comes_back_is_heard_again_without_a_gap(
     await expect(page.get_by_role("alert")).to_have_count(0)
 
 
-async def test_the_keyboard_alone_opens_a_run_and_inspects_a_step(page: Page, shop: Shop) -> None:
-    """07/CO-52, without the fork; 07/CO-31: folding the root keeps the selection."""
-    run = await shop.waiting_run("order-7")
-    await page.goto(shop.link(f"runs/{run}"))
+async def test_the_keyboard_alone_opens_a_run_inspects_a_step_and_decides(
+    page: Page, shop: Shop
+) -> None:
+    """07/CO-52, without the fork: from the first page to the answer without a mouse."""
+    await shop.waiting_run("order-7")
+    await page.goto(shop.link("threads"))
+    await expect(page.get_by_text("order-7")).to_be_visible()
+    await page.keyboard.press("g")
+    await page.keyboard.press("r")
+    opened = page.locator("a.item", has_text="desk")
+    await expect(opened).to_be_visible()
+    for _ in range(40):
+        if await opened.evaluate("(one) => one === document.activeElement"):
+            break
+        await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
     tree = page.get_by_role("tree")
     await expect(row(page, "call", "refund")).to_be_visible()
-    await tree.focus()
+    while not await tree.evaluate("(one) => one === document.activeElement"):
+        await page.keyboard.press("Tab")
+    await page.keyboard.press("Home")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("3")
+    await expect(page.get_by_role("tabpanel")).to_contain_text("I look at the order")
+    await page.keyboard.press("1")
     await page.keyboard.press("End")
     await expect(page.locator(".side h2")).to_contain_text("refund")
+    await page.keyboard.press("a")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".head-bar .badge")).to_have_text("finished")
+    assert len(shop.paid) == 1
+
+
+async def test_folding_the_root_and_back_keeps_the_selection(page: Page, shop: Shop) -> None:
+    """07/CO-31."""
+    run = await shop.waiting_run("order-7")
+    await page.goto(shop.link(f"runs/{run}"))
+    await row(page, "call", "policy").click()
+    await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("policy")
     selected = page.url
-    await page.keyboard.press("Home")
-    await page.keyboard.press("ArrowLeft")
+    twist = page.get_by_role("treeitem").first.locator(".twist")
+    await twist.click()
     await expect(page.get_by_role("treeitem")).to_have_count(1)
-    await page.keyboard.press("ArrowRight")
-    await page.keyboard.press("End")
+    await expect(page.locator(".side h2")).to_contain_text("policy")
+    await twist.click()
+    await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("policy")
     assert page.url == selected
-    await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("refund")
+
+
+class Watch:
+    """What a page does that no text should make it do."""
+
+    def __init__(self, page: Page) -> None:
+        self.dialogues, self.asked, self.lines = list[str](), list[str](), list[str]()
+        page.on("dialog", lambda shown: self.dialogues.append(shown.message))
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("console", lambda line: self.lines.append(line.text))
 
 
 async def test_two_hundred_hostile_texts_are_shown_as_texts(page: Page, shop: Shop) -> None:
-    """07/CO-44, 07/CO-45: as what a user, a model, a tool, a title and a key say, and in deep JSON:
-    nothing runs, nothing is asked for, no global is new, and `innerHTML` raises."""
+    """07/CO-44, 07/CO-45: as what a user, a model, a tool, a title, a key, a question, a reason and
+    an error say, and in deep JSON: nothing runs, nothing is asked for, no global is new, and
+    `innerHTML` raises."""
     assert len(TEXTS) >= 200
-    dialogues: list[str] = []
-    asked: list[str] = []
-    refused: list[str] = []
-    page.on("dialog", lambda shown: dialogues.append(shown.message))
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda line: refused.append(line.text))
+    seen = Watch(page)
     run = await shop.hostile_run("evil", TEXTS)
     await shop.runtime.update_thread("evil", ThreadPatch(title=TEXTS[0]))
+    for thread in ("answered", "asked", "open"):
+        await shop.hostile_question(thread, TEXTS)
+    (ticket,) = await shop.runtime.list_tickets(TicketQuery(thread_id="answered"))
+    no = ToolCallResume.deny("\n".join(TEXTS)[:4000], digest=ticket.digest)
+    await shop.runtime.decide(ticket.run_id, {ticket.key: no}, principal=ANN)
     await page.goto(shop.link("threads"))
     await expect(page.get_by_text("<script>").first).to_be_visible()
     before = await page.evaluate("Object.keys(window).length")
-    for place in ("runs", "threads/evil", f"runs/{run}?tab=request", f"runs/{run}?tab=events"):
+    for place in (
+        "runs",
+        "inbox",
+        "inbox?show=history",
+        "threads/evil",
+        "threads/asked",
+        f"runs/{run}?tab=request",
+        f"runs/{run}?tab=events",
+    ):
         await page.evaluate(GO, place)
         await expect(page.get_by_text("<script>").first).to_be_visible()
+        await page.evaluate(OPEN_ALL)
     await row(page, "call", "policy").first.click()
     for tab in ("Overview", "Request", "Result", "State", "Events"):
         await page.get_by_role("tab", name=tab).click()
-        await page.evaluate(
-            "document.querySelectorAll('details').forEach((one) => (one.open = true))"
-        )
+        await page.evaluate(OPEN_ALL)
     await expect(page.locator(".side")).to_contain_text("<script>")
+    evil = {"error": {"message": TEXTS[0], "hint": "\n".join(TEXTS)}}
+    await page.route("**/v1/runs?*", lambda route: route.fulfill(status=500, json=evil))
+    await page.evaluate(GO, "runs")
+    await expect(page.get_by_role("alert")).to_contain_text("<script>")
     raised = await page.evaluate(
         "(() => { try { document.body.innerHTML = '<b>x</b>' } catch (e) { return e.name } })()"
     )
     assert raised == "TypeError"
     assert await page.evaluate("Object.keys(window).length") == before
     assert await page.locator("script, iframe, object, embed, img, form").count() == 1
-    assert dialogues == []
-    assert [line for line in refused if "TrustedHTML" not in line] == []
-    assert all(url.startswith(shop.address) for url in asked)
+    assert seen.dialogues == []
+    expected = ("TrustedHTML", "500 (Internal Server Error)")
+    assert [line for line in seen.lines if not any(word in line for word in expected)] == []
+    assert all(url.startswith(shop.address) for url in seen.asked)
 
 
-async def test_a_part_that_fails_can_be_tried_again(page: Page, shop: Shop) -> None:
-    """07/CO-55."""
-    await page.goto(shop.link("runs"))
-    await expect(page.get_by_text("No runs yet")).to_be_visible()
-    await page.route("**/v1/runs?*", lambda route: route.fulfill(status=503, body="{}"))
-    await page.get_by_role("button", name="Refresh").click()
-    await expect(page.get_by_role("alert")).to_contain_text("could not be loaded")
-    await page.unroute("**/v1/runs?*")
-    await page.get_by_role("button", name="Try again").click()
-    await expect(page.get_by_text("No runs yet")).to_be_visible()
+PARTS = {
+    "threads": ("**/v1/threads?*", "order-7"),
+    "runs": ("**/v1/runs?*", "desk"),
+    "inbox": ("**/v1/tickets?*", "1 waits for an answer"),
+    "inbox?show=history": ("**/v1/tickets?status=answered*", "No question was answered yet"),
+    "audit": ("**/v1/audit", "signed in"),
+    "threads/order-7": ("**/v1/threads/order-7/messages?*", "My mug arrived"),
+    "runs/{run}": ("**/outline?*", "find_order"),
+    "runs/{run}?tab=events": ("**/steps/2", "step_start"),
+    "runs/{run}?tab=request": ("**/steps/2/request?*", "The system prompt"),
+    "runs/{run}?tab=state": ("**/steps/2/state", "Changed by step 2"),
+    "runs/{run}?tab=overview": ("**/v1/tickets/*0", "Approve"),
+}
+"""Each part of the page, by its place: what it loads, and what it shows then."""
+
+
+async def test_a_part_that_fails_leaves_the_rest_and_can_be_tried_again_alone(
+    page: Page, shop: Shop
+) -> None:
+    """07/CO-55, for each part."""
+    run = await shop.waiting_run("order-7")
+    await page.goto(shop.link("threads"))
+    for place, (address, text) in PARTS.items():
+        await page.route(address, lambda route: route.fulfill(status=503, body="{}"))
+        await page.goto(f"{shop.address}/console/{place.format(run=run)}")
+        await expect(page.get_by_role("alert")).to_contain_text("could not be loaded")
+        await expect(page.get_by_role("navigation", name="Places")).to_be_visible()
+        if "tab" in place:
+            await expect(row(page, "call", "refund")).to_be_visible()
+        await page.unroute(address)
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.locator("main").get_by_text(text).first).to_be_visible()
+        await expect(page.get_by_role("alert")).to_have_count(0)
 
 
 async def test_a_long_run_is_drawn_from_its_outline_and_a_step_is_read_when_it_is_opened(

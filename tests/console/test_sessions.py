@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import logging
 import re
 import tarfile
 from collections.abc import AsyncIterator
@@ -20,11 +21,15 @@ from awaken.server.console import Pages, Sessions
 from awaken.server.console.pages import FOLDER
 from awaken.server.console.sessions import SESSION_SECONDS, WORD_SECONDS
 from awaken.server.errors import Refused
-from awaken.server.keys import add_key, revoke_key
+from awaken.server.keys import NO_TERMS, add_key, revoke_key
 from awaken.server.routes import ROUTES
+from awaken.server.table import Route
+from awaken.server.tokens import Tokens
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
+LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+"""What a browser says of a link on another site that leads here."""
 
 
 @pytest.fixture
@@ -77,31 +82,98 @@ def test_a_session_ends_by_itself_when_it_is_signed_out_and_if_it_was_changed() 
         sessions.find(as_bearer(tokens[1]))
 
 
-async def test_a_session_is_refused_to_foreign_hosts_origins_and_without_a_key(
+def address_of(route: Route) -> str:
+    return re.sub(r"\{\w+\}", "none", route.path)
+
+
+async def test_every_route_refuses_requests_of_others(
     keyed: tuple[Shop, Path], tmp_path: Path
 ) -> None:
-    """07/CO-4, 07/CO-46: no answer sets a cookie."""
-    shop, _ = keyed
-    word = shop.link().partition("#t=")[2]
-    asked = {"word": word}
+    """07/CO-46, 07/CO-4: without a token, from a foreign page, from a page on another port of this
+    machine, to a foreign host; a used word, a stream token for another thread. No answer sets a
+    cookie."""
+    shop, keys = keyed
+    token = as_bearer(await begin(shop, add_key(keys, name="ann", roles=("admin",))))
+    port = shop.address.rpartition(":")[2]
+    others: dict[str, tuple[int, dict[str, str]]] = {
+        "without a token": (401, {}),
+        "a foreign page": (403, {**token, "origin": "https://evil.example"}),
+        "another port": (403, {**token, "origin": f"http://127.0.0.1:{int(port) + 1}"}),
+        "a picture": (403, {**token, "sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"}),
+        "a foreign host": (403, {"host": "evil.example"}),
+    }
+    cookies, allowed = [], []
+    (tmp_path / "open").mkdir()
+    async with open_shop(tmp_path / "open") as open_one:
+        for route in ROUTES:
+            if not route.needs:
+                continue
+            for who, (status, head) in others.items():
+                asked = open_one if "host" in head else shop
+                answer = await asked.client.request(
+                    route.method, address_of(route), headers=head, json={}
+                )
+                cookies += [route.path] if "set-cookie" in answer.headers else []
+                if answer.status_code != status:
+                    allowed.append((who, route.method, route.path, answer.status_code))
+    assert allowed == []
+    word = {"word": shop.link().partition("#t=")[2]}
     foreign = {"origin": "http://127.0.0.1:1"}
-    refused = [
+    answers = [
         await shop.client.post("/v1/session", json={}),
         await shop.client.post("/v1/session", json={"word": "wrong"}),
-        await shop.client.post("/v1/session", headers=foreign, json=asked),
-        await shop.client.get("/v1/me"),
+        await shop.client.post("/v1/session", headers=foreign, json=word),
         await shop.client.get("/console/", headers=foreign),
+        await shop.client.get("/console/", headers=LINK),
+        await shop.client.post("/v1/session", json=word),
+        await shop.client.post("/v1/session", json=word),
     ]
-    assert [answer.status_code for answer in refused] == [401, 401, 403, 401, 403]
-    (tmp_path / "open").mkdir()
-    async with open_shop(tmp_path / "open") as other:
-        rebound = await other.client.post(
-            "/v1/session", headers={"host": "evil.example"}, json=asked
-        )
-        assert rebound.status_code == 403
-    made = await shop.client.post("/v1/session", json=asked)
-    assert made.status_code == 201
-    assert not any("set-cookie" in answer.headers for answer in (*refused, made))
+    assert [answer.status_code for answer in answers] == [401, 401, 403, 403, 200, 201, 401]
+    assert cookies == []
+    assert not any("set-cookie" in answer.headers for answer in answers)
+
+
+async def test_a_stream_token_is_good_for_its_thread_and_for_seconds(
+    keyed: tuple[Shop, Path],
+) -> None:
+    """07/CO-46."""
+    shop, keys = keyed
+    for thread in ("order-7", "order-8"):
+        await shop.waiting_run(thread)
+    token = as_bearer(await begin(shop, add_key(keys, name="ann", roles=("read",))))
+    asked = {"thread_id": "order-7", "ttl": 30}
+    made = (await shop.client.post("/v1/tokens", json=asked, headers=token)).json()["token"]
+    stream = {"accept": "text/event-stream"}
+    for path in ("/v1/threads/order-8/events", "/v1/tickets/events"):
+        other = await shop.client.get(path, params={"token": made}, headers=stream)
+        assert other.status_code in (401, 403, 404), path
+    plain = await shop.client.get("/v1/threads/order-7", params={"token": made})
+    assert plain.status_code == 401, "in an address it is for streams alone"
+    clock = FakeClock()
+    tokens = Tokens(clock=clock)
+    late, _ = tokens.make(LOCAL, "order-7", 30, NO_TERMS)
+    clock.advance(31)
+    with pytest.raises(Refused):
+        tokens.read(late)
+
+
+async def test_a_token_is_in_no_log_and_does_not_work_from_another_origin(
+    keyed: tuple[Shop, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """07/CO-49, where the page cannot look: logs, errors and exports."""
+    shop, keys = keyed
+    caplog.set_level(logging.DEBUG)
+    key = add_key(keys, name="ann", roles=("admin",))
+    token = await begin(shop, key)
+    told = []
+    for path in ("/v1/me", "/v1/none", "/v1/runs/none", "/v1/tickets/export", "/v1/audit"):
+        told.append((await shop.client.get(path, headers=as_bearer(token))).text)
+    head = {**as_bearer(token), "origin": "http://127.0.0.1:1"}
+    foreign = await shop.client.get("/v1/me", headers=head)
+    assert foreign.status_code == 403
+    for secret in (token, key):
+        assert secret not in caplog.text
+        assert not any(secret in text for text in (*told, foreign.text))
 
 
 async def test_a_session_of_a_key_ends_with_the_key(keyed: tuple[Shop, Path]) -> None:

@@ -117,6 +117,7 @@ async def _use(desk: Desk) -> None:
         await ask("PATCH", "/v1/threads/new", json={"title": "x"}, headers={"if-match": '"1"'})
     for path in (run + "/outline", run + "/steps/1", "/v1/threads/t/state", "/v1/me", "/v1/audit"):
         await ask("GET", path)
+    await ask("GET", "/v1/tickets/export")
     for path in (run + "/steps/1/request", run + "/steps/1/state"):
         await ask("GET", path)
     await ask("POST", f"/v1/tickets/{ticket['key']}/arguments", json={"arguments": {}})

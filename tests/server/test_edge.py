@@ -27,6 +27,7 @@ pytestmark = pytest.mark.anyio
 SAID = {"agent_id": "talker", "messages": ["Hi"]}
 WITH_KEY = [route for route in ROUTES if route.needs]
 BODIES: dict[str, Any] = {
+    "ArgumentsGiven": {"arguments": {}},
     "RunAsked": SAID,
     "NewRunAsked": SAID,
     "MessagesGiven": {"messages": ["Hi"]},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from awaken.server.edge import Arrival
@@ -15,6 +16,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 cannot have the browser send one of these as `Host`."""
 
 ANY = "*"
+_LINK = ("navigate", "document")
 _METHODS = "GET, POST, PATCH, DELETE"
 _EXPOSED = "etag, retry-after, x-request-id, location"
 
@@ -46,6 +48,7 @@ class Origins:
         asked = arrival.request_headers
         origin = asked.get("origin")
         if origin is None:
+            self._check_site(asked)
             return
         is_listed = ANY in self._allowed or origin.lower() in self._allowed
         if not is_listed and not _is_own(origin, asked.get("host", "")):
@@ -69,6 +72,19 @@ class Origins:
                     "access-control-allow-headers": asked.get("access-control-request-headers", ""),
                     "access-control-max-age": "600",
                 },
+            )
+
+    def _check_site(self, asked: Headers) -> None:
+        """Browsers send no `Origin` for some requests of other pages, but say that they are. A link
+        that leads here is no such request."""
+        is_foreign = asked.get("sec-fetch-site") in ("cross-site", "same-site")
+        is_link = (asked.get("sec-fetch-mode"), asked.get("sec-fetch-dest")) == _LINK
+        if is_foreign and not is_link and ANY not in self._allowed:
+            raise Refused(
+                403,
+                "foreign_origin",
+                "pages of other sites may not use this server",
+                hint="name the origin with --cors-origin",
             )
 
 

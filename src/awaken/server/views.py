@@ -102,7 +102,7 @@ class QuestionView(View, frozen=True, kw_only=True):
             "tool_name": asked.tool_name,
             "arguments": asked.arguments,
             "answer": asked.answer_mode,
-            "reason": asked.reason,
+            "reason": asked.asker.reason if asked.asker is not None else asked.reason,
             "message": asked.message,
             "response_schema": asked.response_schema,
             "digest": asked.digest,

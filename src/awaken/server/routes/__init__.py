@@ -15,6 +15,7 @@ from awaken.server.routes import (
     session,
     steps,
     threads,
+    ticket_export,
     tickets,
     tokens,
 )
@@ -26,6 +27,7 @@ ROUTES = (
     *runs.ROUTES,
     *events.ROUTES,
     *control.ROUTES,
+    *ticket_export.ROUTES,  # before the tickets themselves: no ticket has this key
     *tickets.ROUTES,
     *tokens.ROUTES,
     *session.ROUTES,

@@ -1,5 +1,6 @@
 /** Requests to the server. */
 
+import { parse } from './fields.mjs';
 import { signal } from './view.mjs';
 
 /** The token of the session, or null. It is kept here and in `sessionStorage` alone. */
@@ -65,12 +66,12 @@ export async function send(method, path, more = {}, isLast = false) {
 
 /** @param {string} path @param {Record<string, any>} [query] @returns {Promise<any>} */
 export async function get(path, query) {
-  return (await send('GET', path, { query })).json();
+  return parse(await (await send('GET', path, { query })).text());
 }
 
 /** @param {string} path @param {any} body @param {Record<string, any>} [query] @returns {Promise<any>} */
 export async function post(path, body, query) {
-  return (await send('POST', path, { body, query })).json();
+  return parse(await (await send('POST', path, { body, query })).text());
 }
 
 /** @param {Record<string, any>} [query] */

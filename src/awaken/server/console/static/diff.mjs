@@ -1,10 +1,12 @@
 /** The difference of two JSON values. No DOM. */
 
+import { isExact } from './fields.mjs';
+
 /** A place at which two values differ; `before` or `after` is missing if there was nothing.
  * @typedef {{path: string[], before?: any, after?: any}} Change */
 
 /** @param {any} value */
-const isRecord = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+const isRecord = (value) => value !== null && typeof value === 'object' && !Array.isArray(value) && !isExact(value);
 
 /** The changes that make the one value the other, as few and as deep as records allow; lists are
  * compared whole. @param {any} before @param {any} after @param {string[]} [path]

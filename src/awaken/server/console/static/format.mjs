@@ -36,6 +36,11 @@ export function ago(ms, now) {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
+/** How much time is left, in words. @param {number} until @param {number} now */
+export function left(until, now) {
+  return until <= now ? 'expired' : `${until - now < 10_000 ? 'a few seconds' : ago(now, until)} left`;
+}
+
 /** @param {number} ms */
 export function exactly(ms) {
   const at = new Date(ms);
@@ -72,6 +77,7 @@ const SHAPES = {
   superseded: ['■', 'superseded'],
   stopped: ['■', 'stopped'],
   unknown: ['!', 'unknown'],
+  budget: ['¤', 'asks for more budget'],
 };
 
 /** The shape and the word of a status: never a colour alone.
@@ -113,6 +119,9 @@ export function whyEnded(termination) {
 // Control characters but for tab and line feed, and characters that change the direction of text.
 const STRANGE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/u;
 const EACH = new RegExp(`(${STRANGE.source})`, 'u');
+
+/** Whether a text has characters that would hide or turn it. @param {string} text */
+export const hasMarks = (text) => STRANGE.test(text);
 
 /** A text in pieces: what can be shown, and the characters that would hide or turn it.
  * @param {string} text @returns {{text?: string, mark?: string}[]} */

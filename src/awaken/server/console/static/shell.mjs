@@ -1,10 +1,12 @@
 /** The frame of every page: the places, the connection, who one is. */
 
-import { computed, effect, html, signal } from './view.mjs';
+import { computed, effect, html, signal, useState } from './view.mjs';
+import { useKeys } from './keys.mjs';
 import { may, me, signOut } from './session.mjs';
-import { place } from './router.mjs';
+import { go, place } from './router.mjs';
 import { openTickets } from './tickets.mjs';
 import { connection } from './wire.mjs';
+import { Loaded } from './parts/faces.mjs';
 import { now } from './parts/text.mjs';
 import { took } from './format.mjs';
 
@@ -13,7 +15,10 @@ const PLACES = { inbox: 'Inbox', threads: 'Threads', runs: 'Runs', audit: 'Audit
 const theme = signal(localStorage.getItem(THEME) ?? 'system');
 const title = signal('');
 const said = signal('');
+const PAUSE = 2000;
 let lastSaid = 0;
+/** @type {number | undefined} */
+let saying;
 
 effect(() => {
   if (theme.value === 'system') delete document.documentElement.dataset.theme;
@@ -36,17 +41,36 @@ effect(() => {
 /** The page's part of the window's title. @param {string} text */
 export const entitle = (text) => void (title.value = text);
 
-/** Say what matters to those who cannot see it, at most one sentence in two seconds.
- * @param {string} sentence */
+/** Say what matters to those who cannot see it, at most one sentence in two seconds: of several, the
+ * last. @param {string} sentence */
 export function announce(sentence) {
-  if (Date.now() - lastSaid < 2000) return;
-  lastSaid = Date.now();
-  said.value = sentence;
+  clearTimeout(saying);
+  saying = setTimeout(() => {
+    lastSaid = Date.now();
+    said.value = sentence;
+  }, Math.max(0, lastSaid + PAUSE - Date.now()));
+}
+
+const help = async () => (await import('./parts/keys_help.mjs')).KeysHelp;
+
+/** The keys of every page. @param {() => void} showHelp */
+function useShellKeys(showHelp) {
+  useKeys({
+    'g i': () => go('/console/inbox'),
+    'g t': () => go('/console/threads'),
+    'g r': () => go('/console/runs'),
+    '?': showHelp,
+    '/': () => /** @type {HTMLElement | null} */ (document.querySelector('input[type=search]'))?.focus(),
+    c: () => navigator.clipboard?.writeText(location.href).then(() => announce('the link was copied'), () => {}),
+    Escape: () => place.value.parts.length > 1 && go(`/console/${place.value.parts[0]}`),
+  });
 }
 
 /** @param {{children: any}} props */
 export function Shell({ children }) {
   const here = place.value.parts[0];
+  const [isHelp, setIsHelp] = useState(false);
+  useShellKeys(() => setIsHelp(true));
   return html`<div class="shell">
     <header class="rail">
       <a class="logo" href="/console/">awaken</a>
@@ -55,14 +79,16 @@ export function Shell({ children }) {
           aria-current=${name === here ? 'page' : undefined}>${label}
           ${name === 'inbox' && count.value > 0 && html`<span class="count" aria-label=${`${count.value} open`}>${count.value}</span>`}</a>`)}
       </nav>
-      <${Foot} />
+      <${Foot} onHelp=${() => setIsHelp(true)} />
     </header>
     <main class=${Bar.value ? 'barred' : ''}>${Bar.value && html`<${Bar.value} />`}${children}</main>
     <div class="hidden-words" role="status" aria-live="polite">${said.value}</div>
+    ${isHelp && html`<${Loaded} load=${help} onClose=${() => setIsHelp(false)} />`}
   </div>`;
 }
 
-function Foot() {
+/** @param {{onHelp: () => void}} props */
+function Foot({ onHelp }) {
   const { isOpen, since } = connection.value;
   const who = me.value;
   const change = (/** @type {any} */ event) => (theme.value = event.target.value);
@@ -72,7 +98,8 @@ function Foot() {
     <select aria-label="Theme" value=${theme.value} onChange=${change}>
       <option value="system">system</option><option value="light">light</option><option value="dark">dark</option>
     </select>
-    ${who.has_session && html`<button onClick=${signOut}>Sign out</button>`}
+    <button class="quiet" onClick=${onHelp}>Keys <kbd>?</kbd></button>
+    ${who.has_session && html`<button class="quiet" onClick=${signOut}>Sign out</button>`}
   </div>`;
 }
 

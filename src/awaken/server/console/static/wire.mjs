@@ -6,6 +6,7 @@
  */
 
 import { ApiError, part, post, send } from './api.mjs';
+import { parse } from './fields.mjs';
 import { signal } from './view.mjs';
 
 const KINDS = [
@@ -65,7 +66,7 @@ export function followThread({ thread, root, after, onBatch, onError }) {
   };
   const hear = (/** @type {MessageEvent} */ message) => {
     if (message.lastEventId) cursor = message.lastEventId;
-    queue.push(JSON.parse(message.data));
+    queue.push(parse(message.data));
     soon();
   };
   const close = () => {
@@ -125,7 +126,7 @@ export async function followTickets(onTicket, signal) {
       const answer = await send('GET', '/v1/tickets/events', { signal, headers: { accept: 'text/event-stream' } });
       tries = 0;
       note(true);
-      for await (const data of frames(answer)) onTicket(JSON.parse(data));
+      for await (const data of frames(answer)) onTicket(parse(data));
     } catch (error) {
       if (error instanceof ApiError && [401, 403].includes(error.status)) return;
     }

@@ -19,6 +19,7 @@ const WORDS = {
   'POST /v1/threads/{thread}/fork': 'forked a thread',
   'DELETE /v1/threads/{thread}': 'deleted a thread',
   'PATCH /v1/threads/{thread}': 'changed a thread',
+  'GET /v1/tickets/export': 'exported the answers',
   'GET /v1/runs/{run}/steps/{step}/request': 'saw what a model was asked',
   'GET /v1/runs/{run}/steps/{step}/state': 'saw the state',
   'GET /v1/threads/{thread}/state': 'saw the state',

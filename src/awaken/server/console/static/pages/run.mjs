@@ -2,10 +2,12 @@
 
 import { get, part } from '../api.mjs';
 import { money, runStatus, short, statusOf, took, tokens } from '../format.mjs';
+import { useKeys } from '../keys.mjs';
 import { keepInAddress, place } from '../router.mjs';
 import { may } from '../session.mjs';
 import { Reconnecting, announce, entitle } from '../shell.mjs';
 import { RunTree } from '../tree.mjs';
+import { busyTimes, failures, fillWords, filterOf, reach } from '../tree_views.mjs';
 import { makeScale } from '../scale.mjs';
 import { html, useEffect, useMemo, useRef, useState } from '../view.mjs';
 import { followThread } from '../wire.mjs';
@@ -101,6 +103,15 @@ function Run({ known, again }) {
       changed();
     }
   };
+  const toFailure = (/** @type {number} */ by) => {
+    const found = failures(tree, selected, by);
+    if (found) select(found);
+  };
+  useKeys({
+    n: () => toFailure(1),
+    p: () => toFailure(-1),
+    x: () => isOpen(tree.root) && may('decide', 'invoke') && setIsCancelling(true),
+  });
   entitle(thread.title || thread.id);
 
   return html`<div class="screen sided">
@@ -117,66 +128,8 @@ function Run({ known, again }) {
         : html`<${Empty} title="Nothing fits"><button onClick=${() => keepInAddress({ show: null, find: null })}>Show everything</button></${Empty}>`}
     </div>
     <${Inspector} node=${selected} tab=${query.tab ?? ''} version=${version} />
-    ${isCancelling && html`<${CancelDialog} run=${run} onClose=${() => setIsCancelling(false)} />`}
+    ${isCancelling && html`<${CancelDialog} run=${run} reach=${reach(tree)} onClose=${() => setIsCancelling(false)} />`}
   </div>`;
-}
-
-/** The log has no pieces of text: what a step said comes from its row. @param {RunTree} tree
- * @param {Map<string, any>} rows */
-function fillWords(tree, rows) {
-  for (const step of tree.root.children) {
-    const row = rows.get(step.more.messageId);
-    if (!row || step.said) continue;
-    step.said = step.label = row.words;
-    rows.delete(step.more.messageId);
-  }
-}
-
-/** When the run was at work: waiting for people is not work. @param {RunTree} tree @param {number} time
- * @returns {[number, number][]} */
-function busyTimes(tree, time) {
-  /** @type {[number, number][]} */
-  const spans = [];
-  for (const step of tree.root.children) {
-    if (step.kind !== 'step') continue;
-    const models = step.children.filter((one) => one.kind === 'model');
-    const from = Math.min(step.startedAt, ...models.map((one) => one.startedAt));
-    spans.push([from, step.endedAt ?? Math.max(time, from)]);
-    for (const call of step.children) if (call.more.answer && call.endedAt) spans.push([call.endedAt, call.endedAt]);
-  }
-  for (const { node } of tree.runs.values()) {
-    if (node !== tree.root) spans.push([node.startedAt, node.endedAt ?? Math.max(time, node.startedAt)]);
-  }
-  return spans;
-}
-
-/** @param {Record<string, string>} query @param {RunTree} tree */
-function filterOf({ show, find }, tree) {
-  const wanted = find?.toLowerCase();
-  if (!show && !wanted) return null;
-  const slow = show === 'slow' ? slowest(tree) : null;
-  return (/** @type {any} */ node) => {
-    if (show === 'failed' && !['failed', 'denied', 'expired'].includes(node.status)) return false;
-    if (show === 'asks' && !(node.status === 'waits' && node.kind === 'call') && !node.more.answer) return false;
-    if (slow && !slow.has(node)) return false;
-    return !wanted || `${node.label} ${node.said}`.toLowerCase().includes(wanted);
-  };
-}
-
-/** The calls above the 95th percentile of their tool or model. @param {RunTree} tree */
-function slowest(tree) {
-  /** @type {Map<string, any[]>} */
-  const byName = new Map();
-  for (const node of tree.nodes.values()) {
-    if (node.endedAt === null || !['call', 'model'].includes(node.kind)) continue;
-    byName.set(node.label, [...(byName.get(node.label) ?? []), node]);
-  }
-  const found = new Set();
-  for (const nodes of byName.values()) {
-    nodes.sort((a, b) => b.duration(0) - a.duration(0));
-    nodes.slice(0, Math.ceil(nodes.length * 0.05)).forEach((node) => found.add(node));
-  }
-  return found;
 }
 
 const SHOW = { '': 'all', failed: 'failed', asks: 'asks', slow: 'slow' };
@@ -192,12 +145,14 @@ function Filters({ query }) {
   </div>`;
 }
 
+/** @param {any} node */
+const isOpen = (node) => ['running', 'waits', 'created'].includes(node.status);
+
 /** @param {any} props */
 function Head({ run, thread, tree, time, onCancel }) {
   const { root } = tree;
   const { word } = statusOf(root.status);
   const steps = Math.max(tree.runs.get(run.run_id)?.steps ?? 0, 0);
-  const isOpen = ['running', 'waits', 'created'].includes(root.status);
   return html`<div class="head-bar">
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
       <p class="sub"><a href=${`/console/threads/${part(run.thread_id)}`}>thread</a> · run <code title=${run.run_id}>${short(run.run_id)}</code> · agent <b><${Text} of=${run.agent_id} /></b></p></div>
@@ -209,7 +164,7 @@ function Head({ run, thread, tree, time, onCancel }) {
     </div>
     <div class="acts">
       <span class=${`badge ${root.status}`} role="status">${root.status === 'running' ? 'live' : word}</span>
-      ${isOpen && may('decide', 'invoke') && html`<button class="no" onClick=${onCancel}>Cancel</button>`}
+      ${isOpen(root) && may('decide', 'invoke') && html`<button class="no" onClick=${onCancel}>Cancel</button>`}
     </div>
   </div>`;
 }

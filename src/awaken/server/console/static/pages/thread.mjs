@@ -67,7 +67,6 @@ function Thread({ known, again }) {
 
   const [latest] = runs;
   const agents = new Map(runs.map((/** @type {any} */ run) => [run.run_id, run.agent_id]));
-  const isLive = Boolean(latest) && latest.status === 'running';
   const isOpen = Boolean(latest) && latest.status !== 'done';
   const questions = openTickets.value.filter((ticket) => ticket.thread_id === thread.id);
   entitle(thread.title || thread.id);
@@ -83,7 +82,7 @@ function Thread({ known, again }) {
           <div class="text"><${Markdown} of=${live} /></div></article>`}
         ${questions.map((ticket) => html`<${TicketCard} key=${ticket.key} ticketKey=${ticket.key} />`)}
       </div>
-      ${may('invoke') && html`<${Composer} thread=${thread.id} agent=${latest?.agent_id} run=${latest} isLive=${isLive}
+      ${may('invoke') && html`<${Composer} thread=${thread.id} agent=${latest?.agent_id} run=${latest} isOpen=${isOpen}
         onStop=${() => setIsCancelling(true)} />`}
     </div>
     <aside class="side" aria-label="Runs of this thread"><h2>Runs</h2><${RunList} runs=${runs} /></aside>

@@ -2,10 +2,10 @@
 
 import { get, part } from '../api.mjs';
 import { exactly, money, statusOf, took, tokens } from '../format.mjs';
-import { isFree } from '../keys.mjs';
+import { useKeys } from '../keys.mjs';
 import { keepInAddress } from '../router.mjs';
 import { may } from '../session.mjs';
-import { html, useEffect } from '../view.mjs';
+import { html } from '../view.mjs';
 import { Failed, Loading, useLoaded } from './faces.mjs';
 import { Json } from './json.mjs';
 import { NoStep, stepOf } from './steps.mjs';
@@ -25,14 +25,7 @@ export function Inspector({ node, tab, version }) {
   const names = Object.keys(TABS).filter((name) => !(name in INSPECTED) || may('inspect'));
   const chosen = names.includes(tab) ? tab : 'overview';
   const Tab = { overview: Overview, request: Inspected, result: Result, state: Inspected, events: Events }[/** @type {'overview'} */ (chosen)];
-  useEffect(() => {
-    const press = (/** @type {KeyboardEvent} */ event) => {
-      const name = names[Number(event.key) - 1];
-      if (name && isFree(event)) keepInAddress({ tab: name });
-    };
-    addEventListener('keydown', press);
-    return () => removeEventListener('keydown', press);
-  }, [names.length]);
+  useKeys(Object.fromEntries(names.map((name, at) => [String(at + 1), () => keepInAddress({ tab: name })])));
   return html`<aside class="side" aria-label="Inspector">
     <h2><${Shape} of=${node.status} /><span><${Text} of=${titleOf(node)} /></span></h2>
     <div class="tabs" role="tablist" aria-label="About this row" onKeyDown=${moveTab}>

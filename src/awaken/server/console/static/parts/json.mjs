@@ -1,5 +1,6 @@
 /** A JSON value as a tree that opens. */
 
+import { isExact } from '../fields.mjs';
 import { html } from '../view.mjs';
 import { Text } from './text.mjs';
 
@@ -14,7 +15,7 @@ export function Json({ of, depth = 0 }) {
 
 /** @param {{of: any, depth: number}} props */
 function Value({ of, depth }) {
-  if (of === null || typeof of !== 'object') return html`<${Plain} of=${of} />`;
+  if (of === null || typeof of !== 'object' || isExact(of)) return html`<${Plain} of=${of} />`;
   const pairs = Array.isArray(of) ? of.map((value, index) => [index, value]) : Object.entries(of);
   const [left, right] = Array.isArray(of) ? '[]' : '{}';
   if (!pairs.length) return html`<span>${left}${right}</span>`;
@@ -30,6 +31,7 @@ function Value({ of, depth }) {
 
 /** @param {{of: any}} props */
 function Plain({ of }) {
+  if (isExact(of)) return html`<span class="number">${JSON.stringify(of)}</span>`;
   const kind = of === null ? 'null' : typeof of;
   return html`<span class=${kind}><${Text} of=${kind === 'string' ? JSON.stringify(of) : of} /></span>`;
 }

@@ -1,6 +1,6 @@
 /** Text that others wrote, shown as text. */
 
-import { exactly, ago, pieces, statusOf } from '../format.mjs';
+import { ago, exactly, left, pieces, statusOf } from '../format.mjs';
 import { html, signal } from '../view.mjs';
 
 const LONGEST = 256 * 1024;
@@ -26,6 +26,9 @@ export function When({ at, isInSentence = false }) {
   const shown = !isInSentence ? words : words === 'now' ? 'just now' : `${words} ago`;
   return html`<time title=${exactly(at)} dateTime=${new Date(at).toISOString()}>${shown}</time>`;
 }
+
+/** How much time is left for something. @param {{until: number}} props */
+export const Left = ({ until }) => html`<time title=${exactly(until)} dateTime=${new Date(until).toISOString()}>${left(until, now.value)}</time>`;
 
 /** @param {{of: string}} props */
 export function Shape({ of }) {

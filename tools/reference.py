@@ -31,28 +31,54 @@ WIDTH = 96
 
 @dataclass(frozen=True)
 class Part:
-    """Some names of a module; all that it exports, or defines, if none are given."""
+    """Some names of a module; all that it exports, or defines, if none are given. Names that stand
+    on another page are left out with `but`."""
 
     module: str
     names: str = ""
+    but: str = ""
 
     def items(self) -> Iterator[tuple[str, Any]]:
         module = import_module(self.module)
         for name in self.names.split() or exported(module):
-            yield name, getattr(module, name)
+            if name not in self.but.split():
+                yield name, getattr(module, name)
+
+
+MESSAGES = (
+    "Role Text Thinking ToolUse ToolResultBlock Image Audio Video Document Citation Opaque "
+    "ContentBlock MediaSource Base64Source BlobSource UrlSource MessageMetadata Visibility "
+    "InferenceRequest OutputFormat StreamResult StreamSnapshot StopReason Stop TokenUsage Usage "
+    "LlmStreamEvent StreamListener ContentBlockStop ReasoningDone ToolCallSigned"
+)
+MODEL_PROTOCOLS = "LlmExecutor StreamDriver AnswerListener TokenCounter"
+STORES = "MemoryStore SqliteStore PostgresStore MemoryProfiles SqliteProfiles PostgresProfiles"
+STORE_PROTOCOLS = "Store Commits Threads Commands ProfileStore"
 
 
 PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
-    "front": (
-        "Agents and runtime",
-        "The front door.",
+    "agents": (
+        "Agents and results",
+        "An agent, what its runs return, and what they may use up.",
         (
-            Part("awaken", "Agent RemoteAgent Runtime RunResult RunInfo"),
+            Part("awaken", "Agent RemoteAgent RunResult RunInfo Budget Price ModelSettings"),
+            Part("awaken", "InferenceOverride AgentSpec RedactedString"),
             Part("awaken.toolsets", "toolset"),  # on the page of tools it would be `Toolset`
-            Part("awaken.front"),
-            Part("awaken", "Budget Price RunRequest CancellationToken AgentSpec RedactedString"),
-            Part("awaken.front.replay"),
         ),
+    ),
+    "runtime": (
+        "The runtime",
+        "What runs agents: it opens a store, keeps threads, and recovers runs.",
+        (
+            Part("awaken", "Runtime"),
+            Part("awaken.front", but="Agent RemoteAgent RunResult"),
+            Part("awaken", "RunRequest CancellationToken"),
+        ),
+    ),
+    "replay": (
+        "Record and replay",
+        "Recordings of runs, and running them again.",
+        (Part("awaken.front.replay"),),
     ),
     "tools": (
         "Tools",
@@ -81,14 +107,36 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
     ),
     "models": (
         "Models",
-        "Providers, pools, messages, and what a model is asked.",
-        (Part("awaken", "Message ModelSettings InferenceOverride"), Part("awaken.models")),
+        "Providers, retries, pools, and what is known of a model.",
+        (Part("awaken.models", but=f"{MESSAGES} {MODEL_PROTOCOLS}"),),
+    ),
+    "messages": (
+        "Messages",
+        "Messages and their content, what a model is asked, and what it answers.",
+        (Part("awaken", "Message"), Part("awaken.models", MESSAGES)),
     ),
     "stores": (
         "Stores",
-        "Where threads are kept, and the records of threads, runs and tickets; where blobs are; "
-        "the live bus.",
-        (Part("awaken.stores"), Part("awaken.blobs"), Part("awaken.bus.nats")),
+        "Where threads and profiles are kept, where blobs are, and the live bus.",
+        (
+            Part("awaken.stores", STORES),
+            Part("awaken.blobs", but="BlobStore BlobUses OpenBlob"),
+            Part("awaken.bus.nats"),
+        ),
+    ),
+    "records": (
+        "Records",
+        "What a store keeps: threads, runs, tickets, commands; and queries for them.",
+        (Part("awaken.stores", but=f"{STORES} {STORE_PROTOCOLS}"),),
+    ),
+    "store-protocols": (
+        "A store of your own",
+        "The protocols of stores, of places for blobs, and of a live bus.",
+        (
+            Part("awaken.stores", STORE_PROTOCOLS),
+            Part("awaken.blobs", "BlobStore BlobUses OpenBlob"),
+            Part("awaken.bus"),
+        ),
     ),
     "events": (
         "Events",
@@ -98,13 +146,10 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
     ),
     "protocols": (
         "Protocols to implement",
-        "What your own code may bring: models, tools, stores, backends, listeners, clocks.",
+        "What your own code may bring: models, tools, backends, listeners, clocks.",
         (
-            Part("awaken.models", "LlmExecutor StreamDriver AnswerListener TokenCounter"),
+            Part("awaken.models", MODEL_PROTOCOLS),
             Part("awaken.tool", "Tool AsksFirst"),
-            Part("awaken.stores", "Store Commits Threads Commands ProfileStore"),
-            Part("awaken.blobs", "BlobStore BlobUses OpenBlob"),
-            Part("awaken.bus"),
             Part("awaken.backend", "ExecutionBackend ExecutionBackendFactory"),
             Part("awaken.events", "EventSink"),
             Part("awaken", "Plugin"),
@@ -145,7 +190,7 @@ def reference_pages() -> dict[str, str]:
                     continue  # errors have a page of their own
                 seen.add(name.lower())
                 sections.append(section(name, thing, part.module))
-                if getattr(awaken, name, None) is thing:
+                if name in awaken.__all__ and getattr(awaken, name) is thing:
                     found.setdefault(name, f"{page}.md#{name.lower()}")
         pages[page] = f"# {title}\n\n{about}\n\n" + "\n".join(sections)
     pages["errors"] = errors_page()

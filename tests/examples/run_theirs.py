@@ -1,4 +1,4 @@
-"""Runs the other libraries' programs on the pages "Coming from …", against the libraries themselves.
+"""Runs the programs of other libraries on the pages "Coming from …", with these libraries.
 
 `make theirs`: they are installed into `.venv-peers` first. A script answers for their models, so
 nothing needs a key.

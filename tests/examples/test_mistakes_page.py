@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import gc
 import re
 import warnings
 from inspect import CO_COROUTINE
+from logging import WARNING
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -31,8 +33,17 @@ def find(name: str) -> str:
     return name
 
 
+def bare(name):  # type: ignore[no-untyped-def]
+    """Find."""
+    return name
+
+
+def quiet(name: str) -> str:
+    return name
+
+
 async def errors_of(written: str, names: dict[str, Any]) -> list[str]:
-    """The error, and the warnings, of a line of code in an async function."""
+    """The error, and Python's warnings, of a line of code in an async function."""
     tree = ast.parse(f"async def mistake():\n    {written}")
     code = next(c for c in compile(tree, "mistake", "exec").co_consts if hasattr(c, "co_code"))
     assert code.co_flags & CO_COROUTINE
@@ -50,12 +61,19 @@ async def errors_of(written: str, names: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(("written", "quoted"), ROWS, ids=[written for written, _ in ROWS])
-async def test_a_mistake_is_told_as_the_page_says(written: str, quoted: list[str]) -> None:
+async def test_a_mistake_is_told_as_the_page_says(
+    written: str,
+    quoted: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     agent = Agent("a", model="demo")
     async with Runtime([agent]) as runtime:
-        names = {**vars(awaken), "Agent": Agent, "Runtime": Runtime}
-        names |= {"agent": agent, "runtime": runtime, "find": find}
+        names = {**vars(awaken), "Agent": Agent, "Runtime": Runtime, "asyncio": asyncio}
+        names |= {"agent": agent, "runtime": runtime, "find": find, "bare": bare, "quiet": quiet}
         told = await errors_of(written, names)
+    told += [record.getMessage() for record in caplog.records if record.levelno >= WARNING]
     assert len(told) == len(quoted)
     for text, quote in zip(told, quoted, strict=True):
         if quote.endswith(" …"):
@@ -66,4 +84,4 @@ async def test_a_mistake_is_told_as_the_page_says(written: str, quoted: list[str
 
 def test_every_row_of_the_page_is_read() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    assert len(ROWS) == len(rows) > 20
+    assert len(ROWS) == len(rows) > 40

@@ -37,7 +37,7 @@ def headings(site: Path, page: str) -> list[str]:
 
 def test_every_public_name_is_in_the_index_and_says_what_it_is(site: Path) -> None:
     index = (site / "reference" / "index.md").read_text()
-    rows = re.findall(r"^\| \[`(\w+)`\]\((\w+)\.md#(\w+)\) \| (.+) \|$", index, re.MULTILINE)
+    rows = re.findall(r"^\| \[`(\w+)`\]\(([\w-]+)\.md#(\w+)\) \| (.+) \|$", index, re.MULTILINE)
     assert {name for name, *_ in rows} == set(awaken.__all__) - {"__version__"}
     assert "`awaken.__version__`" in index
     for name, page, anchor, about in rows:
@@ -98,3 +98,8 @@ def test_examples_have_pages_and_links_lead_there(site: Path) -> None:
     assert "](../examples/streaming_web.md)" in (site / "tutorial" / "4-streaming.md").read_text()
     for page in site.rglob("*.md"):
         assert not re.search(r"\]\([^)]*\.py\)", page.read_text()), page
+
+
+def test_pages_of_the_reference_can_be_read(site: Path) -> None:
+    for page in (site / "reference").glob("*.md"):
+        assert len(page.read_text().split()) < 6_500, page.name

@@ -56,5 +56,5 @@ def saved(folder: Path) -> None:
 def test_programs_on_the_pages_pass_mypy(tmp_path: Path) -> None:
     saved(tmp_path)
     cache = HOME / ".mypy_cache" / "pages"
-    mypy = ["mypy", "--strict", "--config-file=", "--cache-dir", cache, "--no-error-summary"]
+    mypy = ["mypy", "--strict", "--config-file=", "--cache-dir", str(cache), "--no-error-summary"]
     assert checked(sys.executable, "-m", *mypy, ".", cwd=tmp_path) == ""

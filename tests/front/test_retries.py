@@ -77,12 +77,13 @@ async def test_a_call_of_a_once_tool_that_asks_for_another_try_has_failed(addres
     script = iter([*calls("book", {"day": "Monday"}, {"day": "2026-01-01"}), text_response("done")])
     ledger: list[dict[str, CallPhase]] = []
 
-    async def answer(_: InferenceRequest) -> StreamResult:
+    async def respond(_: InferenceRequest) -> StreamResult:
         context = await runtime.store.load_context("t")
         ledger.append({entry.call_id: entry.phase for entry in context.calls} if context else {})
-        return next(script)
+        answer: StreamResult = next(script)
+        return answer
 
-    agent = Agent("a", model=FunctionModel(answer), tools=[booking(effect="once")])
+    agent = Agent("a", model=FunctionModel(respond), tools=[booking(effect="once")])
     async with Runtime([agent], store=address) as runtime:
         await runtime.run("a", "go", thread="t")
     assert ledger[1:] == [{"c0": CallPhase.FAILED}, {"c1": CallPhase.SUCCEEDED}]

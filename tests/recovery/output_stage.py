@@ -74,4 +74,5 @@ async def play(path: Path, dies_at: int, ships: str | None) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(play(Path(sys.argv[1]), int(sys.argv[2]), *(sys.argv[3:] or [None])))
+    where = sys.argv[3] if len(sys.argv) > 3 else None
+    asyncio.run(play(Path(sys.argv[1]), int(sys.argv[2]), where))

@@ -41,7 +41,7 @@ from awaken.front.agent_checks import (
     tools_of,
 )
 from awaken.front.budgets import checked_budget, checked_settings
-from awaken.front.hints import missing_argument, unknown_argument
+from awaken.front.hints import OF_AGENT, missing_argument, unknown_argument, unknown_attribute
 from awaken.front.options import AgentOptions, RunOptions
 from awaken.front.output import OutputType
 from awaken.front.output_functions import FunctionsOutput, checked_output_check, output_of
@@ -438,6 +438,11 @@ class Agent(Generic[Deps_contra, Out_co]):
         sees_all = all(way.input_filter == "all" for way in received.values())
         kind = OwnPlugin if sees_all else OwnRunPlugin
         return kind(self, descriptions or {}, received)
+
+    if not TYPE_CHECKING:  # a type checker knows the names; this is for people without one
+
+        def __getattr__(self, name: str) -> Never:
+            raise unknown_attribute(self, name, OF_AGENT)
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r})"

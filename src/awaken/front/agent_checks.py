@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,8 @@ from awaken.tool.toolset import Toolset, where_from
 
 T = TypeVar("T")
 GivenTool = Tool | Callable[..., Any] | Toolset
+
+log = logging.getLogger("awaken.tool")
 
 
 def checked_deps(deps: Any, mine: str) -> type | None:
@@ -64,6 +67,16 @@ def check_deps_of(tools: Iterable[Tool], deps: type | None, mine: str) -> None:
         )
 
 
+_PARAMETERS = {
+    "the run's context": "ctx",
+    "the value": "value",
+    "the run": "run",
+    "the dependencies above": "deps",
+    "the ticket": "ticket",
+}
+"""What functions of a user's get, and how a parameter for it is usually named."""
+
+
 def check_function(fn: Any, what: str, *, takes: str) -> None:
     """Check that a function can be called with what it gets; `takes` names that.
 
@@ -71,14 +84,25 @@ def check_function(fn: Any, what: str, *, takes: str) -> None:
         ConfigError: it cannot.
     """
     if not callable(fn):
-        raise ConfigError(f"{what} is a text or a function of {takes}, not {fn!r}")
-    count = len(takes.split(", "))
+        raise ConfigError(f"{what} is a function of {takes}, not {fn!r}")
+    names = [_PARAMETERS[each] for each in takes.split(", ")]
     try:
-        inspect.signature(fn).bind(*[None] * count)
+        inspect.signature(fn).bind(*names)
     except TypeError as error:
-        raise ConfigError(f"{what} is a function of {takes}: {error}") from error
+        write = f"write lambda {', '.join(names)}: …"
+        raise ConfigError(f"{what} is a function of {takes}: {error}: {write}") from error
     except ValueError:
         return  # a builtin without a signature
+
+
+def checked_text(text: Any, what: str) -> str:
+    """
+    Raises:
+        ConfigError: it is no text.
+    """
+    if not isinstance(text, str):
+        raise ConfigError(f"{what} is a text, not {text!r}: write {what}={str(text)!r}")
+    return text
 
 
 def checked_model(id: Any, model: Any) -> str | LlmExecutor | ModelPoolSpec:
@@ -111,7 +135,8 @@ def listed(items: Iterable[T], what: str) -> tuple[T, ...]:
     """
     given: Any = items
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ConfigError(f"{what} is a list, not {given!r}: write [{given!r}]")
+        one = given.__name__ if inspect.isfunction(given) else repr(given)
+        raise ConfigError(f"{what} is a list, not {one}: write [{one}]")
     return tuple(items)
 
 
@@ -123,6 +148,10 @@ def checked_prompt(prompt: Any, mine: str) -> Callable[..., Any] | None:
     """
     if isinstance(prompt, str):
         return None
+    if not callable(prompt):
+        raise ConfigError(
+            f"{mine}system_prompt is a text or a function of the run's context, not {prompt!r}"
+        )
     check_function(prompt, f"{mine}system_prompt", takes="the run's context")
     write: Callable[..., Any] = prompt
     return write
@@ -269,4 +298,9 @@ def tools_of(
                     "to the agents that use it"
                 )
             sets.append(item)
+    for one in tools:
+        if not one.descriptor().description:
+            log.warning(
+                "%s: tool %r has no description: write a docstring", owner, one.descriptor().id
+            )
     return tools

@@ -11,6 +11,7 @@ from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.ticket import AskedCall, Ticket
 from awaken.errors import ConfigError
+from awaken.front.agent_checks import check_function
 
 TicketRef = str | AskedCall
 """A ticket, or its key. The id of a ticket or call is accepted only with a `ToolCallResume` that
@@ -58,6 +59,15 @@ def _resume(target: str, answer: object, by: str | None) -> ToolCallResume:
     raise ConfigError(
         f"the answer to {target!r} is True, False or a ToolCallResume, not {answer!r}"
     )
+
+
+def check_handler(on_approval: OnApproval | None) -> None:
+    """
+    Raises:
+        ConfigError: it is no function of a ticket.
+    """
+    if on_approval is not None:
+        check_function(on_approval, "on_approval", takes="the ticket")
 
 
 async def ask(on_approval: OnApproval, ticket: RunWaitingTicket) -> Decision:

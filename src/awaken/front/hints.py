@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 _MAKERS = {
     "gpt-": "openai",
@@ -90,8 +90,18 @@ FOREIGN = {
     "AgentRunResult": "RunResult",
     "InMemorySaver": "Runtime(…, store='memory:')",
     "SQLiteSession": "Runtime(…, store='sqlite:///…'), and run(…, thread='…')",
+    "Session": "Runtime(…, store='sqlite:///…'), and run(…, thread='…')",
+    "StateGraph": "Agent(…, tools=[…]): the loop of model and tools is built in",
+    "interrupt": "@tool(needs_approval=True)",
+    "TestModel": "awaken.testing.ScriptedModel, or model='demo'",
+    **{name: f"awaken.testing.{name}" for name in ("ScriptedModel", "FunctionModel")},
+    **{name: f"awaken.toolsets.{name}" for name in ("Toolset", "toolset")},
+    **{name: f"awaken.models.{name}" for name in ("Image", "Document", "ContextWindowPolicy")},
+    **{name: f"awaken.events.{name}" for name in ("TextDelta", "RunFinish", "ToolCallDone")},
+    "Handoff": "awaken.ext.Handoff",
+    "ConfigError": "awaken.errors.ConfigError",
 }
-"""Names that other libraries export, and what to import or write here."""
+"""Names that other libraries export, or our other modules, and what to import or write here."""
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
@@ -146,7 +156,7 @@ def missing_argument(id: object, model: object) -> TypeError:
     return TypeError(f"Agent() has no {missing}: write Agent('helper', model='openai:gpt-5-mini')")
 
 
-_ATTRIBUTES = {
+OF_RESULT = {
     "data": "output",
     "value": "output",
     "final_output": "output",
@@ -161,13 +171,39 @@ _ATTRIBUTES = {
     "status": "ok, or termination",
 }
 """Attributes of a result as other libraries call them, and what to read here."""
+_GIVEN_TOOLS = "@tool above the function, and Agent(…, tools=[…])"
+OF_AGENT = {
+    "tool": _GIVEN_TOOLS,
+    "tool_plain": _GIVEN_TOOLS,
+    "toolset": "@toolset above the function, and Agent(…, tools=[…])",
+    "instructions": "Agent(…, system_prompt=…), a text or a function",
+    "system_prompt": "Agent(…, system_prompt=…), a text or a function",
+    "output_validator": "Agent(…, output_check=…)",
+    "as_tool": "Agent(…, delegates=[…])",
+    "invoke": "agent.run_sync(…)",
+    "ainvoke": "await agent.run(…)",
+    **dict.fromkeys(
+        ("run_stream", "run_streamed", "run_stream_events", "iter", "astream"), "agent.stream(…)"
+    ),
+}
+"""Attributes of an agent as other libraries call them, and what to write here."""
+OF_RUNTIME = {
+    "invoke": "runtime.run_sync(…)",
+    "ainvoke": "await runtime.run(…)",
+    **dict.fromkeys(("run_stream", "run_streamed", "astream"), "runtime.stream(…)"),
+    "get_state": "await runtime.state(thread)",
+    "get_state_history": "runtime.events(thread), or runtime.fork(thread, …)",
+}
+"""Attributes of a runtime as other libraries call them, and what to write here."""
 
 
-def unknown_attribute(result: object, name: str) -> AttributeError:
-    """The error for an unknown attribute of a result: Python's text, and what to read instead."""
-    told = f"{type(result).__name__!r} object has no attribute {name!r}"
-    if name.startswith("__"):
+def unknown_attribute(
+    thing: object, name: str, elsewhere: Mapping[str, str], verb: str = "write"
+) -> AttributeError:
+    """The error for an unknown attribute: Python's text, and what to write or read instead."""
+    told = f"{type(thing).__name__!r} object has no attribute {name!r}"
+    if name.startswith("_"):
         return AttributeError(told)
-    known = [one for one in dir(type(result)) if not one.startswith("_")]
-    meant = _ATTRIBUTES.get(name) or near(name, known)
-    return AttributeError(f"{told}: read {meant}" if meant is not None else told)
+    known = [one for one in dir(type(thing)) if not one.startswith("_")]
+    meant = elsewhere.get(name) or near(name, known)
+    return AttributeError(f"{told}: {verb} {meant}" if meant is not None else told)

@@ -12,7 +12,7 @@ from awaken.domain.lifecycle import SUSPENDED_END, Suspended, TerminationReason,
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.value import Value
 from awaken.errors import NoOutput, RunNotOk
-from awaken.front.hints import unknown_attribute
+from awaken.front.hints import OF_RESULT, unknown_attribute
 from awaken.front.output import OutputShape
 from awaken.state.runtime_keys import SPENDING
 
@@ -133,7 +133,7 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
     if not TYPE_CHECKING:  # a type checker knows the names; this is for people without one
 
         def __getattr__(self, name: str) -> Never:
-            raise unknown_attribute(self, name)
+            raise unknown_attribute(self, name, OF_RESULT, "read")
 
     @property
     def suspended(self) -> bool:

@@ -24,7 +24,8 @@ from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError, InvalidId, NotFound, ResolveFailed
 from awaken.front.agent import Agent
-from awaken.front.answers import AnswersByTicket, OnApproval, ask, decisions_of
+from awaken.front.agent_checks import checked_text
+from awaken.front.answers import AnswersByTicket, OnApproval, ask, check_handler, decisions_of
 from awaken.front.asked import Input, checked_agent, checked_when_busy
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly
@@ -118,6 +119,7 @@ class Running(Control):
             )
         request = with_deps(request, self._agents, deps, deps_key)
         if on_approval is not None or OVERRIDES.get():
+            check_handler(on_approval)
             return await self._drive(request, on_approval, sink or NullEventSink())
         await self._check_thread(request.thread_id)
         ended = await self._engine.run(request, sink)
@@ -162,6 +164,7 @@ class Running(Control):
                 request, principal=principal, user=user, labels=dict(labels or {})
             )
         request = with_deps(request, self._agents, deps, deps_key)
+        check_handler(on_approval)
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
@@ -350,7 +353,7 @@ class Running(Control):
             raise self._nothing_to_do(agent_id)
         if rewind_to is not None and (thread is None or answers):
             raise ConfigError("rewind_to names a message of a thread: give the thread, no answers")
-        if thread is not None and not thread.strip():
+        if thread is not None and not checked_text(thread, "thread").strip():
             raise InvalidId(thread)
         if answers and thread is None:
             raise ConfigError("answers belong to a thread: give the thread of the suspended run")

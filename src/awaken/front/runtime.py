@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Literal, Never, Self
+from typing import TYPE_CHECKING, Literal, Never, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
@@ -19,11 +19,13 @@ from awaken.domain.budget import Price
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.errors import AwakenError, ConfigError
+from awaken.front.agent import Agent
 from awaken.front.agent_checks import GivenTool, listed
 from awaken.front.build import AnyAgent, Assembly, shapes_of, with_teams
 from awaken.front.deps import check_team, checked_makers, deps_types
+from awaken.front.hints import OF_RUNTIME, unknown_attribute
 from awaken.front.loading import blobs_beside, checked_store, open_bus, open_store
-from awaken.front.remote import find_agent
+from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun
 from awaken.front.running import Running
 from awaken.front.sync import SyncDoor
@@ -264,9 +266,14 @@ class Runtime(Running):
         """
         return self._use(self._with_teams(agents), self._found)
 
+    if not TYPE_CHECKING:  # a type checker knows the names; this is for people without one
+
+        def __getattr__(self, name: str) -> Never:
+            raise unknown_attribute(self, name, OF_RUNTIME)
+
     def _with_teams(self, agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
         """The agents, with those that they were given as objects."""
-        everyone = with_teams(listed(agents, "the runtime's agents"))
+        everyone = with_teams(_checked_agents(agents))
         check_team(everyone, self._makers)
         return everyone
 
@@ -296,3 +303,14 @@ class Runtime(Running):
         if found != self._found:
             self._use(self._agents, found)
         return wrong
+
+
+def _checked_agents(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
+    given = listed(agents, "the runtime's agents")
+    for one in given:
+        if not isinstance(one, Agent | RemoteAgent | AgentSpec):
+            raise ConfigError(
+                f"the runtime's agents are made with Agent(…), and {one!r} is none: "
+                "write Runtime([agent])"
+            )
+    return given

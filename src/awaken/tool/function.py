@@ -174,7 +174,7 @@ class FunctionTool(Generic[P, R]):
             retries=retries,
             stops_exhausted=on_exhausted == "stop",
         )
-        self.needs_approval = needs_approval
+        self.needs_approval = _checked_condition(self.name, needs_approval, signature)
         self._expires_in = approval_expires_in
         self._verify = verify
         self._descriptor = ToolDescriptor(
@@ -253,6 +253,30 @@ class FunctionTool(Generic[P, R]):
             return callable(self.needs_approval) and not self.needs_approval(**values)
         check_approved(self.name, decision)
         return True
+
+
+def _checked_condition(
+    tool: str, needs_approval: bool | Callable[..., bool], signature: Signature
+) -> bool | Callable[..., bool]:
+    """
+    Raises:
+        ConfigError: it is neither a truth value nor a plain function of the call's arguments.
+    """
+    given: Any = needs_approval
+    if isinstance(given, bool):
+        return given
+    names = [parameter.name for parameter in signature.parameters]
+    takes = f"tool {tool!r}: needs_approval is True, or a plain function of the call's arguments"
+    if not callable(given) or inspect.iscoroutinefunction(given):
+        raise ConfigError(f"{takes}, not {'an async one' if callable(given) else repr(given)}")
+    try:
+        inspect.signature(given).bind(**dict.fromkeys(names))
+    except TypeError as error:
+        write = f"write lambda {', '.join(names)}: …" if names else "write needs_approval=True"
+        raise ConfigError(f"{takes}: {error}: {write}") from error
+    except ValueError:
+        pass  # a builtin without a signature
+    return needs_approval
 
 
 def _isolated(

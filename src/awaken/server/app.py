@@ -67,6 +67,7 @@ def app(
     sessions = Sessions(
         lambda: file.content.token_secret if file is not None else None,
         is_key=lambda digest: file is None or file.has(digest),
+        ended=runtime.store.profiles,
     )
     pages = Pages()
     steps: list[Step] = [Connections(limits.connections)]

@@ -7,11 +7,17 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test console shots test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers bench-server bench-console plots proof cluster-test schemathesis lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps proof cluster-test schemathesis theirs
+.PHONY: bench bench-growth bench-instructions bench-providers bench-server bench-cluster bench-console plots
+.PHONY: lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch agents at work: in the browser if there is one, else in the terminal
 	@$(PYTHON) tools/console_libraries.py || true
 	@$(BIN)/awaken demo
+
+cluster: .venv/.dev ## three nodes on one Postgres and one NATS: kill the one that answers, the page goes on
+	@$(PYTHON) tools/console_libraries.py || true
+	@PYTHONPATH=tests:tests/bus:tools $(BIN)/python -m cluster
 
 test: .venv/.dev tests/kit/node_modules/.installed console ## the whole suite
 	$(BIN)/pytest
@@ -128,6 +134,9 @@ bench-server: .venv/.dev ## CPU of a delta to one client and to many, idle strea
 bench-console: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## the console's budgets, in a real Chromium
 	@PYTHONPATH=tests:tests/server:tests/console $(BIN)/python -m benchmarks.console
 
+bench-cluster: .venv/.dev ## commits to Postgres beside SQLite, nodes at work and at rest, words from one node to another
+	$(BIN)/python -m benchmarks.cluster
+
 bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares with another checkout
 	$(BIN)/python -m benchmarks.growth $(if $(BESIDE),--beside $(BESIDE))
 
@@ -137,7 +146,7 @@ bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
 schemathesis: .venv/.dev ## fuzz the served OpenAPI document, with a key and without; minutes
 	$(BIN)/python tests/server/schemathesis_run.py 50
 
-proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, fight for threads, refuse the disk; half an hour
+proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, fight for threads, refuse the disk, cut streams; an hour
 	$(BIN)/python tests/recovery/thread_fight.py
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/refusing_disk.py
@@ -146,14 +155,27 @@ proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, figh
 	$(BIN)/python tests/bus/nats_under_load.py
 	$(BIN)/python tests/server/cut_off.py
 	TALKER_PACE=0.03 $(BIN)/python tests/server/cut_off.py --cut
+	$(BIN)/python tests/providers/bent_streams.py 3000
+	$(BIN)/python tests/providers/cut_bytes.py 3
 	$(BIN)/python tests/recovery/crash_matrix.py
 	$(BIN)/python tests/server/ag_ui_killed.py
 	$(BIN)/python tests/server/killed_chats.py
 
-cluster-test: .venv/.dev ## nodes on one Postgres: kill them, stop the database, use the store at random; half an hour
+cluster-test: .venv/.dev ## nodes on one Postgres: kill them, stop the database, use the store at random; an hour or two
 	$(BIN)/python tests/recovery/cluster_kills.py
+	$(BIN)/python tests/recovery/cluster_kills.py --apart 3600 --seeds 5
+	$(BIN)/python tests/recovery/cluster_kills.py --how term --seeds 5
+	$(BIN)/python tests/recovery/stopped_owner.py --lease 3
 	$(BIN)/python tests/recovery/cluster_outage.py
+	$(BIN)/python tests/recovery/cluster_prune.py
+	$(BIN)/python tests/recovery/thread_fight.py --postgres --rounds 300
+	$(BIN)/python tests/recovery/thread_fight.py --postgres --nats --scenario letters --rounds 100
+	$(BIN)/python tests/recovery/crash_matrix.py --postgres --seeds 2 --share 4
+	$(BIN)/python tests/recovery/crash_matrix.py --postgres --nats --seeds 2 --share 8
 	AWAKEN_STORE_EXAMPLES=200 $(BIN)/pytest -n 0 tests/conformance/test_postgres.py -k like_memory
+
+theirs: .venv/.dev ## the other libraries' programs on the pages "Coming from …", against these libraries
+	$(BIN)/python tests/examples/run_theirs.py
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
   --no-header --no-annotate --strip-extras --allow-unsafe

@@ -18,14 +18,28 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.measure import build, with_bytecode
+from benchmarks.measure import build, start_runs, with_bytecode
 from benchmarks.ours import Awaken
-from benchmarks.work import IMPORT, WORKLOADS, Tally
+from benchmarks.work import IMPORT, WORKLOADS, Tally, Unsupported
 
 ROOT = Path(__file__).parent.parent
 WARM_UP = 3
-RUNS = {"start": 40, "w1": 4, "w1_many": 1, "w2": 2, "sv7_floor": 4, "sv7": 4, "w3": 4}
+RUNS = {
+    "start": 40,
+    "w1": 4,
+    "w1_many": 1,
+    "w2": 2,
+    "sv7_floor": 4,
+    "sv7": 4,
+    "w3": 4,
+    "w5": 1,
+    "w6": 4,
+}
 """How many runs more the second process makes."""
+CROWD = 50
+"""How many runs W5 has at once here; its figure is of one of them."""
+UNSUPPORTED = 3
+"""The status of a process that cannot do the work."""
 CHOICES = (*RUNS, IMPORT.key)
 
 
@@ -46,29 +60,34 @@ def main() -> None:
     print(f"|---|{'---|' * len(columns)}")
     for key in options.only or CHOICES:
         counts = [count_unit(key, source) for source in sources]
-        cells = [f"{count:,}" for count in counts]
+        cells = ["–" if count is None else f"{count:,}" for count in counts]
         if len(counts) > 1:
-            cells.append(f"{counts[1] / counts[0]:.3f}")
+            before, now = counts
+            cells.append(f"{now / before:.3f}" if before and now else "–")
         print(f"| {TITLES[key]} | {' | '.join(cells)} |", flush=True)
 
 
 TITLES = {workload.key: workload.title for workload in WORKLOADS} | {IMPORT.key: IMPORT.title}
 
 
-def count_unit(key: str, source: Path) -> int:
-    """Instructions of one unit of a workload; of the whole process for the import."""
+def count_unit(key: str, source: Path) -> int | None:
+    """Instructions of one unit of a workload; of the whole process for the import. Returns `None`
+    if that checkout cannot do it."""
     if key == IMPORT.key:
         return count(source, "-c", Awaken.imports)
-    per = next(workload.per for workload in WORKLOADS if workload.key == key)
+    workload = next(workload for workload in WORKLOADS if workload.key == key)
     few, many = (
         count(source, "-m", "benchmarks.instructions", "--runs", key, str(runs))
         for runs in (0, RUNS[key])
     )
-    return (many - few) // (RUNS[key] * per)
+    if few is None or many is None:
+        return None
+    return (many - few) // (RUNS[key] * min(workload.at_once, CROWD) * workload.per)
 
 
-def count(source: Path, *arguments: str) -> int:
-    """Instructions of a whole process that imports awaken from `source`."""
+def count(source: Path, *arguments: str) -> int | None:
+    """Instructions of a whole process that imports awaken from `source`. Returns `None` if that
+    checkout cannot do the work."""
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     environment = {
         **with_bytecode(),
@@ -77,7 +96,8 @@ def count(source: Path, *arguments: str) -> int:
     }
     program = [sys.executable, *arguments]
     # Once without counting, so that no compiling of modules is counted.
-    subprocess.run(program, env=environment, check=True)
+    if subprocess.run(program, env=environment, check=False).returncode == UNSUPPORTED:
+        return None
     done = subprocess.run(
         [*valgrind, *program],
         env=environment,
@@ -93,14 +113,18 @@ def count(source: Path, *arguments: str) -> int:
 
 async def work(key: str, runs: int) -> None:
     workload = next(workload for workload in WORKLOADS if workload.key == key)
-    async with workload.open(Awaken(), Tally()) as run:
-        for _ in range(WARM_UP):
-            await run()
-        # A full collection costs as much as many steps, and is due only now and then.
-        gc.collect()
-        gc.freeze()
-        for _ in range(runs):
-            await run()
+    at_once = min(workload.at_once, CROWD)
+    try:
+        async with workload.open(Awaken(), Tally()) as run:
+            for _ in range(WARM_UP):
+                await run()
+            # A full collection costs as much as many steps, and is due only now and then.
+            gc.collect()
+            gc.freeze()
+            for _ in range(runs):
+                await start_runs(run, at_once)
+    except Unsupported:
+        sys.exit(UNSUPPORTED)
 
 
 if __name__ == "__main__":

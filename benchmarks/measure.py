@@ -50,12 +50,12 @@ def sample(workload: Workload, program: Program) -> float:
 async def _sample(workload: Workload, program: Program) -> float:
     tally = Tally()
     async with workload.open(program, tally) as run:
-        await _runs(run, min(workload.at_once, WARM_CROWD))
+        await start_runs(run, min(workload.at_once, WARM_CROWD))
         gc.collect()
         tally.count = 0
         before = time.process_time()
         for _ in range(workload.times):
-            await _runs(run, workload.at_once)
+            await start_runs(run, workload.at_once)
         spent = time.process_time() - before
     expected = workload.done * workload.at_once * workload.times
     if tally.count != expected:
@@ -63,7 +63,8 @@ async def _sample(workload: Workload, program: Program) -> float:
     return spent / (workload.per * workload.times) * workload.scale
 
 
-async def _runs(run: Run, at_once: int) -> None:
+async def start_runs(run: Run, at_once: int) -> None:
+    """Do `at_once` runs side by side."""
     if at_once == 1:
         await run()
     else:
@@ -85,12 +86,12 @@ def memory(program: Program) -> float:
 async def _memory(program: Program) -> float:
     tally = Tally()
     async with open_crowd(program, tally) as run:
-        await _runs(run, WARM_CROWD)
+        await start_runs(run, WARM_CROWD)
         gc.collect()
         tally.count = 0
         _forget_peak()
         before = _status_kib("VmRSS")
-        await _runs(run, RUNS)
+        await start_runs(run, RUNS)
         peak = _status_kib("VmHWM")
     if tally.count != RUNS * RUN_STEPS:
         raise AssertionError(f"{program.name}, memory: {tally.count} steps, not {RUNS * RUN_STEPS}")

@@ -8,7 +8,11 @@ import asyncio
 from awaken import Agent, Runtime, ToolCallResume, tool
 
 
-@tool(needs_approval=lambda amount, to: amount > 100)
+def is_much(amount: int, to: str) -> bool:
+    return amount > 100
+
+
+@tool(needs_approval=is_much)
 async def pay(amount: int, to: str) -> str:
     """Pay somebody an amount of euros."""
     return f"paid {amount} € to {to}"

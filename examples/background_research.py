@@ -29,7 +29,7 @@ letters: asyncio.Queue[str] = asyncio.Queue()
 @tool(effect="read")
 async def research(topic: str, ctx: ToolCallContext) -> str:
     """Find out about something, by letter."""
-    known = []
+    known: list[str] = []
     for number, source in enumerate(SOURCES):
         await ctx.report_progress(message=f"waiting for {source}", progress=number / len(SOURCES))
         known.append(await letters.get())

@@ -56,6 +56,8 @@ async def show(events: RunStream) -> None:
                 print(f"{names[told.run_id]} calls {name}: {arguments}")
             case ToolCallResumed(result=str(result)):
                 print(f"{names[told.run_id]} goes on: {result}")
+            case _:
+                pass
 
 
 async def main() -> None:

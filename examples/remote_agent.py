@@ -11,7 +11,7 @@ import logging
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO
 
@@ -87,7 +87,7 @@ def serve() -> None:
 
 
 @contextmanager
-def print_shop() -> Iterator[IO[str]]:
+def print_shop() -> Generator[IO[str]]:
     """The shop in a process of its own, and what it says there."""
     command = [sys.executable, __file__, "--serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -119,6 +119,8 @@ async def main(url: str, shop_says: IO[str]) -> None:
                     case ActivitySnapshot(content={"text": str(text)}):
                         print("under way:", text)
                         break
+                    case _:
+                        pass
             receipt = await runtime.cancel("big")
         for item in receipt.items:
             print(f"cancelled: the {item.kind} of {item.name} was {item.outcome}")

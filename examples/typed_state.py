@@ -22,11 +22,13 @@ from awaken.testing import ScriptedModel, text_response, tool_call_response, too
 
 Basket = dict[str, int]
 
+
+def with_more(basket: Basket, more: Basket) -> Basket:
+    return dict(Counter(basket) + Counter(more))
+
+
 BASKET: StateKey[Basket, Basket] = StateKey(
-    "shop.basket",
-    initial=dict,
-    apply=lambda basket, more: dict(Counter(basket) + Counter(more)),
-    merge=Merge.COMMUTATIVE,
+    "shop.basket", initial=Basket, apply=with_more, merge=Merge.COMMUTATIVE
 )
 
 

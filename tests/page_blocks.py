@@ -20,6 +20,8 @@ What a reader does not see stands in comments above a block:
   page stands for that of this server.
 - `<!-- exits: 3 -->` is the exit code to expect.
 - `<!-- shown -->` has commands checked, but not run: they need a terminal, or a second one.
+- `<!-- theirs: langgraph -->` says that the program is another library's, which the tests do not
+  have: it is only compiled here, and run by `make theirs`.
 - `<!-- from: examples/chat_page/chat.jsx -->` says that `jsx` is a part of that file, which has
   tests of its own.
 """
@@ -148,7 +150,7 @@ def read_page(page: str) -> list[Block]:
         notes = {
             note["name"]: (note["value"] or "").strip() for note in _NOTE.finditer(fence["notes"])
         }
-        known = {"setup", "models", "pytest", "exits", "shown", "serve", "from"}
+        known = {"setup", "models", "pytest", "exits", "shown", "serve", "from", "theirs"}
         if unknown := notes.keys() - known:
             raise ValueError(f"{page}:{line}: nobody knows what {unknown} means")
         if language == "jsx" and fence["code"] not in (HOME / notes.get("from", "")).read_text():

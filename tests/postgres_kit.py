@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
@@ -38,13 +38,20 @@ _SETTINGS = {
 class Postgres:
     """A running server. `address()` is that of a schema that was not used before."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, settings: Mapping[str, str]) -> None:
         self.folder = folder
         self.port = port
+        self._settings = {**_SETTINGS, **settings, "port": str(port)}
         self._user = _plain_user()
         self._programs = _programs(folder, self._user)
         self._process: subprocess.Popen[bytes] | None = None
         self._schemas = count(1)
+
+    @property
+    def pid(self) -> int:
+        """The server's first process, of which all others are children."""
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def dsn(self) -> str:
@@ -56,20 +63,7 @@ class Postgres:
         return f"{self.dsn}?schema={schema}{given}"
 
     async def clean(self, schema: str) -> None:
-        """Empty the tables of a schema, but for the nodes that use it: that takes much less time
-        than making a new one."""
-        connection = await asyncpg.connect(self.dsn)
-        try:
-            found = await connection.fetch(
-                "SELECT tablename FROM pg_tables WHERE schemaname = $1 "
-                "AND tablename !~ '^commits_' "
-                "AND tablename NOT IN ('migrations', 'epochs', 'nodes')",
-                schema,
-            )
-            texts = [f"DELETE FROM {schema}.{row['tablename']}" for row in found]
-            await connection.execute("; ".join(texts) or "SELECT 1")
-        finally:
-            await connection.close()
+        await clean(self.dsn, schema)
 
     def create(self) -> None:
         data = self.folder / "data"
@@ -85,12 +79,15 @@ class Postgres:
         )
 
     def start(self) -> None:
-        settings = {**_SETTINGS, "port": str(self.port)}
         self._process = subprocess.Popen(
             [
                 str(self._programs / "postgres"),
                 *("-D", str(self.folder / "data")),
-                *[word for name, value in settings.items() for word in ("-c", f"{name}={value}")],
+                *[
+                    word
+                    for name, value in self._settings.items()
+                    for word in ("-c", f"{name}={value}")
+                ],
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -119,15 +116,32 @@ class Postgres:
             self._process = None
 
 
+async def clean(dsn: str, schema: str) -> None:
+    """Empty the tables of a schema, but for the nodes that use it: that takes much less time
+    than making a new one."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        found = await connection.fetch(
+            "SELECT tablename FROM pg_tables WHERE schemaname = $1 "
+            "AND tablename !~ '^commits_' "
+            "AND tablename NOT IN ('migrations', 'epochs', 'nodes')",
+            schema,
+        )
+        texts = [f"DELETE FROM {schema}.{row['tablename']}" for row in found]
+        await connection.execute("; ".join(texts) or "SELECT 1")
+    finally:
+        await connection.close()
+
+
 @contextmanager
-def running_postgres() -> Iterator[Postgres]:
-    """A server of its own, for tests that stop it."""
+def running_postgres(**settings: str) -> Iterator[Postgres]:
+    """A server of its own, for tests that stop it or set it up otherwise."""
     folder = Path(tempfile.mkdtemp(prefix="awaken-postgres-", dir="/tmp"))
     try:
         user = _plain_user()
         if user:
             os.chown(folder, user["user"], user["group"])
-        server = Postgres(folder, _free_port())
+        server = Postgres(folder, _free_port(), settings)
         server.create()
         server.start()
         try:

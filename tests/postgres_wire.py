@@ -18,8 +18,11 @@ class Wire:
     """What passes between the clients of `port` and the server.
 
     `trips` counts how often a client asked the server to answer, without the beginnings of
-    connections. `holds_answers` keeps what the server says from the clients; `refuses` ends every
-    new connection at once; `hides_sessions` makes up the number of the session, as poolers do.
+    connections; `bytes` counts what went through, both ways. `holds_answers` keeps what the server
+    says from the clients; `refuses` ends every new connection at once; `hides_sessions` makes up
+    the number of the session, as poolers do.
+    `loses_hints` lets the first notification through on each connection, the node's own test.
+    `delay` is how many seconds everything takes on its way.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -30,9 +33,12 @@ class Wire:
         self._flowing.set()
         self.port = 0
         self.trips = 0
+        self.bytes = 0
         self.refuses = False
         self.holds_answers = False
         self.hides_sessions = False
+        self.loses_hints = False
+        self.delay = 0.0
         self.held = asyncio.Event()
         """Set when an answer was held back."""
 
@@ -81,6 +87,8 @@ class Wire:
                 await self._pass(writer, head + rest)
 
     async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.loses_hints:
+            return await self._without_hints(reader, writer)
         with suppress(OSError):
             while data := await reader.read(65536):
                 if self.holds_answers:
@@ -91,8 +99,25 @@ class Wire:
                 await self._pass(writer, data)
             writer.transport.abort()
 
+    async def _without_hints(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Pass the server's messages on, but for notifications after the first."""
+        has_heard = False
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readexactly(5)
+                rest = await reader.readexactly(int.from_bytes(head[1:]) - 4)
+                is_hint = head[:1] == b"A"
+                if not (is_hint and has_heard):
+                    await self._pass(writer, head + rest)
+                has_heard = has_heard or is_hint
+
     async def _pass(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        if self.delay:
+            await asyncio.sleep(self.delay)
         await self._flowing.wait()
+        self.bytes += len(data)
         writer.write(data)
         await writer.drain()
 

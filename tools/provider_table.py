@@ -16,10 +16,10 @@ from awaken.contract.llm import InferenceRequest, InvalidRequest, abilities_of, 
 from awaken.domain.inference import EffortWord, InferenceOverride
 from awaken.domain.message import Message
 from awaken.domain.tool import ToolDescriptor
-from awaken.llm.anthropic import AnthropicMessages
+from awaken.llm.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
 from awaken.llm.bedrock import BedrockConverse
 from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import OpenAIChat, OpenAIResponses
+from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
 from awaken.llm.openai.providers import CHAT_PROVIDERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "providers.md"
@@ -28,12 +28,16 @@ _TABLE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end of table -->)", re.DOTA
 MODELS = {
     "openai": "gpt-4.1 gpt-5 gpt-5.1 gpt-5.6 o3",
     "openai-chat": "gpt-4.1 gpt-5",
-    "anthropic": "claude-haiku-4-5 claude-opus-4-6 claude-sonnet-5",
+    "azure": "gpt-5",
+    "anthropic": "claude-haiku-4-5 claude-opus-4-6 claude-sonnet-5 claude-opus-5-5",
+    "bedrock": "us.anthropic.claude-sonnet-5",
     "bedrock-converse": "amazon.nova-pro-v1:0",
-    "google": "gemini-2.5-flash gemini-3-pro",
+    "vertex": "claude-sonnet-5",
+    "google": "gemini-2.5-flash gemini-2.5-pro gemini-3-flash gemini-3-pro",
+    "google-vertex": "gemini-3-flash",
     "groq": "llama-3.3-70b-versatile openai/gpt-oss-120b qwen/qwen3-32b",
     "mistral": "mistral-large-latest mistral-small-latest",
-    "deepseek": "deepseek-v4-flash deepseek-reasoner",
+    "deepseek": "deepseek-v4-flash deepseek-chat",
     "xai": "grok-3-mini grok-4 grok-4.3 grok-4.5",
     "together": "openai/gpt-oss-120b Qwen/Qwen3-32B",
     "fireworks": "accounts/fireworks/models/kimi-k2",
@@ -50,22 +54,26 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "`max_tokens`": {"max_tokens": 9},
     "`seed`": {"seed": 3},
     "`stop`": {"stop": ["END"]},
-    "`tool_choice`": {"tool_choice": "required"},
     "`parallel_tool_calls`": {"parallel_tool_calls": False},
 }
-_OWN: dict[str, Callable[..., Any]] = {
-    "openai": OpenAIResponses,
-    "openai-chat": OpenAIChat,
-    "anthropic": AnthropicMessages,
-    "bedrock-converse": partial(BedrockConverse, region="us-east-1"),
-    "google": GoogleGemini,
+"""Settings with a column each; `tool_choice` and `reasoning_effort` have columns of their own."""
+_OWN: dict[str, Callable[[], Any]] = {
+    "openai": partial(OpenAIResponses, api_key="sk-1"),
+    "openai-chat": partial(OpenAIChat, api_key="sk-1"),
+    "azure": partial(AzureChat, base_url="https://a.openai.azure.com", api_key="sk-1"),
+    "anthropic": partial(AnthropicMessages, api_key="sk-1"),
+    "bedrock": partial(BedrockMessages, region="us-east-1", api_key="sk-1"),
+    "bedrock-converse": partial(BedrockConverse, region="us-east-1", api_key="sk-1"),
+    "vertex": partial(VertexMessages, project="p", region="global", access_token="sk-1"),
+    "google": partial(GoogleGemini, api_key="sk-1"),
+    "google-vertex": partial(GoogleGemini, vertex=True, api_key="sk-1"),
 }
 _LOOK = ToolDescriptor(id="look", name="look", description="Look.")
 
 
 def table() -> str:
     """The table, one line for each model."""
-    head = ["model", *SETTINGS, "`reasoning_effort`", "structured output"]
+    head = ["model", *SETTINGS, "`tool_choice`", "`reasoning_effort`", "structured output"]
     rows = [head, ["---"] * len(head)]
     log = logging.getLogger("awaken.llm")
     level = log.level
@@ -84,7 +92,7 @@ def page_with(table: str) -> str:
 
 def _executor(provider: str) -> Any:
     if provider in _OWN:
-        return _OWN[provider](api_key="sk-1")
+        return _OWN[provider]()
     known = CHAT_PROVIDERS.get(provider)
     return OpenAIChat(base_url=known.url if known else "http://localhost:1", api_key="sk-1")
 
@@ -93,7 +101,8 @@ def _row(provider: str, executor: Any, model: str) -> list[str]:
     outcomes = [_outcome(executor, model, **setting) for setting in SETTINGS.values()]
     native = abilities_of(executor, model).native_output
     name = f"`{provider}:{model}`" if "," not in provider else provider
-    return [name, *outcomes, _efforts(executor, model), "schema" if native else "tool"]
+    words = [_choices(executor, model), _efforts(executor, model), "schema" if native else "tool"]
+    return [name, *outcomes, *words]
 
 
 def _outcome(executor: Any, model: str, **setting: Any) -> str:
@@ -102,6 +111,12 @@ def _outcome(executor: Any, model: str, **setting: Any) -> str:
     except InvalidRequest:
         return "**refused**"
     return "sent" if body != _body(executor, model) else "dropped"
+
+
+def _choices(executor: Any, model: str) -> str:
+    forced = _outcome(executor, model, tool_choice="required")
+    none = _outcome(executor, model, tool_choice="none")
+    return forced if forced == none else f"{forced}, `none` {none}"
 
 
 def _efforts(executor: Any, model: str) -> str:

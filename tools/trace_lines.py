@@ -23,6 +23,7 @@ _WATCHED = {
     if (_short := name.rpartition("/src/awaken/")[2])
 }
 _seen: dict[str, tuple[float, list[str]]] = {}
+_failed: set[str] = set()
 _now: set[tuple[CodeType, int]] = set()
 
 
@@ -51,6 +52,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _seen[item.nodeid] = (time.perf_counter() - began, lines)
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        _failed.add(report.nodeid)
+
+
 def pytest_sessionfinish() -> None:
-    if _seen:
-        Path(f"{os.environ['TRACE_LINES_TO']}.{os.getpid()}").write_text(json.dumps(_seen))
+    passed = {test: seen for test, seen in _seen.items() if test not in _failed}
+    if passed:
+        Path(f"{os.environ['TRACE_LINES_TO']}.{os.getpid()}").write_text(json.dumps(passed))

@@ -33,14 +33,14 @@ _AT_ONCE = 8
 # Empty commits at the beginning. Every other run ends with a snapshot of the thread's state, so
 # with these the last snapshot always lies this far back: half of the most a reader has to fold.
 _BEHIND = SNAPSHOT_EVERY // 2
-_PREFIX = b"00000000-0000"  # of every id `SequentialIds` gives
+PREFIX = b"00000000-0000"  # of every id `SequentialIds` gives
 _replace = msgspec.structs.replace
 
 
 async def fill(folder: Path, sizes: Sequence[int]) -> dict[int, Path]:
     """A file for each size, with one thread of that many messages (none for 0)."""
     files = {size: folder / f"{size}.db" for size in sizes}
-    template, growing, length = await _record(), folder / "growing.db", 0
+    template, growing, length = await record(), folder / "growing.db", 0
     for size in sorted(sizes):
         if size % RUN:
             raise ValueError(f"{size} messages are not a whole number of runs of {RUN}")
@@ -76,7 +76,7 @@ class _Recorder(MemoryStore):
         return await super().commit(commit)
 
 
-async def _record() -> list[bytes]:
+async def record() -> list[bytes]:
     """The commits of one run, as JSON."""
     store, ids = _Recorder(), SequentialIds()
     async with Runtime([agent(StepModel(STEPS), STEPS)], store=store, ids=ids) as runtime:
@@ -88,5 +88,5 @@ def _again(template: Sequence[bytes], run: int) -> Iterator[ThreadCommit]:
     """The commits of the thread's run of that number, counted from 0."""
     before = run * RUN
     for text in template:
-        commit = loads(text.replace(_PREFIX, f"{run + 1:08x}-0000".encode()), ThreadCommit)
+        commit = loads(text.replace(PREFIX, f"{run + 1:08x}-0000".encode()), ThreadCommit)
         yield _replace(commit, expected_length=before + commit.expected_length)

@@ -3,7 +3,7 @@
 Bundle the page (see `chat.jsx`), then run `uvicorn app:application` in this folder.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,7 +18,11 @@ from awaken.server import app
 HERE = Path(__file__).parent
 
 
-@tool(needs_approval=lambda amount, to: amount > 100)
+def is_much(amount: int, to: str) -> bool:
+    return amount > 100
+
+
+@tool(needs_approval=is_much)
 async def pay(amount: int, to: str) -> str:
     """Pay somebody an amount of euros."""
     return f"paid {amount} € to {to}"
@@ -28,7 +32,7 @@ runtime = Runtime([Agent("clerk", model="demo", tools=[pay])], store="sqlite:///
 
 
 @asynccontextmanager
-async def lifespan(application: Starlette) -> AsyncIterator[None]:
+async def lifespan(application: Starlette) -> AsyncGenerator[None]:
     async with runtime:
         yield
 

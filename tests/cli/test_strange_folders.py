@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -71,9 +72,18 @@ def trap(tmp_path: Path) -> Path:
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    done = start(command, folder)
+    try:
+        told = done.communicate(timeout=550)
+    finally:
+        done.kill()
+    return subprocess.CompletedProcess(command, done.returncode, *told)
+
+
+def start(command: list[str], folder: Path) -> subprocess.Popen[str]:
     env = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
-    return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=550, check=False
+    return subprocess.Popen(
+        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -116,6 +126,22 @@ def test_chaos_runs_nothing_but_the_target_from_the_current_folder(trap: Path) -
     done = run([AWAKEN, "chaos", "app:agent", "Please look around", "--kills", "1"], trap)
     assert marks(trap.parent) == [], done.stderr
     assert done.returncode == 0, done.stderr
+
+
+def test_the_processes_of_a_server_run_nothing_but_the_target_from_the_current_folder(
+    trap: Path,
+) -> None:
+    (trap / "app.py").write_text(APP)
+    words = ["app.py", "--workers", "2", "--port", "0", "--store", f"sqlite:///{trap}/t.db"]
+    server = start([AWAKEN, "serve", *words], trap)
+    try:
+        assert server.stdout is not None
+        assert "http://" in server.stdout.readline(), "it says so when all of them are ready"
+        server.send_signal(signal.SIGTERM)
+        assert (server.wait(550), marks(trap.parent)) == (0, [])
+    finally:
+        server.kill()
+        server.communicate()
 
 
 def test_an_isolated_tools_worker_imports_from_the_programs_path_alone(trap: Path) -> None:

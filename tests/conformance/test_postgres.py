@@ -38,9 +38,11 @@ import asyncio, os, signal, sys
 from awaken.stores.postgres import PostgresStore
 from awaken.testing.conformance import leave_behind
 
+# All are kept: a forgotten store gives up its threads.
+stores = [PostgresStore(address) for address in sys.argv[1:]]
+
 async def work():
-    for address in sys.argv[1:]:
-        store = PostgresStore(address)
+    for store in stores:
         await store.open()
         await leave_behind(store)
     os.kill(os.getpid(), signal.SIGKILL)

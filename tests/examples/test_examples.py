@@ -28,6 +28,38 @@ log: user → assistant → tool → assistant → user → assistant → tool �
 run: Statement(customer=7, balance=120.5)
 submitted: Statement(customer=7, balance=120.5)
 """,
+    "support_desk": """\
+price_paid answered: no such order.
+refund answered: refunded 40 euros.
+it waits for answers to its tickets: pass answers={ticket: True}, or call decide
+Approve refund? {'order': 8}
+refund answered: refunded 300 euros. 2 refunds
+""",
+    "invoices": """\
+2026-03-03: 80 euros to Ann's Lamps, 2 steps
+2026-03-04: 25 euros to Bob's Chairs, 1 steps
+""",
+    "research_team": """\
+editor calls agent_run_engineer
+editor calls agent_run_historian
+engineer calls look_up
+historian calls look_up
+The mill of 1702 is older than the bridge of 1811.
+2 steps of the editor, 6 of all
+""",
+    "chat_service": """\
+ann shop_restock answered: 20 of lamp.
+bob You said: “Please restock the item 'lamp', pieces: 20”. Name a tool and I will call it: \
+shop_stock.
+{'lamp': 20}
+""",
+    "order_bot": """\
+told: Try again: use the article's number: LAMP-1, CHAIR-2
+told: 40.0
+told: Try again: one order is for 1 to 10 pieces
+told: {"article":"LAMP-1","pieces":2,"euros":80.0}
+ordered 2 × LAMP-1 for 80 €
+""",
     "typed_state": """\
 c1: {"added":"apple","pieces":2}
 c2: {"added":"pear","pieces":1}

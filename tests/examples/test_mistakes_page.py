@@ -1,4 +1,4 @@
-"""The page of common mistakes: every row is run as written, and told what it quotes (FD-20)."""
+"""The page of common mistakes: every row is run as written, and told what it quotes (09/FD-20)."""
 
 from __future__ import annotations
 

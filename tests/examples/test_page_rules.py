@@ -1,5 +1,6 @@
 """How pages are read: no block is overlooked, and a page that says something wrong is noticed."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,27 @@ def test_no_page_has_a_block_that_is_not_run() -> None:
 def test_every_page_is_in_the_navigation() -> None:
     config = (HOME / "zensical.toml").read_text()
     assert [page for page in pages() if f'"{page.removeprefix("docs/")}"' not in config] == []
+
+
+def test_links_lead_to_pages_and_headings_that_are_there() -> None:
+    lost = [
+        f"{page}: {target}"
+        for page in ("README.md", *pages())
+        for target in re.findall(r"\]\(([^)\s]+)\)", (HOME / page).read_text())
+        if ":" not in target and not _leads_somewhere(Path(page), target)
+    ]
+    assert lost == []
+
+
+def _leads_somewhere(page: Path, target: str) -> bool:
+    name, _, heading = target.partition("#")
+    if "reference/" in name or name == "import-graph.svg":
+        return True  # made from the code; see `test_reference_pages`
+    file = HOME / page.parent / (name or page.name)
+    if not heading:
+        return file.exists()
+    titles = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+    return heading in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.fixture

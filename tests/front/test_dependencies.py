@@ -23,11 +23,17 @@ from awaken import (
     tool,
 )
 from awaken.contract.deps import RunDeps, RunInfo
-from awaken.contract.llm import InferenceRequest
+from awaken.contract.llm import InferenceRequest, Overloaded
 from awaken.domain.inference import StreamResult
 from awaken.domain.message import Role, Text
 from awaken.errors import ConfigError
-from awaken.testing import FunctionModel, ScriptedModel, text_response, tool_call_response
+from awaken.testing import (
+    FakeClock,
+    FunctionModel,
+    ScriptedModel,
+    text_response,
+    tool_call_response,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +89,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 async def test_a_value_of_another_type_is_refused_before_anything_is_written(address: str) -> None:
-    """FD-1"""
+    """09/FD-1; 09/FD-2: a run without the dependencies is told their type."""
     async with Runtime([bank(balance), Agent("text", model="demo")], store=address) as runtime:
         for agent, deps, why in (
             ("bank", Other(), "the deps of agent 'bank' are a Deps, not a Other"),
@@ -103,7 +109,7 @@ async def test_a_value_of_another_type_is_refused_before_anything_is_written(add
 
 @pytest.mark.parametrize("read", [balance, plain_balance])
 async def test_runs_at_once_never_see_each_others_dependencies(address: str, read: Any) -> None:
-    """FD-8"""
+    """09/FD-8"""
     async with Runtime([bank(read)], store=address) as runtime:
         runs = [runtime.run("bank", "go", deps=Deps(n)) for n in range(20)]
         results = await asyncio.gather(*runs)
@@ -112,7 +118,7 @@ async def test_runs_at_once_never_see_each_others_dependencies(address: str, rea
 
 
 async def test_prompts_are_asked_once_a_step_and_hooks_see_dependencies(address: str) -> None:
-    """FD-7"""
+    """09/FD-7"""
     seen: list[str] = []
 
     async def prompt(ctx: PhaseContext[Deps]) -> str:
@@ -137,6 +143,21 @@ async def test_prompts_are_asked_once_a_step_and_hooks_see_dependencies(address:
         (Text(text="Customer 7 after 1: "),),
         (Text(text="Customer 7 after 3: "),),
     ]
+
+
+async def test_a_prompt_is_not_asked_again_if_the_model_is() -> None:
+    """09/FD-7"""
+    model, asked = ScriptedModel([Overloaded("busy"), "done"]), list[int]()
+
+    def prompt(ctx: PhaseContext) -> str:
+        asked.append(len(asked))
+        return f"Prompt {len(asked)}."
+
+    agent = Agent("a", model=model, system_prompt=prompt)
+    async with Runtime([agent], clock=FakeClock(auto=True)) as runtime:
+        assert (await runtime.run("a", "go")).unwrap() == "done"
+    assert len(asked) == 1
+    assert [request.system for request in model.requests] == [(Text(text="Prompt 1."),)] * 2
 
 
 async def test_a_prompt_that_raises_or_is_no_text_fails_the_run_and_says_so() -> None:
@@ -212,7 +233,7 @@ async def test_background_tools_and_agents_get_them(address: str) -> None:
 
 
 def test_agents_whose_dependencies_cannot_work_are_refused() -> None:
-    """FD-6"""
+    """09/FD-6"""
     with pytest.raises(ConfigError, match="'isolated_one' is isolated, and dependencies do not"):
         tool(isolated_one, isolated=True)
     with pytest.raises(ConfigError, match=r"wants dependencies of type Deps.*write deps=Deps"):
@@ -236,8 +257,11 @@ def isolated_one(ctx: RunContext[Deps]) -> str:
 
 
 async def test_a_holder_shows_nothing_of_its_value_and_is_not_pickled() -> None:
-    """FD-5"""
+    """09/FD-5: neither contexts, events, the log and the state nor errors show it."""
     shown: list[str] = []
+
+    async def hook(ctx: PhaseContext[Deps]) -> None:
+        shown.extend([repr(ctx), str(ctx)])
 
     @tool(effect="read")
     async def look(ctx: ToolCallContext) -> str:
@@ -245,9 +269,18 @@ async def test_a_holder_shows_nothing_of_its_value_and_is_not_pickled() -> None:
         shown.append(repr(ctx))
         raise ToolError.execution_failed("no")
 
-    async with Runtime([bank(look)]) as runtime:
-        await runtime.run("bank", "go", thread="t", deps=Deps(987654))
+    agent = bank(look, plugins=[Piece("p", lambda registrar: registrar.hook(Phase.STEP_END, hook))])
+    text = Agent("text", model="demo")
+    async with Runtime([agent, text]) as runtime:
+        async with runtime.stream("bank", "go", thread="t", deps=Deps(987654)) as events:
+            shown.extend([repr(event) async for event in events])
         shown.extend(repr(message) for message in await runtime.messages("t"))
+        shown.append(repr(await runtime.store.load_context("t")))
+        for name, deps in (("text", Deps(987654)), ("bank", 987654)):
+            with pytest.raises(ConfigError) as refused:
+                await runtime.run(name, "go", deps=deps)
+            shown.append(str(refused.value))
+    assert len(shown) > 10
     assert not any("987654" in text for text in shown)
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(RunDeps(Deps(1)))

@@ -97,7 +97,7 @@ async def test_a_run_that_finished_is_ok_and_gives_its_answer() -> None:
     ],
 )
 async def test_a_name_of_another_library_is_answered_with_ours(name: str, hint: str) -> None:
-    """FD-20"""
+    """09/FD-20"""
     async with Runtime([Agent("a", model=ScriptedModel(["hello"]))]) as runtime:
         result: RunResult[str] = await runtime.run("a", "go")
 

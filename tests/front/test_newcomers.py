@@ -1,4 +1,4 @@
-"""The mistakes of a newcomer: each is answered with the next move (09, FD-20)."""
+"""The mistakes of a newcomer: each is answered with the next move (09/FD-20)."""
 
 from __future__ import annotations
 

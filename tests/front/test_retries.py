@@ -10,9 +10,17 @@ from typing import Any
 import pytest
 
 from awaken import Agent, PhaseContext, Retry, Runtime, tool
+from awaken.contract.llm import InferenceRequest
+from awaken.domain.inference import StreamResult
 from awaken.errors import AgentLoopError, ConfigError
 from awaken.stores import CallPhase
-from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response
+from awaken.testing import (
+    FunctionModel,
+    ScriptedModel,
+    text_response,
+    tool_call_response,
+    tool_calls_response,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +50,7 @@ async def results(runtime: Runtime, thread: str) -> list[str]:
 
 
 async def test_a_tool_asks_the_model_to_try_again_a_few_times(address: str) -> None:
-    """FD-13: invalid arguments and `Retry` are counted together, and for each tool by itself."""
+    """09/FD-13: invalid arguments and `Retry` are counted together, and for each tool by itself."""
     given = ({"day": "Monday"}, {"days": 1}, {"day": "Tuesday"}, {"day": "2026-01-01"})
     model = ScriptedModel([*calls("book", *given), *calls("other", {"day": "x"}), "done"])
     other = tool(booking().__wrapped__, name="other")
@@ -61,7 +69,23 @@ async def test_a_tool_asks_the_model_to_try_again_a_few_times(address: str) -> N
     assert told[2] == f"Try again: use the ISO format {without}"
     assert told[3] == "booked 2026-01-01"
     assert told[4] == "Try again: use the ISO format"
-    assert all(entry.phase is not CallPhase.INTENT for entry in entries), "FD-14"
+    assert all(entry.phase is not CallPhase.INTENT for entry in entries)
+
+
+async def test_a_call_of_a_once_tool_that_asks_for_another_try_has_failed(address: str) -> None:
+    """09/FD-14: the ledger has it as failed, not as unknown, and the next try is a new call."""
+    script = iter([*calls("book", {"day": "Monday"}, {"day": "2026-01-01"}), text_response("done")])
+    ledger: list[dict[str, CallPhase]] = []
+
+    async def answer(_: InferenceRequest) -> StreamResult:
+        context = await runtime.store.load_context("t")
+        ledger.append({entry.call_id: entry.phase for entry in context.calls} if context else {})
+        return next(script)
+
+    agent = Agent("a", model=FunctionModel(answer), tools=[booking(effect="once")])
+    async with Runtime([agent], store=address) as runtime:
+        await runtime.run("a", "go", thread="t")
+    assert ledger[1:] == [{"c0": CallPhase.FAILED}, {"c1": CallPhase.SUCCEEDED}]
 
 
 async def test_a_tool_may_stop_the_run_when_its_tries_are_used_up(address: str) -> None:
@@ -105,7 +129,7 @@ ORDERS: Sequence[str] = ('{"item": "lamp", "count": 0}', '{"item": "lamp", "coun
 
 
 async def test_what_the_check_makes_of_an_answer_is_the_output_also_later(address: str) -> None:
-    """FD-15"""
+    """09/FD-15"""
     agent = Agent("a", model=ScriptedModel(ORDERS), output=Order, output_check=check)
     async with Runtime([agent], store=address) as runtime:
         result = await runtime.run("a", "go", thread="t")

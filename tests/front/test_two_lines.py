@@ -25,7 +25,7 @@ def test_an_agent_answers_in_two_lines() -> None:
 
 
 async def test_it_has_the_events_limits_and_errors_of_a_runtime(tmp_path: Path) -> None:
-    """FD-9"""
+    """09/FD-9"""
     agent = Agent("a", model=FunctionModel(lambda _: "Hi."))
     async with agent.stream("Hello") as events:
         own = [type(told.event) async for told in events]
@@ -55,7 +55,7 @@ def _pays(request: Any) -> Any:
 
 
 async def test_run_sync_inside_a_loop_says_what_to_do() -> None:
-    """FD-10"""
+    """09/FD-10"""
     with pytest.raises(ConfigError, match=r"await agent.run\(…\) instead"):
         Agent("a", model="demo").run_sync("Hello")
 

@@ -1,4 +1,4 @@
-"""What a type checker knows of agents and results: mypy reads this file with the tests."""
+"""What a type checker knows of agents and results: mypy and pyright read this file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def balance(ctx: RunContext[Deps]) -> int:
 
 
 async def test_results_have_the_type_of_the_agents_output() -> None:
-    """FD-19"""
+    """09/FD-19"""
     text = Agent("a", model=ScriptedModel(["hi"]))
     assert_type(text, Agent[Any, str])
     assert_type((await text.run("go")).output, str)
@@ -48,7 +48,7 @@ async def test_results_have_the_type_of_the_agents_output() -> None:
 
 
 async def test_dependencies_are_known_in_prompts_checks_and_runs() -> None:
-    """FD-2"""
+    """09/FD-2"""
 
     def check(ctx: PhaseContext[Deps], order: Order) -> Order:
         assert_type(ctx.deps.customer, int)

@@ -73,3 +73,9 @@ async def test_an_agent_says_how_long_it_waits() -> None:
     """02/DB-26: the agent's own settings hold for streams."""
     assert await seconds_of_silence("gpt-4.1-mini", stream_idle_timeout_secs=5) in (5, 6)
     assert await seconds_of_silence("o3", stream_idle_timeout_secs=5) in (10, 11)
+
+
+@pytest.mark.parametrize("name", ["gpt-4.1-mini", "o3"])
+async def test_a_settings_timeout_is_how_long_any_model_may_be_silent(name: str) -> None:
+    """09/FD-11: `timeout` is kept by the layer above the adapters, for all of them."""
+    assert await seconds_of_silence(name, InferenceOverride(timeout=7)) in (7, 8)

@@ -111,7 +111,7 @@ TABLE: dict[str, tuple[Any, dict[str, Any]]] = {
 def test_a_setting_reaches_the_wire_or_is_refused(
     setting: str, wire: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """FD-11"""
+    """09/FD-11"""
     value, expected = TABLE[setting]
     request = asked(**{setting: value})
     if expected[wire] is REFUSED:
@@ -127,8 +127,15 @@ def test_a_setting_reaches_the_wire_or_is_refused(
     assert not [record for record in caplog.records if expected[wire] is not DROPPED]
 
 
+def test_no_setting_is_left_out_of_the_table() -> None:
+    """09/FD-11: `reasoning_effort` is in the table of `docs/providers.md`, and `timeout` is kept
+    for all adapters alike (see `test_idle_windows`)."""
+    elsewhere = {"reasoning_effort", "timeout"}
+    assert {*TABLE, *elsewhere} == set(ModelSettings.__struct_fields__)
+
+
 def test_a_dropped_setting_is_told_once_for_each_model(caplog: pytest.LogCaptureFixture) -> None:
-    """FD-11"""
+    """09/FD-11"""
     request = replace(asked(seed=3), upstream_model="told-once")
     with caplog.at_level(logging.WARNING, "awaken.llm"):
         for _ in range(3):
@@ -185,26 +192,27 @@ def look() -> str:
     return "seen"
 
 
-async def test_an_agents_settings_and_a_runs_and_one_forced_call() -> None:
-    """FD-12"""
+@pytest.mark.parametrize("choice", ["required", "look"])
+async def test_an_agents_settings_and_a_runs_and_one_forced_call(choice: str) -> None:
+    """09/FD-12: the model calls as long as it is forced to."""
     seen: list[tuple[Any, ...]] = []
 
     def answer(request: InferenceRequest) -> StreamResult:
         given = request.overrides or InferenceOverride()
         seen.append((given.temperature, given.seed, given.tool_choice))
-        if given.tool_choice == "required":
+        if given.tool_choice is not None:
             return tool_call_response("", "look", "c", {})
         return text_response("done")
 
-    settings = ModelSettings(temperature=0.2, seed=1, tool_choice="required")
+    settings = ModelSettings(temperature=0.2, seed=1, tool_choice=choice)
     agent = Agent("a", model=FunctionModel(answer), tools=[look], settings=settings)
     async with Runtime([agent]) as runtime:
         await runtime.run("a", "go", thread="t")
         await runtime.run("a", "go", thread="t", overrides=ModelSettings(temperature=0.9))
 
     assert seen == [
-        (0.2, 1, "required"),
+        (0.2, 1, choice),
         (0.2, 1, None),
-        (0.9, 1, "required"),
+        (0.9, 1, choice),
         (0.9, 1, None),
     ]

@@ -14,6 +14,7 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
+from awaken.errors import CommitUnknown
 from awaken.loop.journal import Journal
 from awaken.stores.memory import MemoryStore
 
@@ -42,6 +43,17 @@ class Slow(MemoryStore):
         if not reached.is_set():
             reached.set()
             await asyncio.Event().wait()
+
+
+class Unsure(Slow):
+    """A store that loses the answer to its first commit, too."""
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        committed = await MemoryStore.commit(self, commit)
+        if not self.written.is_set():
+            self.written.set()
+            raise CommitUnknown("the line broke")
+        return committed
 
 
 class Gated(MemoryStore):
@@ -108,6 +120,31 @@ async def test_a_commit_that_is_left_twice_is_found_out_by_the_third_who_asks() 
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
         await second
+
+    await journal.commit((Message.user("two", id="2"),), RECORD, {}, {})
+
+    assert [m.text() for m in await store.load_messages("t")] == ["one", "two"]
+    assert journal.length == 2
+
+
+@pytest.mark.parametrize("wait", [True, False])
+async def test_a_commit_that_is_left_while_it_is_read_back_is_found_out_by_the_next(
+    wait: bool,
+) -> None:
+    """Nobody knows whether it was made: the next commit asks before it builds on it."""
+    store = Unsure()
+    identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
+    journal = Journal(NullEventSink(), store, identity, SYSTEM_CLOCK, 0)
+
+    making = journal.commit((Message.user("one", id="1"),), RECORD, {}, {}, wait=wait)
+    first = asyncio.ensure_future(making)
+    await store.read.wait()
+    if wait:
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+    else:
+        await journal.stop()
 
     await journal.commit((Message.user("two", id="2"),), RECORD, {}, {})
 

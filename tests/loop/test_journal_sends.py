@@ -63,7 +63,7 @@ async def test_what_is_sent_goes_with_the_next_commit() -> None:
     store = await opened(MemoryStore())
     journal = new_journal(store)
     assert not journal.has_pending
-    journal.sends += [done(1), done(2)]
+    journal.extras.sends += [done(1), done(2)]
     assert journal.has_pending
     assert await heard(store) == []
 
@@ -78,9 +78,9 @@ async def test_what_is_sent_goes_with_the_next_commit() -> None:
 async def test_a_commit_nobody_waits_for_takes_what_was_there_by_then() -> None:
     store = await opened(SqliteStore(":memory:"))
     journal = new_journal(store)
-    journal.sends.append(done(1))
+    journal.extras.sends.append(done(1))
     await commit(journal, 1, wait=False)
-    journal.sends.append(done(2))
+    journal.extras.sends.append(done(2))
     await journal.settled()
     assert await heard(store) == [1]
 
@@ -94,7 +94,7 @@ async def test_a_lost_answer_doubles_nothing(failure: CommitFailure) -> None:
     """04 §4.2."""
     store = await opened(FailingStore(MemoryStore(), {2: failure}))
     journal = new_journal(store)
-    journal.sends.append(done(1))
+    journal.extras.sends.append(done(1))
 
     await commit(journal, 1)
 
@@ -106,7 +106,7 @@ async def test_what_no_store_can_write_is_given_up() -> None:
     """With the rest of its commit; the next one goes on without."""
     store = await opened(MemoryStore())
     journal = new_journal(store)
-    journal.sends += [done(1), done(2, CommandKind.DECISIONS)]
+    journal.extras.sends += [done(1), done(2, CommandKind.DECISIONS)]
     with pytest.raises(StorageError, match="decisions cannot be sent") as failed:
         await commit(journal, 1)
 

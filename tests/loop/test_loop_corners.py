@@ -54,14 +54,18 @@ class SlowToRefuse(FailingCommits):
     """Its commits take a while, as those of a disk do, and calls may begin meanwhile."""
 
     immediate = False
+    turns = 1
 
     async def commit(self, commit: ThreadCommit) -> Committed:
-        await asyncio.sleep(0)
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
         return await super().commit(commit)
 
 
-async def test_a_call_whose_intent_was_not_kept_does_not_start() -> None:
-    """Design §4: a `read` beside it began while the commit was under way; the `once` may not."""
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_a_call_whose_intent_was_not_kept_does_not_start(turns: int) -> None:
+    """Design §4: a `read` beside it began while the commit was under way; the `once` may not,
+    whether the store refuses before the calls are looked at, or while they wait for it."""
     ran: list[str] = []
 
     @tool(effect="read")
@@ -78,6 +82,7 @@ async def test_a_call_whose_intent_was_not_kept_does_not_start() -> None:
 
     turn = tool_calls_response("", ("look", "c1", {}), ("pay", "c2", {}))
     store = SlowToRefuse(2, StoreUnavailable("the disk is full"))
+    store.turns = turns
     stage = Stage(Agent("a", model=CheckedModel(turn), tools=[look, pay]), store=store)
     with pytest.raises(AwakenError):
         await stage.run()

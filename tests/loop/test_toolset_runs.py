@@ -49,7 +49,7 @@ def ids(model: ScriptedModel | CheckedModel, request: int = 0) -> list[str]:
 
 
 async def test_calls_results_and_questions_have_the_name_in_the_set() -> None:
-    """EX-3: gates, tickets and results see the final name."""
+    """08/EX-3: gates, tickets and results see the final name."""
     model = ScriptedModel([asks("crm_find", name="Ann"), asks("crm_delete", name="Ann"), "done"])
     agent = Agent("desk", model=model, tools=[CRM.prefixed("crm_")])
     async with Runtime([agent]) as runtime:
@@ -76,7 +76,7 @@ async def test_a_set_asks_before_tools_that_do_not() -> None:
 
 
 async def test_tools_of_a_set_can_be_named_as_those_that_run_alone() -> None:
-    """EX-3: `sequential` sees the final name, and the set."""
+    """08/EX-3: `sequential` sees the final name, and the set."""
     under_way: list[str] = []
     together: list[int] = []
 
@@ -118,7 +118,7 @@ def shop(seen: list[RunInfo], *names: str) -> Toolset:
 
 
 async def test_a_dynamic_set_is_asked_once_for_each_run_and_comes_behind_the_others() -> None:
-    """EX-4"""
+    """08/EX-4"""
     seen: list[RunInfo] = []
     model = ScriptedModel([asks("buy", name="Ann"), "done", "again"])
     agent = Agent("desk", model=model, tools=[shop(seen, "sell", "buy"), CRM.only("find")])
@@ -133,7 +133,7 @@ async def test_a_dynamic_set_is_asked_once_for_each_run_and_comes_behind_the_oth
 
 
 async def test_delegates_side_by_side_ask_once_each() -> None:
-    """EX-4"""
+    """08/EX-4"""
     seen: list[RunInfo] = []
     clerk = Agent("clerk", model=ScriptedModel(["ok", "ok"]), tools=[shop(seen, "buy")])
     calls = [("agent_run_clerk", str(n), {"prompt": "go"}) for n in range(2)]
@@ -209,7 +209,7 @@ async def test_a_set_that_fails_keeps_a_run_from_starting_unless_it_is_not_requi
 
 
 async def test_a_clash_is_told_when_the_run_starts() -> None:
-    """EX-2"""
+    """08/EX-2"""
     agent = Agent("a", model="demo", tools=[CRM, shop([], "find")])
     async with Runtime([agent]) as runtime:
         with pytest.raises(ToolIdConflict, match=r"toolset 'crm' and toolset 'shop'.*prefixed"):
@@ -219,7 +219,7 @@ async def test_a_clash_is_told_when_the_run_starts() -> None:
 
 
 async def test_the_set_changed_between_a_kill_and_recovery() -> None:
-    """EX-5: no call is made twice, and the model is told of no tool that it has not."""
+    """08/EX-5: no call is made twice, and the model is told of no tool that it has not."""
     deed, store, seen = Deed(), MemoryStore(), list[RunInfo]()
 
     def works(*tools: Tool) -> Toolset:

@@ -1,11 +1,13 @@
-"""The four dialects: how each is opened and asked, and how its requests read."""
+"""The dialects: how each is opened and asked, and how its requests and answers read."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 from awaken.llm.anthropic import AnthropicMessages
+from awaken.llm.bedrock import BedrockConverse
 from awaken.llm.google import GoogleGemini
 from awaken.llm.openai import OpenAIChat, OpenAIResponses
 
@@ -13,7 +15,7 @@ KEY = "sk-test-0123456789"
 
 Line = tuple[str, str]
 """Who (`user`, `model`, `call` or `result`), and what: a text, or the id of a call."""
-Executor = OpenAIChat | OpenAIResponses | AnthropicMessages | GoogleGemini
+Executor = OpenAIChat | OpenAIResponses | AnthropicMessages | GoogleGemini | BedrockConverse
 
 
 class Dialect(Protocol):
@@ -35,8 +37,17 @@ class Dialect(Protocol):
         """The conversation in a request."""
         ...
 
+    def events(self, answer: bytes) -> list[bytes]:
+        """The events of an answer, each whole."""
+        ...
 
-class Chat:
+
+class _ServerSent:
+    def events(self, answer: bytes) -> list[bytes]:
+        return [event + b"\n\n" for event in answer.split(b"\n\n") if event]
+
+
+class Chat(_ServerSent):
     """OpenAI's chat completions, and everybody's like them."""
 
     model = "openai-chat:gpt-4.1"
@@ -59,7 +70,7 @@ class Chat:
                 yield "call", call["id"]
 
 
-class Responses:
+class Responses(_ServerSent):
     """OpenAI's responses."""
 
     model = "openai:gpt-5"
@@ -82,7 +93,7 @@ class Responses:
                     yield "result", item["call_id"]
 
 
-class Messages:
+class Messages(_ServerSent):
     """Anthropic's messages."""
 
     model = "anthropic:claude-opus-5-5"
@@ -107,7 +118,7 @@ class Messages:
                         yield "result", block["tool_use_id"]
 
 
-class Gemini:
+class Gemini(_ServerSent):
     """Google's contents."""
 
     model = "google:gemini-3-pro"
@@ -130,12 +141,45 @@ class Gemini:
                     yield _WHO[content["role"]], part["text"]
 
 
+class Converse:
+    """Amazon's conversations, in frames."""
+
+    model = "bedrock-converse:amazon.nova-pro-v1:0"
+    path = "/model/amazon.nova-pro-v1%3A0/converse-stream"
+
+    def open(self, url: str) -> Executor:
+        return BedrockConverse(base_url=url, region="eu-west-1", api_key=KEY)
+
+    def question(self, text: str) -> dict[str, Any]:
+        return {"messages": [{"role": "user", "content": [{"text": text}]}]}
+
+    def lines(self, body: Any) -> Iterator[Line]:
+        for message in body["messages"]:
+            for block in message["content"]:
+                if "toolUse" in block:
+                    yield "call", block["toolUse"]["toolUseId"]
+                elif "toolResult" in block:
+                    yield "result", block["toolResult"]["toolUseId"]
+                elif "text" in block:
+                    yield _WHO[message["role"]], block["text"]
+
+    def events(self, answer: bytes) -> list[bytes]:
+        frames: list[bytes] = []
+        while answer:
+            (length,) = struct.unpack("!I", answer[:4])
+            frames.append(answer[:length])
+            answer = answer[length:]
+        return frames
+
+
 DIALECTS: dict[str, Dialect] = {
     "chat": Chat(),
     "responses": Responses(),
     "anthropic": Messages(),
     "gemini": Gemini(),
 }
+BROKEN: dict[str, Dialect] = {**DIALECTS, "converse": Converse()}
+"""Those whose streams are broken off in every place."""
 
 _WHO = {"user": "user", "assistant": "model", "model": "model"}
 

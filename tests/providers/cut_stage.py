@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.request import Request, urlopen
 
-from cut_dialects import DIALECTS, KEY, Dialect, Line
+from cut_dialects import BROKEN, KEY, Dialect, Line
 from mock_server import Answer, MockServer, Received, WireServer
 
 from awaken.stream.listener import GO_ON
@@ -81,7 +81,7 @@ class Recordings:
             headers={"content-type": "application/json", "authorization": f"Bearer {KEY}"},
         )
         with urlopen(request, timeout=10) as answer:
-            return [event + b"\n\n" for event in answer.read().split(b"\n\n") if event]
+            return dialect.events(answer.read())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +89,14 @@ class Cut:
     """Where a wire breaks: after so many events, and half of the next if `torn`.
 
     Args:
+        at: after so many bytes instead.
         unframed: the body has no declared end, so that a cut looks like one.
         reset: the connection is not closed but reset.
         held: it does not break; nothing more comes.
     """
 
-    after: int
+    after: int = 0
+    at: int | None = None
     torn: bool = False
     unframed: bool = False
     reset: bool = False
@@ -102,6 +104,8 @@ class Cut:
 
     def answer(self, events: Sequence[bytes]) -> Answer:
         pieces = list(events[: self.after])
+        if self.at is not None:
+            pieces = [b"".join(events)[: self.at]]
         if self.torn and self.after < len(events):
             pieces.append(events[self.after][: len(events[self.after]) // 2])
         return Answer(
@@ -139,7 +143,7 @@ class Stage(WireServer):
 
     async def answer(self, request: Received) -> Answer:
         name, dialect = next(
-            (name, each) for name, each in DIALECTS.items() if each.path == request.path
+            (name, each) for name, each in BROKEN.items() if each.path == request.path
         )
         if name in self._gone:
             return _refusal(401, "the key was taken back")

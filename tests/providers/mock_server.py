@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 from urllib.request import Request, urlopen
+from zlib import crc32
 
 KIT = Path(__file__).parent.parent / "kit"
 LLMOCK = KIT / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
@@ -161,6 +162,23 @@ def sse(*events: object, names: bool = False) -> tuple[bytes, ...]:
     return tuple(pieces)
 
 
+def amazon_frame(kind: str, content: object, message_type: str = "event") -> bytes:
+    """An event of Amazon's: lengths and their checksum, headers, JSON, and a checksum of all."""
+    name = ":event-type" if message_type == "event" else ":exception-type"
+    headers = b"".join(
+        struct.pack("!B", len(key))
+        + key.encode()
+        + b"\x07"
+        + struct.pack("!H", len(value))
+        + value.encode()
+        for key, value in ((name, kind), (":message-type", message_type))
+    )
+    payload = json.dumps(content).encode()
+    lengths = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
+    whole = lengths + struct.pack("!I", crc32(lengths)) + headers + payload
+    return whole + struct.pack("!I", crc32(whole))
+
+
 class WireServer:
     """Plays answers, one for each request: `async with WireServer(answers) as server`.
 
@@ -190,7 +208,7 @@ class WireServer:
             received = await _received(reader)
             self.requests.append(received)
             await self._play(await self.answer(received), reader, writer)
-        except ConnectionError:
+        except (ConnectionError, asyncio.IncompleteReadError):  # it may leave before it asks
             self.left.set()
         finally:
             writer.close()

@@ -424,7 +424,7 @@ def test_sampling_is_asked_of_the_api_version_that_has_it(
 ) -> None:
     asked = request(
         Message.user("go"),
-        model="claude-opus-4-8",
+        model="claude-sonnet-4-0",
         overrides=InferenceOverride(temperature=0.2, top_p=0.9),
     )
     options = prepare(asked, platform=platform).options

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from zlib import crc32
 
 import pytest
 from mock_server import Answer, WireServer
+from mock_server import amazon_frame as frame
 
 from awaken.contract.llm import (
     ContentFiltered,
@@ -26,9 +25,11 @@ from awaken.contract.llm import (
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
 from awaken.domain.message import (
     Base64Source,
+    Citation,
     Document,
     Image,
     Message,
+    Opaque,
     Role,
     Text,
     Thinking,
@@ -36,6 +37,7 @@ from awaken.domain.message import (
     UrlSource,
 )
 from awaken.domain.tool import ToolDescriptor
+from awaken.llm.anthropic.content import wire_name
 from awaken.llm.bedrock import BedrockConverse
 from awaken.stream.accumulate import StreamAccumulator
 
@@ -44,23 +46,6 @@ pytestmark = pytest.mark.anyio
 NOVA = "us.amazon.nova-pro-v1:0"
 LOOK = ToolDescriptor(id="look", name="look", description="Look.")
 HI = Message.user("Hi")
-
-
-def frame(kind: str, content: object, message_type: str = "event") -> bytes:
-    """One event: lengths and their checksum, headers, JSON, and a checksum of all."""
-    name = ":event-type" if message_type == "event" else ":exception-type"
-    headers = b"".join(
-        struct.pack("!B", len(key))
-        + key.encode()
-        + b"\x07"
-        + struct.pack("!H", len(value))
-        + value.encode()
-        for key, value in ((name, kind), (":message-type", message_type))
-    )
-    payload = json.dumps(content).encode()
-    lengths = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
-    whole = lengths + struct.pack("!I", crc32(lengths)) + headers + payload
-    return whole + struct.pack("!I", crc32(whole))
 
 
 def delta(index: int, **fields: Any) -> bytes:
@@ -79,6 +64,10 @@ def refusal(status: int, message: str) -> Answer:
     return Answer(status=status, pieces=[json.dumps({"message": message}).encode()])
 
 
+def start_of(name: str) -> dict[str, Any]:
+    return {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t1", "name": name}}}
+
+
 CALLED = (
     frame("messageStart", {"role": "assistant"}),
     delta(0, reasoningContent={"text": "Hm."}),
@@ -87,10 +76,7 @@ CALLED = (
     delta(1, text="Let me "),
     delta(1, text="see."),
     end(1),
-    frame(
-        "contentBlockStart",
-        {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t1", "name": "look"}}},
-    ),
+    frame("contentBlockStart", start_of("look")),
     delta(2, toolUse={"input": '{"at": '}),
     delta(2, toolUse={"input": '"sea"}'}),
     end(2),
@@ -154,6 +140,25 @@ async def test_text_reasoning_calls_and_usage_are_read_and_go_back() -> None:
             "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "Waves."}]}}],
         },
     ]
+
+
+async def test_a_name_that_is_refused_is_another_on_the_wire_alone() -> None:
+    """08/EX-6"""
+    long = "shop." * 20 + "look"
+    wire = wire_name(long)
+    assert len(wire) <= 64
+    called = b"".join(CALLED).replace(frame("contentBlockStart", start_of("look")), b"")
+    at = called.index(delta(2, toolUse={"input": '{"at": '}))
+    called = called[:at] + frame("contentBlockStart", start_of(wire)) + called[at:]
+    tools = (ToolDescriptor(id=long, name=long, description="Look."),)
+    async with serving(Answer(pieces=[called]), Answer(pieces=SAID)) as (model, server):
+        answer = await ask(model, tools=tools)
+        assert [call.name for call in answer.tool_calls] == [long]
+        history = Message(role=Role.ASSISTANT, content=answer.content, tool_calls=answer.tool_calls)
+        await ask(model, HI, history, Message.tool("t1", "Waves."), tools=tools)
+    first, second = server.requests
+    assert first.body["toolConfig"]["tools"][0]["toolSpec"]["name"] == wire
+    assert second.body["messages"][1]["content"][-1]["toolUse"]["name"] == wire
 
 
 async def test_requests_are_signed_with_the_credentials_of_the_machine(
@@ -267,6 +272,49 @@ async def test_failures_are_told_by_their_kind(
         with pytest.raises(kind, match=said) as raised:
             await ask(model)
     assert type(raised.value) is kind
+
+
+def start(index: int, **fields: Any) -> bytes:
+    return frame("contentBlockStart", {"contentBlockIndex": index, "start": fields})
+
+
+async def test_5e_5n_amazons_own_tools_pictures_and_citations_are_kept_and_sent_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    use = {"toolUseId": "s1", "name": "nova_grounding", "type": "server_tool_use"}
+    result = {"toolUseId": "s1", "type": "nova_grounding_result", "status": "success"}
+    source = {"location": {"web": {"url": "https://a.example", "domain": "a.example"}}}
+    first = (
+        start(0, toolUse=use),
+        delta(0, toolUse={"input": '{"query": '}),
+        delta(0, toolUse={"input": '"cats"}'}),
+        end(0),
+        start(1, toolResult=result),
+        delta(1, toolResult=[{"json": {"found": 1}}]),
+        delta(1, toolResult=[{"text": "Cats."}]),
+        end(1),
+        delta(2, text="Cats."),
+        delta(2, citation=source),
+        end(2),
+        start(3, image={"format": "png"}),
+        delta(3, image={"source": {"bytes": "iVBO"}}),
+        end(3),
+        stop("end_turn"),
+    )
+    async with serving(Answer(pieces=first), Answer(pieces=SAID)) as (model, server):
+        answer = await ask(model)
+        history = Message(role=Role.ASSISTANT, content=answer.content)
+        await ask(model, HI, history, HI)
+    kinds = [block.kind if isinstance(block, Opaque) else type(block) for block in answer.content]
+    assert kinds == ["toolUse", "toolResult", Text, Citation, "image"]
+    assert answer.content[3] == Citation(origin="bedrock", data=source, url="https://a.example")
+    assert server.requests[1].body["messages"][1]["content"] == [
+        {"toolUse": {**use, "input": {"query": "cats"}}},
+        {"toolResult": {**result, "content": [{"json": {"found": 1}}, {"text": "Cats."}]}},
+        {"text": "Cats."},
+        {"image": {"format": "png", "source": {"bytes": "iVBO"}}},
+    ]
+    assert ["'image'" in text for text in caplog.messages] == [True]
 
 
 async def test_an_answer_that_is_left_closes_its_connection() -> None:

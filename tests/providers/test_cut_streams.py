@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
-from cut_client import Screen, booker, problem_of
-from cut_dialects import DIALECTS
-from cut_stage import (
-    BOTH,
-    CHUNK,
-    END,
-    QUESTION,
-    Cut,
-    Recordings,
-    Stage,
-    fixtures,
-    has_spoken,
-    parts_asked,
-)
+from cut_dialects import BROKEN
+from cut_play import cuts_in, opened
+from cut_stage import BOTH, CHUNK, END, Cut, Recordings, fixtures, has_spoken, parts_asked
 from mock_server import MockServer
 
-from awaken import Runtime
-from awaken.contract.llm import LlmExecutor
-
 pytestmark = pytest.mark.anyio
-
-Cuts = Mapping[str, Sequence[Cut]]
 
 
 @pytest.fixture(scope="module")
@@ -38,49 +21,13 @@ def recordings() -> Iterator[Recordings]:
         yield Recordings(mock)
 
 
-class Play:
-    """Has the same conversation again and again."""
-
-    def __init__(self, stage: Stage, models: Mapping[str, LlmExecutor], bookings: Path) -> None:
-        self.stage = stage
-        self.screen = Screen()
-        self._models, self._bookings = models, bookings
-
-    async def run(self, cuts: Cuts) -> str | None:
-        """What is wrong with a conversation after all those cuts."""
-        self.stage.begin(cuts)
-        self.screen = Screen()
-        self._bookings.write_text("")
-        agent = booker(self._bookings, list(self._models))
-        async with Runtime([agent], models=self._models) as runtime:
-            async with runtime.stream("a", QUESTION, thread="t") as events:
-                async for event in events:
-                    self.screen.show(event.event)
-            log = await runtime.messages("t")
-        if self.stage.problems:
-            return self.stage.problems.pop()
-        return problem_of(log, self.screen, self._bookings)
-
-
-@asynccontextmanager
-async def opened(
-    recordings: Recordings, folder: Path, *names: str, deserts: bool = False
-) -> AsyncIterator[Play]:
-    """An agent that asks a model of each of the dialects, in that order."""
-    async with Stage(recordings, deserts=deserts) as stage:
-        models = {DIALECTS[name].model: DIALECTS[name].open(stage.url) for name in names}
-        yield Play(stage, models, folder / "bookings")
-        for model in models.values():
-            await model.aclose()
-
-
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("unframed", [False, True], ids=["framed", "unframed"])
 async def test_a_cut_anywhere_in_an_answer_with_calls_changes_nothing(
     recordings: Recordings, tmp_path: Path, name: str, unframed: bool
 ) -> None:
     """02/E3: what was said is not said again, a call that was whole is not asked for again."""
-    events = await recordings.events(DIALECTS[name], BOTH)
+    events = await recordings.events(BROKEN[name], BOTH)
     async with opened(recordings, tmp_path, name) as play:
         assert await play.run({}) is None
         for after, torn in product(range(len(events) + 1), (False, True)):
@@ -90,11 +37,11 @@ async def test_a_cut_anywhere_in_an_answer_with_calls_changes_nothing(
             assert not (play.screen.resets and has_spoken(events[:after])), cut
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", BROKEN)
 async def test_a_cut_anywhere_in_the_last_answer_changes_nothing(
     recordings: Recordings, tmp_path: Path, name: str
 ) -> None:
-    events = await recordings.events(DIALECTS[name], END)
+    events = await recordings.events(BROKEN[name], END)
     async with opened(recordings, tmp_path, name) as play:
         for after, how in product(range(len(events) + 1), ("closed", "unframed", "reset")):
             cut = Cut(after=after, unframed=how == "unframed", reset=how == "reset")
@@ -102,16 +49,27 @@ async def test_a_cut_anywhere_in_the_last_answer_changes_nothing(
             assert not (play.screen.resets and has_spoken(events[:after])), cut
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", BROKEN)
 async def test_what_is_gone_on_with_may_be_cut_again(
     recordings: Recordings, tmp_path: Path, name: str
 ) -> None:
-    events = await recordings.events(DIALECTS[name], BOTH)
+    events = await recordings.events(BROKEN[name], BOTH)
     async with opened(recordings, tmp_path, name) as play:
         for after in range(len(events) + 1):
             for again in (after // 2, len(events) - after):
                 cuts = [Cut(after=after), Cut(after=again)]
                 assert await play.run({BOTH: cuts, "call_b": cuts[1:], END: cuts[1:]}) is None, cuts
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_a_cut_at_any_byte_changes_nothing(
+    recordings: Recordings, tmp_path: Path, name: str
+) -> None:
+    """Some bytes of each answer; `cut_bytes.py` takes all of them."""
+    async with opened(recordings, tmp_path, name) as play:
+        for part in (BOTH, END):
+            for cut in cuts_in(await recordings.events(BROKEN[name], part), every=701):
+                assert await play.run({part: [cut]}) is None, cut
 
 
 @pytest.mark.parametrize(
@@ -127,7 +85,7 @@ async def test_a_model_of_another_provider_goes_on_where_one_broke_off(
     recordings: Recordings, tmp_path: Path, first: str, second: str
 ) -> None:
     """02/E7: the first one does not answer again after the cut."""
-    events = await recordings.events(DIALECTS[first], BOTH)
+    events = await recordings.events(BROKEN[first], BOTH)
     async with opened(recordings, tmp_path, first, second, deserts=True) as play:
         for after in range(1, len(events) + 1):
             cut = Cut(after=after)

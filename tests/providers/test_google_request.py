@@ -223,7 +223,18 @@ def test_a_result_without_its_call_is_told_as_text() -> None:
 @pytest.mark.parametrize(
     ("model", "effort", "expected"),
     [
-        ("gemini-3-pro", "none", {"thinking_level": "MINIMAL"}),
+        ("gemini-3-flash-preview", "none", {"thinking_level": "MINIMAL"}),
+        # 5l: models that cannot be kept from reasoning, or have fewer levels.
+        ("gemini-3-pro", "none", {"thinking_level": "LOW"}),
+        ("gemini-3.7-flash", "none", {"thinking_level": "LOW"}),
+        ("gemini-3-pro", "medium", {"thinking_level": "HIGH", "include_thoughts": True}),
+        ("gemini-3.1-pro", "medium", {"thinking_level": "MEDIUM", "include_thoughts": True}),
+        ("gemini-2.5-pro", "none", {"thinking_budget": 128}),
+        (
+            "gemini-2.5-pro",
+            ReasoningBudget(budget=0),
+            {"thinking_budget": 128, "include_thoughts": False},
+        ),
         ("gemini-3-pro", "low", {"thinking_level": "LOW", "include_thoughts": True}),
         ("gemini-flash-latest", "max", {"thinking_level": "HIGH", "include_thoughts": True}),
         ("models/gemini-2.5-flash", "none", {"thinking_budget": 0}),

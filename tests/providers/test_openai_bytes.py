@@ -17,6 +17,7 @@ from awaken.contract.llm import (
     InferenceRequest,
     InferenceTimeout,
     ModelMissing,
+    Overloaded,
     ProviderError,
     RateLimited,
 )
@@ -309,10 +310,13 @@ async def test_garbage_is_an_error_of_ours(garbage: bytes) -> None:
     assert server.url in str(caught.value)
 
 
-async def test_an_answer_that_is_no_stream_is_an_error() -> None:
-    page = Answer(pieces=[b"<html>Welcome!</html>"], headers={"content-type": "text/html"})
-    async with talking(OpenAIChat, [page]) as (model, _):
-        with pytest.raises(ProviderError, match="ended early"):
+async def test_an_answer_at_once_that_is_none_is_an_error() -> None:
+    bodies = {b"<body>Welcome!</body>": "text/html", b'{"error": "overloaded"}': "application/json"}
+    answers = [Answer(pieces=[each], headers={"content-type": bodies[each]}) for each in bodies]
+    async with talking(OpenAIChat, answers, stream=False) as (model, _):
+        with pytest.raises(ProviderError, match="no answer: Welcome!"):
+            await ask(model)
+        with pytest.raises(Overloaded, match="overloaded"):
             await ask(model)
 
 

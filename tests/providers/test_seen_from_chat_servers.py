@@ -32,6 +32,7 @@ from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
 
+LOOK = ToolDescriptor(id="look", name="look", description="Look.")
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 
@@ -386,9 +387,37 @@ def test_a_server_of_the_table_is_known_by_its_address(name: str) -> None:
     assert model.abilities("m").native_output is known.dialect.native_output
 
 
+@pytest.mark.parametrize(
+    ("name", "model", "effort", "allowed"),
+    [
+        # These models reason unless they are told not to, and cannot be forced meanwhile.
+        ("deepseek", "deepseek-v4-flash", None, ["none"]),
+        ("deepseek", "deepseek-v4-flash", "none", ["none", "required", "look"]),
+        ("deepseek", "deepseek-chat", None, ["none", "required", "look"]),
+        ("moonshot", "kimi-k2.6", None, ["none"]),
+        ("moonshot", "kimi-k2.6", "none", ["none", "required", "look"]),
+        ("moonshot", "kimi-k3", None, ["none", "required", "look"]),
+        ("zai", "glm-5.3", None, []),
+    ],
+)
+def test_5l_a_call_is_forced_only_where_the_model_takes_that(
+    name: str, model: str, effort: Any, allowed: list[str]
+) -> None:
+    asked = OpenAIChat(base_url=CHAT_PROVIDERS[name].url, api_key="sk-1")
+    for choice in ("none", "required", "look"):
+        overrides = InferenceOverride(tool_choice=choice, reasoning_effort=effort, temperature=0.5)
+        request = InferenceRequest(
+            upstream_model=model, messages=[Message.user("Hi")], tools=(LOOK,), overrides=overrides
+        )
+        if choice not in allowed:
+            with pytest.raises(InvalidRequest, match="cannot obey tool_choice"):
+                asked.preview(request)
+        else:
+            assert "tool_choice" in asked.preview(request)
+
+
 # -- 5d, 5i, 5j -------------------------------------------------------------------------------
 
-LOOK = ToolDescriptor(id="look", name="look", description="Look.")
 SEARCH = {"type": "web_search"}
 
 

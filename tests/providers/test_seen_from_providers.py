@@ -17,6 +17,7 @@ from awaken.contract.llm import (
     ContextOverflow,
     InferenceExecutionError,
     InferenceRequest,
+    InvalidRequest,
     LlmExecutor,
     NoCredit,
 )
@@ -33,6 +34,7 @@ from awaken.domain.message import (
     Thinking,
     ToolCall,
 )
+from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.llm.anthropic import AnthropicMessages
 from awaken.llm.google import GoogleGemini
@@ -398,17 +400,75 @@ async def test_5l_a_dropped_parameter_is_told_once(caplog: pytest.LogCaptureFixt
     ]
 
 
-@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-4-6", "claude-sonnet-5"])
-async def test_5l_claude_gets_no_temperature_while_it_thinks(model: str) -> None:
-    async with serving(AnthropicMessages) as (claude_model, _):
-        efforts: list[tuple[EffortWord, bool]] = [("high", False), ("none", True)]
-        for effort, sent in efforts:
-            overrides = InferenceOverride(temperature=0.5, top_p=0.9, reasoning_effort=effort)
-            body = claude_model.preview(
-                InferenceRequest(upstream_model=model, messages=[HI], overrides=overrides)
-            )
-            assert ("temperature" in body) is sent
-            assert ("top_p" in body) is sent
+@pytest.mark.parametrize(
+    ("make", "model"),
+    [
+        (AnthropicMessages, "claude-3-haiku-20240307"),
+        (GoogleGemini, "gemini-2.0-flash"),
+        (OpenAIResponses, "gpt-4.1"),
+    ],
+)
+async def test_5l_a_model_that_does_not_reason_is_asked_for_no_effort(
+    make: Any, model: str
+) -> None:
+    async with serving(make) as (asked, _):
+        plain, hard = (
+            asked.preview(InferenceRequest(upstream_model=model, messages=[HI], overrides=each))
+            for each in (InferenceOverride(), InferenceOverride(reasoning_effort="high"))
+        )
+    assert plain == hard
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "sent"),
+    [
+        ("claude-haiku-4-5", "none", {"temperature"}),  # one of the two
+        ("claude-haiku-4-5", "high", set()),
+        ("claude-opus-4-6", None, {"temperature"}),
+        ("claude-opus-4-6", "high", set()),
+        ("claude-opus-4-7", "none", set()),  # and all later ones
+        ("claude-sonnet-5", "none", set()),
+        ("claude-sonnet-5-5", "none", set()),
+    ],
+)
+async def test_5l_claude_gets_no_temperature_while_it_thinks_nor_from_4_7_on(
+    model: str, effort: EffortWord | None, sent: set[str]
+) -> None:
+    overrides = InferenceOverride(temperature=0.5, top_p=0.9, reasoning_effort=effort)
+    async with serving(AnthropicMessages) as (asked, _):
+        body = asked.preview(
+            InferenceRequest(upstream_model=model, messages=[HI], overrides=overrides)
+        )
+    assert {"temperature", "top_p"} & body.keys() == sent
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [
+        ("claude-haiku-4-5", None),  # it cannot think before a call that it is forced to
+        ("claude-opus-4-6", None),
+        ("claude-sonnet-5", "adaptive"),
+        ("claude-opus-5-5", "refused"),
+        ("claude-sonnet-5-5", "refused"),
+        ("claude-fable-5-1", "refused"),
+    ],
+)
+async def test_5l_claude_is_forced_to_a_call_only_where_that_is_possible(
+    model: str, thinking: str | None
+) -> None:
+    overrides = InferenceOverride(tool_choice="look", reasoning_effort="high")
+    tools = (ToolDescriptor(id="look", name="look", description="Look."),)
+    request = InferenceRequest(
+        upstream_model=model, messages=[HI], tools=tools, overrides=overrides
+    )
+    async with serving(AnthropicMessages) as (asked, _):
+        if thinking == "refused":
+            with pytest.raises(InvalidRequest, match="cannot obey tool_choice"):
+                asked.preview(request)
+            return
+        body = asked.preview(request)
+    assert body["tool_choice"] == {"type": "tool", "name": "look"}
+    assert body.get("thinking", {}).get("type") == thinking
 
 
 # -- 5m, 5n: pauses, the providers' own tools, and citations ----------------------------------

@@ -1,27 +1,33 @@
 """Nodes that share a Postgres and are killed: every run ends, and no call is made twice.
 
     python tests/recovery/cluster_kills.py --seeds 20 --runs 200
+    python tests/recovery/cluster_kills.py --how term
+    python tests/recovery/cluster_kills.py --apart 3600
 
 Two nodes carry out the runs that this process submits. At a random time one of them gets SIGKILL,
-and another one is started. A run makes three calls; each writes a line, which is the world outside.
+or SIGTERM, and another one is started. A run makes three calls; each writes a line, which is the
+world outside. `--apart` sets the clock of one node so many seconds ahead.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import signal
+import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
 from awaken import Agent, Runtime, ToolCallContext, tool  # noqa: E402
+from awaken.clock import SystemClock  # noqa: E402
 from awaken.contract.llm import InferenceRequest  # noqa: E402
 from awaken.contract.threads import RunQuery  # noqa: E402
 from awaken.domain.inference import StreamResult  # noqa: E402
@@ -32,6 +38,9 @@ from awaken.testing import FunctionModel, text_response, tool_call_response  # n
 from postgres_kit import running_postgres  # noqa: E402
 
 CALLS = 3
+PAUSE = 0.05
+"""Seconds that a call takes."""
+HOW = {"kill": signal.SIGKILL, "term": signal.SIGTERM}
 
 
 class Figures(Value, frozen=True, kw_only=True):
@@ -41,18 +50,48 @@ class Figures(Value, frozen=True, kw_only=True):
     stuck: int
     doubled: int
     lost: int
-    taken_over: int
-    first_step_ms: int
-    """The longest time from the kill to the first new line of a run that was taken over."""
+    waits: tuple[float, ...]
+    """For each run that went on elsewhere, the milliseconds from the kill, or from the last step
+    before it left, to its first step there."""
+
+    def __str__(self) -> str:
+        found = ", ".join(f"{name} {getattr(self, name)}" for name in ("stuck", "doubled", "lost"))
+        return f"runs {self.runs}, taken over {len(self.waits)}, {found}, {middle(self.waits)}"
+
+
+def middle(waits: Sequence[float]) -> str:
+    if not waits:
+        return "no first step elsewhere"
+    return f"first step median {statistics.median(waits):.0f} ms, worst {max(waits):.0f} ms"
+
+
+class AheadClock(SystemClock):
+    """The clock of a machine that is wrong by some seconds."""
+
+    def __init__(self, seconds: int) -> None:
+        self._ms = 1000 * seconds
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ms
+
+
+class Line(Value, frozen=True, kw_only=True):
+    """A line of the ledger: a call was begun."""
+
+    run_id: str
+    key: str
+    pid: int
+    at: int
 
 
 def worker(ledger: Path) -> Agent:
     @tool
     async def work(number: int, ctx: ToolCallContext) -> str:
         """Write a line."""
+        run_id = ctx.run_identity.run_id
         with ledger.open("a") as file:
-            file.write(f"{ctx.run_identity.run_id} {ctx.idempotency_key} {time.time_ns()}\n")
-        await asyncio.sleep(0.05)
+            file.write(f"{run_id} {ctx.idempotency_key} {os.getpid()} {time.time_ns()}\n")
+        await asyncio.sleep(PAUSE)
         return f"worked {number}"
 
     def answer(request: InferenceRequest) -> StreamResult:
@@ -64,16 +103,20 @@ def worker(ledger: Path) -> Agent:
     return Agent("worker", model=FunctionModel(answer), tools=[work])
 
 
-async def node(address: str, ledger: str) -> None:
-    """Carry out what there is, until this process is killed."""
-    async with Runtime([worker(Path(ledger))], store=address):
+async def node(address: str, ledger: str, ahead: str) -> None:
+    """Carry out what there is, until this process is killed, or told to end (SIGTERM)."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    clock = AheadClock(int(ahead))
+    agents = [worker(Path(ledger))]
+    async with Runtime(agents, store=address, clock=clock, on_close="leave"):
         print("ready", flush=True)
-        await asyncio.Event().wait()
+        await ended.wait()
 
 
-async def start_node(address: str, ledger: Path) -> asyncio.subprocess.Process:
+async def start_node(address: str, ledger: Path, ahead: int = 0) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, __file__, "--node", address, str(ledger)),
+        *(sys.executable, __file__, "--node", address, str(ledger), str(ahead)),
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
@@ -81,44 +124,49 @@ async def start_node(address: str, ledger: Path) -> asyncio.subprocess.Process:
     return process
 
 
-async def fight(address: str, runs: int, seed: int, patience: float) -> Figures:
+async def fight(
+    address: str, runs: int, seed: int, *, how: str = "kill", apart: int = 0, patience: float = 120
+) -> Figures:
     chance = random.Random(seed)
+    ahead = [apart, 0][:: 1 if seed % 2 else -1]
     with tempfile.TemporaryDirectory() as folder:
         ledger = Path(folder, "ledger")
         ledger.touch()  # noqa: ASYNC240
         async with Runtime([worker(ledger)], store=address, recover=False) as runtime:
-            nodes = [await start_node(address, ledger) for _ in range(2)]
+            nodes = [await start_node(address, ledger, seconds) for seconds in ahead]
+            first = nodes[0]
             try:
                 for number in range(runs):
                     await runtime.submit("worker", "work", thread=f"t{seed}-{number}")
                 await _lines(ledger, chance.randrange(1, runs * CALLS // 2))
-                nodes[0].send_signal(signal.SIGKILL)
-                killed, left = time.time_ns(), await _threads_of(runtime, nodes[0].pid)
-                await nodes[0].wait()
-                nodes[0] = await start_node(address, ledger)
+                killed = time.time_ns()
+                first.send_signal(HOW[how])
+                await first.wait()
+                nodes[0] = await start_node(address, ledger, ahead[0])
                 stuck = await _until_done(runtime, patience)
             finally:
                 for process in nodes:
                     process.send_signal(signal.SIGKILL)
                     await process.wait()
-            return await _figures(runtime, ledger, runs, stuck, killed, left)
+            lines = list(_read(ledger))
+            return Figures(
+                runs=runs,
+                stuck=stuck,
+                doubled=len(lines) - len({line.key for line in lines}),
+                lost=await _lost(runtime),
+                waits=tuple(_waits(lines, first.pid, killed, is_left=how == "term")),
+            )
 
 
-async def _threads_of(runtime: Runtime, pid: int) -> set[str]:
-    """The threads whose runs a node has."""
-    owners = {process.owner for process in await runtime.store.processes() if process.pid == pid}
-    running = await runtime.list_runs(RunQuery(status=RunStatus.RUNNING, limit=1000))
-    threads = [await runtime.store.load_thread(run.thread_id) for run in running]
-    return {thread.id for thread in threads if thread is not None and thread.owner in owners}
-
-
-def _read(ledger: Path) -> list[str]:
-    return ledger.read_text().splitlines()
+def _read(ledger: Path) -> Iterator[Line]:
+    for line in ledger.read_text().splitlines():
+        run_id, key, pid, at = line.split()
+        yield Line(run_id=run_id, key=key, pid=int(pid), at=int(at))
 
 
 async def _lines(ledger: Path, count: int) -> None:
     """Wait until the ledger has so many lines."""
-    while len(_read(ledger)) < count:  # noqa: ASYNC110  # other processes write it
+    while len(list(_read(ledger))) < count:  # noqa: ASYNC110  # other processes write it
         await asyncio.sleep(0.01)
 
 
@@ -134,48 +182,59 @@ async def _until_done(runtime: Runtime, patience: float) -> int:
         await asyncio.sleep(0.1)
 
 
-async def _figures(
-    runtime: Runtime, ledger: Path, runs: int, stuck: int, killed: int, left: set[str]
-) -> Figures:
-    keys: Counter[str] = Counter()
-    after: dict[str, int] = {}
-    for line in _read(ledger):
-        run_id, key, at = line.split()
-        keys[key] += 1
-        if int(at) > killed:
-            after.setdefault(run_id, int(at) - killed)
-    lost = longest = 0
+async def _lost(runtime: Runtime) -> int:
+    """How many runs have not ended as they should, with all their results."""
+    lost = 0
     for run in await runtime.list_runs(RunQuery(limit=1000)):
         told = [m for m in await runtime.messages(run.thread_id) if m.role is Role.TOOL]
         lost += run.final_output != "done" or len(told) != CALLS
-        if run.thread_id in left:
-            longest = max(longest, after.get(run.run_id, 0))
-    return Figures(
-        runs=runs,
-        stuck=stuck,
-        doubled=sum(count - 1 for count in keys.values()),
-        lost=lost,
-        taken_over=len(left),
-        first_step_ms=longest // 1_000_000,
-    )
+    return lost
 
 
-async def main(seeds: int, runs: int) -> int:
-    worst = 0
+def _waits(lines: Sequence[Line], first: int, killed: int, *, is_left: bool) -> Iterator[float]:
+    """How long the runs of the first node waited for their first step elsewhere, in milliseconds.
+
+    A run that is left ends its step first: the call that it had begun takes its time.
+    """
+    last: dict[str, int] = {}
+    for line in sorted(lines, key=lambda line: line.at):
+        if line.pid == first:
+            last[line.run_id] = line.at
+        elif (began := last.pop(line.run_id, None)) is not None:
+            step_end = began + int(PAUSE * 1e9) if is_left else 0
+            yield (line.at - max(killed, step_end)) / 1e6
+
+
+async def main(given: argparse.Namespace) -> int:
+    every: list[Figures] = []
     with running_postgres() as server:
-        for seed in range(seeds):
-            figures = await fight(server.address(), runs, seed, 60 + runs)
+        for seed in range(given.seeds):
+            address = server.address()
+            figures = await fight(
+                address,
+                given.runs,
+                seed,
+                how=given.how,
+                apart=given.apart,
+                patience=60 + given.runs,
+            )
             print(f"seed {seed}: {figures}", flush=True)
-            worst = max(worst, figures.stuck + figures.doubled + figures.lost)
-    return int(worst > 0)
+            every.append(figures)
+    wrong = sum(figures.stuck + figures.doubled + figures.lost for figures in every)
+    waits = [wait for figures in every for wait in figures.waits]
+    print(
+        f"{given.how}, kills {len(every)}, taken over {len(waits)}, wrong {wrong}: {middle(waits)}"
+    )
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--node"]:
-        asyncio.run(node(*sys.argv[2:4]))
+        asyncio.run(node(*sys.argv[2:5]))
     else:
         parser = argparse.ArgumentParser(description=__doc__)
         parser.add_argument("--seeds", type=int, default=20)
         parser.add_argument("--runs", type=int, default=200)
-        given = parser.parse_args()
-        sys.exit(asyncio.run(main(given.seeds, given.runs)))
+        parser.add_argument("--how", choices=HOW, default="kill")
+        parser.add_argument("--apart", type=int, default=0, metavar="SECONDS")
+        sys.exit(asyncio.run(main(parser.parse_args())))

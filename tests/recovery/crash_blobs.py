@@ -5,9 +5,12 @@ from __future__ import annotations
 from crash_life import Stage
 from crash_world import SURVEY
 
-from awaken.blobs import FolderBlobs, read_bytes
+from awaken.blobs import read_bytes
+from awaken.clock import SYSTEM_CLOCK
+from awaken.contract.blobs import BlobStore
 from awaken.domain.message import Text
 from awaken.errors import BlobDamaged, BlobNotFound
+from awaken.front.loading import blobs_beside
 from awaken.testing.chaos import NoteKind, Picture
 
 LATER = 2**50
@@ -15,15 +18,18 @@ LATER = 2**50
 
 async def blob_faults(stage: Stage, final: Picture) -> list[str]:
     """Sweep, then compare what is left with what the log refers to and with what tools returned."""
-    folder = stage.home / "awaken.db-blobs"
-    if not folder.exists():
+    if not await stage.site.kept_blobs():
         return []
     store = stage.store()
     await store.open()
     try:
-        blobs = FolderBlobs(folder, store)
+        blobs = blobs_beside(store, SYSTEM_CLOCK)
+        assert blobs is not None
         await blobs.delete_unreferenced(LATER)
-        return await _faults(stage, blobs, _used(final))
+        used = _used(final)
+        left = await stage.site.kept_blobs()
+        lost = await _lost(stage, blobs, used)
+        return [*lost, *(f"{name} is left behind in the blobs" for name in sorted(left - used))]
     finally:
         await store.close()
 
@@ -39,7 +45,7 @@ def _used(final: Picture) -> set[str]:
     }
 
 
-async def _faults(stage: Stage, blobs: FolderBlobs, used: set[str]) -> list[str]:
+async def _lost(stage: Stage, blobs: BlobStore, used: set[str]) -> list[str]:
     returned = {SURVEY} | {
         f"{note.detail}: {SURVEY}"
         for note in stage.witness.notes()
@@ -54,6 +60,4 @@ async def _faults(stage: Stage, blobs: FolderBlobs, used: set[str]) -> list[str]
         else:
             if content.decode() not in returned:
                 found.append(f"blob {id} is not what the tool has returned")
-    left = {path.name for path in blobs.folder.rglob("*") if path.is_file()}
-    found.extend(f"{name} is left behind in the blobs" for name in sorted(left - used))
     return found

@@ -20,6 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from crash_ground import Site
 from crash_scenarios import THREAD, Answered, Cancelled, Said, Scenario
 from crash_service import Service, ServiceFactory
 from crash_world import World
@@ -30,7 +31,6 @@ from awaken.contract.store import Store
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.errors import InvalidResume, ThreadAlreadyRunning
-from awaken.stores.sqlite import SqliteStore
 from awaken.testing.chaos import (
     KillSwitch,
     Picture,
@@ -51,11 +51,13 @@ WATCHER_HUNG_AFTER = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Where a scenario is played: a directory with a database and a witness."""
+    """Where a scenario is played: the addresses of store and bus, and a directory with a
+    witness."""
 
     scenario: Scenario
     seed: int
     home: Path
+    site: Site
     kills: frozenset[int] = frozenset()
 
     @property
@@ -71,7 +73,7 @@ class Stage:
         return self.home / "seen"
 
     def store(self) -> Store:
-        return SqliteStore(self.home / "awaken.db")
+        return self.site.open()
 
     @property
     def service(self) -> Service:
@@ -114,7 +116,7 @@ async def live(stage: Stage, role: Role) -> None:
     world = World(stage.home, switch, stage.seed)
     store = watched_store(stage.store(), switch) if counted else stage.store()
     try:
-        await _play_part(store, role, scenario, world, by_itself=bool(stage.seed % 2))
+        await _play_part(stage, store, role, world)
     finally:
         # Left to the collector, its threads could be in the middle of things at the next fork.
         await store.close()
@@ -127,19 +129,19 @@ def beside(scenario: Scenario) -> Role | None:
     return Role.CANCEL if scenario.cancelled is Cancelled.LIVE else None
 
 
-async def _play_part(
-    store: Store, role: Role, scenario: Scenario, world: World, *, by_itself: bool
-) -> None:
+async def _play_part(stage: Stage, store: Store, role: Role, world: World) -> None:
+    scenario, bus = stage.scenario, stage.site.bus
     if role is Role.ANSWER:
-        async with Runtime([], store=store, recover=False) as runtime:
+        async with Runtime([], store=store, bus=bus, recover=False) as runtime:
             await _answer_for_another(runtime, scenario, world)
         return
-    by_itself = by_itself and role is Role.WORK
+    by_itself = bool(stage.seed % 2) and role is Role.WORK
     service = ServiceFactory(world.service, world.switch, careless=scenario.is_careless)
     async with Runtime(
         scenario.agents(world),
         backends=[service],
         store=store,
+        bus=bus,
         recover=by_itself,
         on_close="leave" if by_itself else "cancel",
     ) as runtime:
@@ -257,8 +259,8 @@ async def _cancel(runtime: Runtime) -> None:
 
 async def _watch(stage: Stage) -> None:
     """Follow the thread, and write down what comes, until the parent has seen enough of it."""
-    address = f"sqlite:///{stage.home / 'awaken.db'}"
-    async with Runtime([], store=address, recover=False) as runtime:
+    site = stage.site
+    async with Runtime([], store=site.store, bus=site.bus, recover=False) as runtime:
         async for event in runtime.follow(THREAD):
             with stage.seen.open("ab") as file:
                 file.write(dumps(event) + b"\n")
@@ -270,6 +272,8 @@ async def _watch(stage: Stage) -> None:
 def start(stage: Stage, role: Role) -> int:
     """Begin a life; returns its process id."""
     hung_after = WATCHER_HUNG_AFTER if role is Role.WATCH else HUNG_AFTER
+    if stage.site.postgres:
+        hung_after *= 6  # it opens several sessions, and the server shares the machine
     return fork(lambda: live(stage, role), stage.errors, hung_after)
 
 

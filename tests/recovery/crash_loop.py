@@ -1,8 +1,8 @@
 """Processes that die one after the other with the same run, until one of them lives.
 
-Run as `crash_loop.py PLAN HOME`. Each life is a process of its own that opens the same database,
-takes up what was left, and really dies where the plan says so. Prints the lives' exit codes and
-what was done in them, as JSON.
+Run as `crash_loop.py PLAN HOME [STORE]`. Each life is a process of its own that opens the same
+database, takes up what was left, and really dies where the plan says so. Prints the lives' exit
+codes and what was done in them, as JSON.
 """
 
 from __future__ import annotations
@@ -262,9 +262,9 @@ def crowd(diary: Diary) -> list[Agent]:
     return [Agent("a", model=plan_of([("parse", {})]), tools=[parse]), slow]
 
 
-async def live(plan: str, home: Path) -> None:
+async def live(plan: str, home: Path, store: str) -> None:
     diary = Diary(home)
-    async with Runtime(agents_of(plan, diary), store=f"sqlite:///{home}/awaken.db") as runtime:
+    async with Runtime(agents_of(plan, diary), store=store) as runtime:
         if not await runtime.list_runs():
             if plan == "crowd":
                 slow = asyncio.ensure_future(runtime.run("slow", "Think!", thread="slow"))
@@ -280,12 +280,13 @@ async def live(plan: str, home: Path) -> None:
         await runtime.run("other", "Hello!", thread="beside")
 
 
-def main(plan: str, home: Path) -> None:
+def main(plan: str, home: Path, store: str = "") -> None:
+    address = store or f"sqlite:///{home}/awaken.db"
     codes: list[int] = []
     while len(codes) < MOST_LIVES and codes[-1:] != [0]:
-        codes.append(wait(fork(lambda: live(plan, home), home / "errors")))
+        codes.append(wait(fork(lambda: live(plan, home, address), home / "errors")))
     print(json.dumps({"codes": codes, "done": Diary(home).counts()}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:4])

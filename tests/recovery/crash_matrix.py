@@ -3,6 +3,7 @@
     python tests/recovery/crash_matrix.py                    every point, 20 seeds
     python tests/recovery/crash_matrix.py --short            a sample, in seconds
     python tests/recovery/crash_matrix.py --scenario approval --seed 3 --kill 14
+    python tests/recovery/crash_matrix.py --postgres --nats --share 8 --seeds 2
 
 Children are forked from processes that have imported everything; each is a process of its own,
 and really killed with SIGKILL.
@@ -22,6 +23,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from crash_ground import Ground, add_options, ground_of
 from crash_life import Role, Stage, live
 from crash_play import Play, check, play
 from crash_scenarios import CARELESS, LIAR, Answered, Cancelled
@@ -49,6 +51,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     sample: int | None = None
     kills: tuple[int, ...] | None = None
     kill_after: float | None = None
+    ground: Ground = Ground()
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -108,7 +111,10 @@ def _play(
     home = Path(tempfile.mkdtemp(prefix="awaken-crash-", dir=MEMORY))
     try:
         scenario = KNOWN[unit.scenario]
-        stage = Stage(scenario=scenario, seed=unit.seed, home=home, kills=frozenset(kills))
+        site = unit.ground.at(home)
+        stage = Stage(
+            scenario=scenario, seed=unit.seed, home=home, site=site, kills=frozenset(kills)
+        )
         played = play(stage, kill_after=kill_after)
         damage = check(stage, undisturbed or played, played)
     finally:
@@ -128,6 +134,7 @@ def _play(
 
 def _reproduce(unit: Unit, played: Play, kills: Collection[int], kill_after: float | None) -> str:
     command = f"{Path(sys.argv[0])} --scenario {unit.scenario} --seed {unit.seed}"
+    command += " --postgres" * bool(unit.ground.postgres) + " --nats" * bool(unit.ground.nats)
     places = [
         f"{kill} ({played.points[kill - 1]})"
         for kill in sorted(kills)
@@ -143,12 +150,12 @@ def _reproduce(unit: Unit, played: Play, kills: Collection[int], kill_after: flo
 # -- all of them ------------------------------------------------------------------------------
 
 
-def chosen_units(options: argparse.Namespace) -> list[Unit]:
-    names = [options.scenario] if options.scenario else list(SCENARIOS)
+def chosen_units(options: argparse.Namespace, ground: Ground) -> list[Unit]:
+    names = options.scenario or list(SCENARIOS)
     if options.short:
         # Odd and even seeds are recovered in different ways.
         return [
-            Unit(scenario=name, seed=1 + place % 2, sample=SHORT_POINTS)
+            Unit(scenario=name, seed=1 + place % 2, sample=options.points, ground=ground)
             for place, name in enumerate(names)
         ]
     seeds = range(options.seeds) if options.seed is None else [options.seed]
@@ -157,9 +164,10 @@ def chosen_units(options: argparse.Namespace) -> list[Unit]:
         Unit(
             scenario=name,
             seed=seed,
-            share=1 if place < THOROUGH else SHARE,
+            share=options.share or (1 if place < THOROUGH else SHARE),
             kills=kills,
             kill_after=options.kill_after,
+            ground=ground,
         )
         for place, seed in enumerate(seeds)
         for name in names
@@ -174,7 +182,9 @@ def warm_up(units: Sequence[Unit]) -> None:
             continue
         if scenario.answered is Answered.BY_ITSELF and scenario.cancelled is Cancelled.NEVER:
             with tempfile.TemporaryDirectory(prefix="awaken-crash-", dir=MEMORY) as home:
-                asyncio.run(live(Stage(scenario=scenario, seed=0, home=Path(home)), Role.WORK))
+                site = Ground().at(Path(home))
+                stage = Stage(scenario=scenario, seed=0, home=Path(home), site=site)
+                asyncio.run(live(stage, Role.WORK))
     gc.collect()
     gc.freeze()  # what is there by now stays shared between all the processes
 
@@ -208,16 +218,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--short", action="store_true", help="a sample of the points, one seed")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--jobs", type=int, default=3, help="they often wait for the disk")
-    parser.add_argument("--scenario", choices=KNOWN)
+    parser.add_argument("--scenario", choices=KNOWN, nargs="+", help="these only")
     parser.add_argument("--seed", type=int, help="this one only")
     parser.add_argument("--kill", metavar="N,N", help="at these points, and no others")
     parser.add_argument("--kill-after", type=float, metavar="SECONDS", help="from outside")
+    parser.add_argument("--share", type=int, metavar="N", help="every Nth point, of every seed")
+    parser.add_argument("--points", type=int, default=SHORT_POINTS, help="of the short version")
+    add_options(parser)
     options = parser.parse_args(arguments)
     reports = []
-    for report in play_all(chosen_units(options), options.jobs):
-        reports.append(report)
-        for failure in report.failures:
-            print(failure)
+    with ground_of(options) as ground:
+        for report in play_all(chosen_units(options, ground), options.jobs):
+            reports.append(report)
+            for failure in report.failures:
+                print(failure)
     print(summary(reports))
     return 1 if any(report.failures for report in reports) else 0
 

@@ -72,6 +72,7 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
             break
         code = _live_once(stage, role, kill_after)
         kill_after = None
+        stage.site.bury()
         now = stage.look()
         ownerless.update(dict.fromkeys(_ownerless(stage, now)))
         if code == -signal.SIGKILL:

@@ -19,6 +19,7 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped
 from awaken.domain.message import Message, Role
 from awaken.domain.recovery import ABANDONED, MOST_TAKEOVERS
 from awaken.domain.run import RunRecord
+from postgres_kit import Postgres
 
 pytestmark = pytest.mark.anyio
 
@@ -47,16 +48,16 @@ class Played:
         return [told.event async for told in self._runtime.events("t", follow=False)]
 
 
-def run_program(plan: str, home: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(PROGRAM), plan, str(home)]
+def run_program(plan: str, home: Path, *store: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(PROGRAM), plan, str(home), *store]
     return subprocess.run(command, capture_output=True, text=True, timeout=550)
 
 
 @asynccontextmanager
-async def played(plan: str, home: Path) -> AsyncIterator[Played]:
-    done = run_program(plan, home)
+async def played(plan: str, home: Path, store: str = "") -> AsyncIterator[Played]:
+    address = store or f"sqlite:///{home}/awaken.db"
+    done = run_program(plan, home, address)
     assert done.returncode == 0, done.stderr
-    address = f"sqlite:///{home}/awaken.db"
     async with Runtime([], store=address, recover=False) as runtime:
         yield Played(json.loads(done.stdout), runtime)
 
@@ -79,6 +80,21 @@ async def test_a_run_whose_tool_kills_its_process_is_abandoned_and_other_runs_go
     assert "it is unknown whether 'parse' took effect" in told.text()
     assert beside.termination_reason == NATURAL_END
     assert [type(event) for event in events[-3:]] == [ToolCallDone, StepEnd, RunFinish]
+
+
+async def test_on_postgres_a_run_that_kills_every_node_is_abandoned_and_the_next_node_lives(
+    tmp_path: Path, postgres: Postgres
+) -> None:
+    """06/CL-20: each node takes it over when the lease of the one before it is over."""
+    async with played("idempotent tool", tmp_path, postgres.address(lease=0.3, pool=3)) as play:
+        assert play.codes == [KILLED] * (1 + MOST_TAKEOVERS) + [0]
+        (run,) = await play.runs()
+        (beside,) = await play.runs("beside")
+
+    assert isinstance(run.termination_reason, Failed)
+    assert run.termination_reason.value == ABANDONED
+    assert run.error_payload["code"] == "abandoned"
+    assert beside.termination_reason == NATURAL_END
 
 
 async def test_a_tool_that_kills_before_its_call_is_on_record_is_found_out_as_well(

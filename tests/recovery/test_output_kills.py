@@ -17,22 +17,39 @@ pytestmark = pytest.mark.anyio
 STAGE = Path(__file__).with_name("output_stage.py")
 
 
-@pytest.mark.parametrize(
-    ("dies_at", "ships", "noted"),
-    [(2, False, ["look", "look", "look", "look", "ship"]), (1, True, ["ship"])],
-    ids=["FD-13", "FD-16"],
-)
-async def test_tries_are_counted_on_and_an_output_function_runs_once(
-    tmp_path: Path, dies_at: int, ships: bool, noted: list[str]
-) -> None:
-    path = tmp_path / "a.db"
-    parts = [str(STAGE), str(path), str(dies_at), *(["ships"] if ships else [])]
-    process = await asyncio.create_subprocess_exec(sys.executable, *parts)
+async def ended(path: Path, dies_at: int, *ships: str) -> str:
+    """Kill a process that plays, go on in this one, and return the run's output."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(STAGE), str(path), str(dies_at), *ships
+    )
     assert await process.wait() == -signal.SIGKILL
-    async with Runtime([made(path, 0, ships=ships)], store=f"sqlite:///{path}") as runtime:
+    agent = made(path, 0, ships=ships[0] if ships else None)
+    async with Runtime([agent], store=f"sqlite:///{path}") as runtime:
         (recovered,) = runtime.recovered
         await recovered
-        result = await runtime.wait(THREAD)
+        return str((await runtime.wait(THREAD)).unwrap())
 
-    assert result.unwrap() == ("yes" if ships else "shipped")
-    assert (tmp_path / "book").read_text().splitlines() == noted
+
+async def test_tries_are_counted_on_after_a_kill(tmp_path: Path) -> None:
+    """09/FD-13"""
+    assert await ended(tmp_path / "a.db", 2) == "shipped"
+    noted = (tmp_path / "book").read_text().split()
+    assert noted == ["look", "look", "look", "look", "ship"]
+
+
+@pytest.mark.parametrize(
+    ("ships", "output"),
+    [
+        ("before", "shipped"),  # no deed was done: `verify` says so, and the call is made again
+        ("in", "yes"),  # the deed was done: what `verify` returns is the output
+        ("after", "yes"),
+        ("step", "yes"),
+        ("run", "yes"),
+    ],
+)
+async def test_an_output_function_runs_once_over_any_kill(
+    tmp_path: Path, ships: str, output: str
+) -> None:
+    """09/FD-16"""
+    assert await ended(tmp_path / "a.db", 1, ships) == output
+    assert (tmp_path / "book").read_text().split() == ["ship"]

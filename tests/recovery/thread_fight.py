@@ -2,6 +2,7 @@
 
     python tests/recovery/thread_fight.py --rounds 1000
     python tests/recovery/thread_fight.py --scenario letters --rounds 300
+    python tests/recovery/thread_fight.py --postgres --nats
 
 `turns`: in every round two processes ask for a turn at once. One waits or is refused, as asked;
 there is never more than one that runs, and every message that was taken is in the log, once.
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 import msgspec
+from crash_ground import Site, add_options, ground_of
 from crash_life import fork, wait
 
 from awaken import Agent, Runtime, ToolCallContext, tool
@@ -34,7 +36,6 @@ from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import StreamResult
 from awaken.domain.message import Role
 from awaken.errors import ThreadAlreadyRunning
-from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.testing.chaos import Note, NoteKind, Picture, Witness, damage_between, picture_of
 
@@ -110,12 +111,12 @@ def payer(witness: Witness) -> Agent:
     return Agent("payer", model=FunctionModel(answer), tools=[pay])
 
 
-async def fight(name: str, home: Path, ring: socket.socket) -> None:
+async def fight(name: str, home: Path, site: Site, ring: socket.socket) -> None:
     """Take part in every round that is announced, until an empty line."""
     witness = Witness(home / "witness")
-    address = f"sqlite:///{home / 'awaken.db'}"
     lines = ring.makefile("rb")
-    async with Runtime([worker(witness), payer(witness)], store=address, recover=False) as runtime:
+    agents = [worker(witness), payer(witness)]
+    async with Runtime(agents, store=site.store, bus=site.bus, recover=False) as runtime:
         while (line := await asyncio.to_thread(lines.readline)) != b"\n":
             now = msgspec.structs.replace(loads(line, Round), fighter=name)
             now = await (write_letters if now.letters else take_a_turn)(runtime, now)
@@ -147,12 +148,12 @@ async def write_letters(runtime: Runtime, now: Round) -> Round:
 # -- the ring ---------------------------------------------------------------------------------
 
 
-def hold(scenario: str, rounds: int, home: Path) -> list[Round]:
+def hold(scenario: str, rounds: int, home: Path, site: Site) -> list[Round]:
     """Let the processes fight; returns what each of them said of each round."""
     corners: list[tuple[int, socket.socket, BinaryIO]] = []
     for name in FIGHTERS[scenario]:
         mine, theirs = socket.socketpair()
-        pid = fork(partial(fight, name, home, theirs), home / "errors", LONGEST + rounds)
+        pid = fork(partial(fight, name, home, site, theirs), home / "errors", LONGEST + rounds)
         corners.append((pid, mine, mine.makefile("rb")))
     said = []
     for announced in announcements(scenario, rounds):
@@ -164,7 +165,7 @@ def hold(scenario: str, rounds: int, home: Path) -> list[Round]:
         code = wait(pid)
         assert code == 0, f"a fighter ended with {code}:\n{(home / 'errors').read_text()}"
     if scenario == "letters":
-        asyncio.run(read_the_rest(home, {now.thread for now in said}))
+        asyncio.run(read_the_rest(home, site, {now.thread for now in said}))
     return said
 
 
@@ -175,15 +176,15 @@ def announcements(scenario: str, rounds: int) -> Iterator[Round]:
         yield Round(number=number, when_busy="queue" if queue else "refuse", letters=letters)
 
 
-async def read_the_rest(home: Path, threads: Iterable[str]) -> None:
+async def read_the_rest(home: Path, site: Site, threads: Iterable[str]) -> None:
     """Let each thread's agent read what came too late for its last run."""
     agent = payer(Witness(home / "witness"))
-    async with Runtime([agent], store=f"sqlite:///{home / 'awaken.db'}", recover=False) as runtime:
+    async with Runtime([agent], store=site.store, bus=site.bus, recover=False) as runtime:
         for thread in threads:
             await runtime.run("payer", f"the end of {thread}", thread=thread)
 
 
-def faults(said: Sequence[Round], home: Path) -> Iterator[str]:
+def faults(said: Sequence[Round], home: Path, site: Site) -> Iterator[str]:
     """Everything that should not be."""
     for number in {now.number for now in said}:
         taken = [now.accepted for now in said if now.number == number]
@@ -196,7 +197,7 @@ def faults(said: Sequence[Round], home: Path) -> Iterator[str]:
         if first.kind is NoteKind.START and (second.kind, second.key) != (NoteKind.END, first.key):
             yield f"two were at work at once: {first.key} and {second.key}"
     for thread in {now.thread for now in said}:
-        picture = asyncio.run(_picture(home, thread))
+        picture = asyncio.run(_picture(site, thread))
         mine = [now for now in said if now.thread == thread]
         yield from _unlike(mine, picture)
         yield from _unpaid(mine, notes)
@@ -227,8 +228,8 @@ def _texts(now: Round) -> Iterator[tuple[str, bool]]:
     yield from ((letter, False) for letter in now.refused)
 
 
-async def _picture(home: Path, thread: str) -> Picture:
-    store = SqliteStore(home / "awaken.db")
+async def _picture(site: Site, thread: str) -> Picture:
+    store = site.open()
     await store.open()
     try:
         return await picture_of(store, thread)
@@ -240,10 +241,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Processes fight for one thread.")
     parser.add_argument("--scenario", choices=tuple(FIGHTERS), default="turns")
     parser.add_argument("--rounds", type=int, default=1_000)
+    add_options(parser)
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="awaken-fight-") as home:
-        said = hold(options.scenario, options.rounds, Path(home))
-        found = list(faults(said, Path(home)))
+    with ground_of(options) as ground, tempfile.TemporaryDirectory(prefix="awaken-fight-") as name:
+        home = Path(name)
+        site = ground.at(home)
+        said = hold(options.scenario, options.rounds, home, site)
+        found = list(faults(said, home, site))
     for fault in found:
         print(fault)
     taken = sum(now.accepted for now in said)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from delegation_kit import T, World, children, only_child, open_tickets, to, told
 
-from awaken import Agent, Message, Runtime
+from awaken import Agent, Message, Runtime, ToolCallResume
 from awaken.contract.threads import TicketQuery
 from awaken.domain.message import Role
 from awaken.domain.names import child_id
@@ -48,6 +48,27 @@ async def test_an_answer_to_a_delegates_second_question_does_not_answer_its_firs
         assert world.done == ["paid 1"]
         (left,) = await open_tickets(runtime)
         assert left.arguments == {"n": 2}
+
+
+async def test_an_answer_that_names_no_question_of_a_delegate_answers_none() -> None:
+    """The digest says what was seen, and the name which question is meant: it takes both."""
+    world = World()
+    async with Runtime(team(world)) as runtime:
+        await runtime.run("boss", "go", thread=T)
+        child = await only_child(runtime)
+        asked = TicketQuery(run_id=child, status=TicketStatus.OPEN)
+        first, second = (await runtime.list_tickets(asked)).items
+        for answer in (True, ToolCallResume.approve(digest=first.digest)):
+            with pytest.raises(InvalidResume, match="'another' is no open question"):
+                await runtime.decide(child, {"another": answer})
+        assert (await runtime.list_tickets(asked)).items == (first, second)
+        assert world.done == []
+
+        assert await runtime.decide(
+            child, {first.call_id: ToolCallResume.approve(digest=first.digest)}
+        )
+        await runtime.wait(T)
+        assert world.done == ["paid 1"]
 
 
 async def test_a_delegate_that_is_gone_from_the_store_is_not_begun_again(tmp_path: Path) -> None:

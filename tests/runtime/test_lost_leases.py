@@ -28,6 +28,7 @@ class Losable:
     """A lease that is lost and regained when the test says so."""
 
     look_every = 5.0
+    may_take = True
 
     def __init__(self) -> None:
         self.held = True

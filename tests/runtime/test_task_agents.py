@@ -24,6 +24,7 @@ from awaken.contract.threads import TicketQuery
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import InvalidResume
+from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.testing import FakeClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -214,6 +215,37 @@ async def test_what_nobody_answers_in_time_is_a_no(place: Place) -> None:
     assert "nobody decided about 'pay' in time" in heard
     assert run.final_output == "boss: bg_0 completed helper: "
     assert done == []
+
+
+async def test_a_task_sleeps_until_the_first_of_its_agents_questions_is_over(place: Place) -> None:
+    """Each question has its own time limit, and the grace besides, to the millisecond."""
+    clock = FakeClock()
+
+    @tool(needs_approval=True, approval_expires_in=60)
+    async def later() -> str:
+        """Ask, for a minute."""
+        raise AssertionError("nobody agreed")
+
+    @tool(needs_approval=True, approval_expires_in=10)
+    async def soon() -> str:
+        """Ask, for ten seconds."""
+        raise AssertionError("nobody agreed")
+
+    helper = Agent(
+        "helper", model=working("helper", [("later", {}), ("soon", {})]), tools=[later, soon]
+    )
+    async with place.runtime([boss(helper), helper], clock=clock, recover=False) as runtime:
+        await runtime.run("boss", "go", thread=T)
+        child = await agent_in_task(runtime)
+        await waiting(runtime, child)
+        await clock.until_sleeping()
+        clock.advance(10 + EXPIRY_GRACE_MS / 1000)
+        await clock.until_sleeping()
+        assert [ticket.tool_name for ticket in await open_tickets(runtime, child)] == ["later"]
+        clock.advance(50)
+        await over(runtime)
+
+    assert clock.sleeps == [10 + EXPIRY_GRACE_MS / 1000, 50]
 
 
 # -- tasks of its own -------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from awaken.server.listening import bind
-from awaken.server.serve import PatientHttp
+from awaken.server.patient_http import PatientHttp
 
 
 @asynccontextmanager
@@ -19,7 +19,12 @@ async def served(application: ASGIApp) -> AsyncIterator[str]:
     """Serve an application on a free port, as `awaken serve` does; gives its address."""
     listening = bind("127.0.0.1", 0)
     config = uvicorn.Config(
-        application, http=PatientHttp, log_level="error", lifespan="off", loop="none"
+        application,
+        http=PatientHttp,
+        log_level="error",
+        lifespan="off",
+        loop="none",
+        timeout_keep_alive=600,  # a slow machine must not look like a client that is gone
     )
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]

@@ -111,6 +111,31 @@ async def test_a_stream_token_is_good_for_its_thread_alone(desk: Desk) -> None:
     assert (refused.status_code, foreign.status_code, long.status_code) == (403, 201, 400)
 
 
+async def test_a_stream_token_may_be_good_for_one_path_alone(desk: Desk) -> None:
+    run = (await desk.ask("page", "POST", "/v1/threads/t/runs?wait=30", json=SAID)).json()
+    events = f"/v1/runs/{run['run_id']}/events"
+    made = await desk.ask("page", "POST", "/v1/tokens", json={"path": f"{events}?after=0"})
+    assert made.status_code == 201, made.text
+    desk.keys["browser"] = made.json()["token"]
+    for path, status in ((events, 200), (events + "?after=1", 200), (f"{events}/", 403)):
+        assert (await desk.ask("browser", "GET", path)).status_code == status, path
+    for path in ("/v1/threads/t", "/v1/threads/t/events", "/v1/me"):
+        refused = await desk.ask("browser", "GET", path)
+        assert (refused.status_code, code_of(refused)) == (403, "not_with_a_token"), path
+    ticket = await desk.ticket("u")
+    for path in (f"/v1/tickets/{ticket['key']}", "/v1/ai-sdk/chat/u/stream", "/v1/threads/u"):
+        good = await desk.ask("developer", "POST", "/v1/tokens", json={"path": path})
+        assert good.status_code == 201, path
+        foreign = await desk.ask("stranger", "POST", "/v1/tokens", json={"path": path})
+        assert (foreign.status_code, code_of(foreign)) == (404, "not_found"), path
+    for path in ("/v1/threads", "/v1/ai-sdk/chat", "/health", "/v1/threads/none", "//x", "/v1/me"):
+        none = await desk.ask("developer", "POST", "/v1/tokens", json={"path": path})
+        assert none.status_code == 404, path
+    for asked in ({}, {"path": events, "thread_id": "t"}, {"path": None}, {"path": "v1"}):
+        bad = await desk.ask("developer", "POST", "/v1/tokens", json=asked)
+        assert (bad.status_code, code_of(bad)) == (400, "bad_body"), asked
+
+
 def test_a_token_expires() -> None:
     clock = FakeClock()
     tokens = Tokens(lambda: "secret", clock)

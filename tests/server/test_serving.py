@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -56,6 +57,18 @@ def taken_port() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
+@pytest.fixture
+def free_port() -> int:
+    """A port that is free, with the one above it."""
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            with contextlib.suppress(OSError, OverflowError):
+                two.bind(("127.0.0.1", port + 1))
+                return port
+
+
 def test_a_start_that_cannot_work_says_why(tmp_path: Path, taken_port: int) -> None:
     """07/CO-5: an address that others can reach needs keys."""
     (tmp_path / "empty.py").write_text("x = 1\n")
@@ -70,6 +83,10 @@ def test_a_start_that_cannot_work_says_why(tmp_path: Path, taken_port: int) -> N
         (["app.py:still", "--port", "0"], "recover=False"),
         (["app.py:agents", "--host", "0.0.0.0"], "give --keys FILE, or let everyone in"),
         (["app.py:agents", "--port", str(taken_port)], f"port {taken_port} of 127.0.0.1 is taken"),
+        (
+            ["app.py:agents", "--port", "0", "--metrics-port", str(taken_port)],
+            f"port {taken_port} of 127.0.0.1 is taken",
+        ),
         (["app.py:agents", "--workers", "2", "--store", "memory:"], "a memory of its own"),
         (["app.py:agents", "--store", "sqlite:///no/such/f.db", "--port", "0"], "no/such"),
     ):
@@ -163,10 +180,14 @@ def test_sighup_reads_the_agents_and_the_keys_again(tmp_path: Path) -> None:
 # -- several processes ----------------------------------------------------------------------------
 
 
-def test_another_worker_goes_on_with_the_runs_of_one_that_died(tmp_path: Path, slow: Path) -> None:
+def test_another_worker_goes_on_with_the_runs_of_one_that_died(
+    tmp_path: Path, slow: Path, free_port: int
+) -> None:
+    """The parent tells it, and starts a new one, which has the figures' port of the dead one."""
     file, client = tmp_path / "f.db", Client()
-    server = Server(file, "--workers", "2", target=slow)
+    server = Server(file, "--workers", "2", "--metrics-port", str(free_port), target=slow)
     try:
+        _check_figures(server, free_port)
         client.submit(server.address)
         client.follow(server.address, 2)
         owner = _owner_pid(file)
@@ -176,10 +197,23 @@ def test_another_worker_goes_on_with_the_runs_of_one_that_died(tmp_path: Path, s
             client.follow(server.address)
         # The other worker goes on with what was kept of the answer, if a piece of it was.
         assert client.answers() in (["wait… done"], ["wait… wait… done"])
+        assert f"worker {owner} ended with -9" in file.with_suffix(".log").read_text()
         server.send(signal.SIGTERM)
         assert server.join() == 0
     finally:
         server.kill()
+
+
+def _check_figures(server: Server, port: int) -> None:
+    """Each worker has its figures at a port of its own, and there alone."""
+    assert ask(server.address, "GET", "/metrics")[0] == 404
+    _, document = ask(server.address, "GET", "/v1/openapi.json")
+    assert "/metrics" not in document["paths"]
+    for one in (port, port + 1):
+        status, text = ask(f"http://127.0.0.1:{one}", "GET", "/metrics")
+        assert status == 200
+        assert "awaken_http_requests_total" in text
+        assert ask(f"http://127.0.0.1:{one}", "GET", "/v1/threads")[0] == 404
 
 
 def _owner_pid(file: Path) -> int:

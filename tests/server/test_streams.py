@@ -21,7 +21,7 @@ from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import StopReason
 from awaken.domain.lifecycle import CancelledEnd
-from awaken.server import app, connection, serve
+from awaken.server import app, connection, patient_http
 from awaken.server.cursor import Cursor
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
@@ -270,7 +270,7 @@ def _read_all(slow: socket.socket) -> tuple[dict[str, str], int]:
     return reader.texts, deltas
 
 
-@pytest.mark.parametrize("who", [connection, serve], ids=["stream", "server"])
+@pytest.mark.parametrize("who", [connection, patient_http], ids=["stream", "server"])
 async def test_a_client_that_takes_nothing_for_long_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, who: ModuleType
 ) -> None:

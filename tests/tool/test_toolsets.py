@@ -43,7 +43,7 @@ def offered(one: Toolset) -> list[tuple[str, Any, Any, bool]]:
 
 @given(sets(), PATTERNS, WORDS)
 def test_filters_and_prefixes_change_places(crm: Toolset, pattern: str, prefix: str) -> None:
-    """EX-1"""
+    """08/EX-1"""
     filtered = crm.only(pattern).prefixed(prefix)
     assert offered(filtered) == offered(crm.prefixed(prefix).only(prefix + pattern))
     left = crm.without(pattern).prefixed(prefix)
@@ -52,7 +52,7 @@ def test_filters_and_prefixes_change_places(crm: Toolset, pattern: str, prefix: 
 
 @given(sets(), PATTERNS)
 def test_only_and_without_part_a_set(crm: Toolset, pattern: str) -> None:
-    """EX-1"""
+    """08/EX-1"""
     chosen, rest = crm.only(pattern), crm.without(pattern)
     assert chosen.names == tuple(name for name in crm.names if fnmatchcase(name, pattern))
     assert set(chosen.names) | set(rest.names) == set(crm.names)
@@ -62,7 +62,7 @@ def test_only_and_without_part_a_set(crm: Toolset, pattern: str) -> None:
 
 @given(sets(), sets(), WORDS)
 def test_a_sum_offers_each_tool_once(one: Toolset, two: Toolset, prefix: str) -> None:
-    """EX-1"""
+    """08/EX-1"""
     apart = two.prefixed(f"{prefix}-")
     both = one + apart
     assert offered(both) == offered(one) + offered(apart)
@@ -73,7 +73,7 @@ def test_a_sum_offers_each_tool_once(one: Toolset, two: Toolset, prefix: str) ->
 def test_other_changes_keep_the_names_and_rename_keeps_the_rest(
     crm: Toolset, pattern: str, word: str
 ) -> None:
-    """EX-1"""
+    """08/EX-1"""
     for changed in (
         crm.asking(pattern),
         crm.effects({pattern: "read"}),
@@ -140,7 +140,7 @@ def untyped(value: object) -> Any:
     ],
 )
 def test_a_mistake_is_an_error_when_the_set_is_made(make: Callable[[], Any], told: str) -> None:
-    """EX-2: a clash names both sets."""
+    """08/EX-2: a clash names both sets."""
     with pytest.raises(ConfigError) as raised:
         make()
     assert told in str(raised.value)

@@ -17,9 +17,11 @@ from awaken.cli.address import BUS_VARIABLE, STORE_VARIABLE, bus_address, store_
 from awaken.cli.browser import open_page
 from awaken.cli.builtin import built_in_agent
 from awaken.cli.console import say
+from awaken.cli.db import is_postgres, migrate_tables, migration_lines
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.lines import is_tty
 from awaken.cli.options import store_option
+from awaken.cli.start import ITSELF
 from awaken.cli.target import Target, load_served
 from awaken.domain.secret import shown_address
 from awaken.front.loading import load
@@ -50,13 +52,15 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     drain: float
     log: str
     audit: str | None = None
+    metrics_port: int | None = None
+    migrate: bool = False
     opens: bool = False
     is_console: bool = False
     inherited: tuple[int, ...] = ()
 
-    def for_worker(self, *inherited: int) -> list[str]:
-        """The command that starts a worker."""
-        words = [sys.executable, "-m", "awaken.cli", "serve"]
+    def for_worker(self, number: int, *inherited: int) -> list[str]:
+        """The command that starts a worker. Each has a port of its own for its figures."""
+        words = [*ITSELF, "serve"]
         if self.target:
             words.append(self.target)
         given = {
@@ -69,6 +73,8 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
         words += ["--no-auth"] if self.no_auth else []
         words += [word for origin in self.cors_origins for word in ("--cors-origin", origin)]
         words += ["--host", self.host, "--drain", str(self.drain), "--log", self.log]
+        if self.metrics_port is not None:
+            words += ["--metrics-port", str(self.metrics_port + number)]
         return [*words, "--inherited", ",".join(map(str, inherited))]
 
 
@@ -138,6 +144,18 @@ def _variable(name: str) -> dict[str, Any]:
     help="Append to this file what clients do: who, what, when, from where.",
     **_variable("AUDIT"),
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65535),
+    help="Serve /metrics at this port alone; further workers at the ports above it.",
+    **_variable("METRICS_PORT"),
+)
+@click.option(
+    "--migrate",
+    is_flag=True,
+    help="First bring the tables of a store in Postgres up to date (`awaken db migrate`).",
+    **_variable("MIGRATE"),
+)
 @click.option("--no-open", is_flag=True, help="Do not open the console in a browser.")
 @click.option("--inherited", hidden=True, default="")
 def serve(inherited: str, no_open: bool, **given: Any) -> Exit:
@@ -170,6 +188,8 @@ def serve_here(options: ServeOptions) -> Exit:
     if options.inherited:
         return _work(options)
     _check_auth(options)
+    if options.migrate:
+        _migrate(options)
     return _serve_alone(options) if options.workers == 1 else _serve_together(options)
 
 
@@ -193,6 +213,19 @@ def _check_auth(options: ServeOptions) -> None:
             f"{options.host} can be reached from other machines: give --keys FILE, or let everyone "
             "in with --no-auth"
         )
+
+
+def _migrate(options: ServeOptions) -> None:
+    """A file needs nothing: it is brought up to date when it is opened."""
+    if _load(options).makes_runtime:
+        raise Mistake(
+            f"{options.target} makes its own Runtime, with a store of its own: run "
+            "`awaken db migrate --store …` instead of --migrate"
+        )
+    address = store_address(options.store)
+    if is_postgres(address):
+        for line in migration_lines(migrate_tables(address)):
+            say(line)
 
 
 # -- one process ----------------------------------------------------------------------------------
@@ -225,6 +258,8 @@ def _run(
     listening: socket.socket,
     started: Callable[[Sequence[str], Any], None],
 ) -> Exit:
+    port = options.metrics_port
+    metrics = _bind(options, port) if port is not None else None
     runtime = found.open_to_serve(options.store, options.bus)
     application = load("awaken.server", "app")(runtime, **_edge(options))
 
@@ -243,7 +278,7 @@ def _run(
         )
         if options.inherited:
             asyncio.get_running_loop().add_reader(options.inherited[2], serving.stop)
-        await serving.run(listening, lambda: started(runtime.agent_ids, application))
+        await serving.run(listening, lambda: started(runtime.agent_ids, application), metrics)
 
     with asyncio.Runner(loop_factory=load("uvloop", "new_event_loop")) as runner:
         runner.run(main())
@@ -262,6 +297,8 @@ def _edge(options: ServeOptions) -> dict[str, Any]:
         edge["cors_origins"] = options.cors_origins
     if options.no_auth:
         edge["hosts"] = ["*"]
+    if options.metrics_port is not None:
+        edge["metrics"] = False
     return edge
 
 
@@ -273,8 +310,9 @@ def _load(options: ServeOptions) -> Target:
     return Target(BUILT_IN, [built_in_agent()])
 
 
-def _bind(options: ServeOptions) -> socket.socket:
-    bound: socket.socket = load("awaken.server.listening", "bind")(options.host, options.port)
+def _bind(options: ServeOptions, port: int | None = None) -> socket.socket:
+    port = options.port if port is None else port
+    bound: socket.socket = load("awaken.server.listening", "bind")(options.host, port)
     return bound
 
 

@@ -26,6 +26,12 @@ class Lease(Protocol):
         """Seconds after which a node looks for the runs of dead owners."""
         ...
 
+    @property
+    def may_take(self) -> bool:
+        """Whether the node may claim threads of dead owners now. A node that has just begun to hold
+        its lease may not, because their owners may be about to renew theirs."""
+        ...
+
     async def regained(self) -> None:
         """Wait until the node holds the lease.
 
@@ -45,6 +51,7 @@ class NeverLost:
     # A slot of the instance is read faster than an attribute of the class, several times a step.
     __slots__ = ("held",)
     look_every = 5.0
+    may_take = True
 
     def __init__(self) -> None:
         self.held = True

@@ -122,6 +122,11 @@ class FirstCommit(msgspec.Struct, kw_only=True, gc=False):
     state_seed: PersistedState | None = None
     rewinds_to: int | None = None
 
+    @property
+    def has_extras(self) -> bool:
+        """Whether it writes commands, tickets or a rewind."""
+        return bool(self.acks or self.tickets or self.sends) or self.rewinds_to is not None
+
 
 class PreparedRun(msgspec.Struct, kw_only=True, gc=False):
     """Everything a run starts from besides its request.

@@ -14,31 +14,31 @@ class CancellationToken:
     """A flag that asks running work to stop. Cancelling it a second time has no effect.
 
     A token belongs to one event loop; from other threads, cancel it with
-    `loop.call_soon_threadsafe`.
+    `loop.call_soon_threadsafe`. `fired` says whether it was cancelled.
     """
 
-    __slots__ = ("_cancelled", "_handles", "_listeners")
+    __slots__ = ("_handles", "_listeners", "fired")
 
     def __init__(self) -> None:
-        self._cancelled = False
+        self.fired = False
         self._handles = 0
         # By handle, or by itself if it is an `interruptible`.
         self._listeners: dict[object, Callable[[], object]] = {}
 
     def cancel(self) -> None:
-        if self._cancelled:
+        if self.fired:
             return
-        self._cancelled = True
+        self.fired = True
         for listener in tuple(self._listeners.values()):
             listener()
         self._listeners.clear()
 
     def is_cancelled(self) -> bool:
-        return self._cancelled
+        return self.fired
 
     async def cancelled(self) -> None:
         """Wait until the token is cancelled; return at once if it already is."""
-        if self._cancelled:
+        if self.fired:
             return
         done = asyncio.Event()
         handle = self.on_cancel(done.set)
@@ -52,7 +52,7 @@ class CancellationToken:
 
         Returns a handle for `forget`.
         """
-        if self._cancelled:
+        if self.fired:
             listener()
             return 0
         self._handles += 1
@@ -112,7 +112,7 @@ class interruptible:
         token = self._token
         if token is None:
             return
-        if token._cancelled:
+        if token.fired:
             raise Cancelled
         if self._task is None:
             self._task = asyncio.current_task()

@@ -33,5 +33,13 @@ or call ledger, before it is given up."""
 ABANDONED = "abandoned: one process after another died with it, and nothing came of it in between"
 """The error of a run that was given up."""
 
+
+def error_payload_of(why: str) -> dict[str, str]:
+    """What the record of a failed run says about its error. A run that was given up has a code."""
+    if why == ABANDONED:
+        return {"message": why, "code": "abandoned"}
+    return {"message": why}
+
+
 OUTCOME_UNKNOWN = "outcome_unknown"
 """The action of a ticket that asks for the outcome of a call, and the mark of such a result."""

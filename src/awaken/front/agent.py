@@ -132,11 +132,22 @@ class Agent(Generic[Deps_contra, Out_co]):
 
     @overload
     def __init__(
+        self: Agent[Any, str],
+        id: str,
+        *,
+        model: Model,
+        system_prompt: str | Prompt[Any] = "",
+        output: None = None,
+        output_check: OutputCheck[Any, str] | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
         self: Agent[Deps_contra, str],
         id: str,
         *,
         model: Model,
-        deps: type[Deps_contra] | None = None,
+        deps: type[Deps_contra],
         system_prompt: str | Prompt[Deps_contra] = "",
         output: None = None,
         output_check: OutputCheck[Deps_contra, str] | None = None,
@@ -156,13 +167,24 @@ class Agent(Generic[Deps_contra, Out_co]):
     ) -> None: ...
     @overload
     def __init__(
+        self: Agent[Any, Any],
+        id: str,
+        *,
+        model: Model,
+        output: Any,
+        output_check: OutputCheck[Any, Any] | None = None,
+        system_prompt: str | Prompt[Any] = "",
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
         self: Agent[Deps_contra, Any],
         id: str,
         *,
         model: Model,
         output: Any,
         output_check: OutputCheck[Deps_contra, Any] | None = None,
-        deps: type[Deps_contra] | None = None,
+        deps: type[Deps_contra],
         system_prompt: str | Prompt[Deps_contra] = "",
         **options: Unpack[AgentOptions],
     ) -> None: ...

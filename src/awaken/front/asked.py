@@ -35,6 +35,6 @@ def checked_when_busy(word: str) -> WhenBusy:
         ConfigError: there is no such word.
     """
     try:
-        return WhenBusy(word)
+        return word if isinstance(word, WhenBusy) else WhenBusy(word)
     except ValueError:
         raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None

@@ -112,9 +112,10 @@ class Running(Control):
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
-        request = msgspec.structs.replace(
-            request, principal=principal, user=user, labels=dict(labels or {})
-        )
+        if principal is not None or user is not None or labels:
+            request = msgspec.structs.replace(
+                request, principal=principal, user=user, labels=dict(labels or {})
+            )
         request = with_deps(request, self._agents, deps, deps_key)
         if on_approval is not None or OVERRIDES.get():
             return await self._drive(request, on_approval, sink or NullEventSink())
@@ -156,9 +157,10 @@ class Running(Control):
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
-        request = msgspec.structs.replace(
-            request, principal=principal, user=user, labels=dict(labels or {})
-        )
+        if principal is not None or user is not None or labels:
+            request = msgspec.structs.replace(
+                request, principal=principal, user=user, labels=dict(labels or {})
+            )
         request = with_deps(request, self._agents, deps, deps_key)
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
@@ -357,7 +359,7 @@ class Running(Control):
             thread_id=self._ids.new() if thread is None else thread,
             messages=messages,
             agent_id=agent_id,
-            decisions=decisions_of(answers or {}),
+            decisions=decisions_of(answers) if answers else (),
             overrides=checked_overrides(overrides, whose),
             budget=checked_budget(budget, whose),
             frontend_tools=tuple(frontend_tools),

@@ -53,10 +53,17 @@ def _too_large(size: int, lines: int) -> AnswerTooLarge:
     return AnswerTooLarge(MAX_EVENT_BYTES, what)
 
 
-async def bounded_error(response: Any) -> None:
-    """The same for error responses only, if the SDK limits the events itself."""
-    if response.status_code >= 400:
+async def bounded_page(response: Any) -> None:
+    """The same for responses that are no stream, if the SDK limits the events itself."""
+    if not is_stream(response):
         await bounded(response)
+
+
+def is_stream(response: Any) -> bool:
+    """Whether a response may have events: errors, and pages of proxies, have none."""
+    kind = response.headers.get("content-type", "").lower()
+    page = kind.startswith(("application/json", "text/html", "text/plain"))
+    return response.status_code == 200 and not page
 
 
 class PendingSize:

@@ -26,6 +26,7 @@ from awaken.contract.llm import (
 )
 
 MAX_MESSAGE = 500
+_TAG = re.compile(r"<[^<>]*>")
 
 _BY_STATUS: dict[int, type[InferenceExecutionError]] = {
     400: InvalidRequest,
@@ -41,6 +42,8 @@ _BY_STATUS: dict[int, type[InferenceExecutionError]] = {
     504: InferenceTimeout,
     529: Overloaded,
 }
+
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 # A request for too many *output* tokens is invalid, not an overflow: hence no bare "tokens".
 _OVERFLOW = re.compile(
@@ -103,7 +106,7 @@ def classify_http(
         kind = ContextOverflow
     elif status in (400, 403, 429) and _NO_CREDIT.search(text):
         kind = NoCredit
-    said = _said(text)
+    said = said_in_body(text)
     message = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     return kind(message, retry_after=retry_after(headers or {}, now_ms))
 
@@ -117,16 +120,19 @@ def classify_text(message: str) -> InferenceExecutionError:
 
 
 def retry_after(headers: Mapping[str, str], now_ms: int | None = None) -> float | None:
-    """The wait in seconds from `Retry-After`, which has seconds or a date; `None` if it is
-    missing."""
-    value = next((v.strip() for k, v in headers.items() if k.lower() == "retry-after"), "")
-    if re.fullmatch(r"[0-9]{1,9}", value):
+    """The wait in seconds from `Retry-After`, which has seconds or a date, or from OpenAI's
+    `retry-after-ms`; `None` if both are missing."""
+    given = {name.lower(): value.strip() for name, value in headers.items()}
+    if _SECONDS.fullmatch(exact := given.get("retry-after-ms", "")):
+        return float(exact) / 1000
+    value = given.get("retry-after", "")
+    if _SECONDS.fullmatch(value):
         return float(value)
     if now_ms is None or not value:
         return None
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
@@ -139,7 +145,8 @@ def said_in(error: object) -> str:
     A gateway's error quotes the error of the provider behind it; an error about a malformed call
     quotes the call.
     """
-    value = error
+    # Google answers with a list of one error.
+    value = error[0] if isinstance(error, list) and error else error
     # {"error": {"message": …}}, {"error": …}, {"message": …} and {"detail": …} are all in use.
     if isinstance(value, dict) and "error" in value:
         value = value["error"]
@@ -147,7 +154,7 @@ def said_in(error: object) -> str:
     for name in ("message", "detail"):
         if isinstance(value, dict) and name in value:
             value = value[name]
-    said = value.strip() if isinstance(value, str) else ""
+    said = _plain(value) if isinstance(value, str) else ""
     return f"{said}: {quoted}" if said and quoted else said or quoted
 
 
@@ -155,15 +162,24 @@ def _quoted(error: dict[str, Any]) -> str:
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(raw := metadata.get("raw"), str):
         who = metadata.get("provider_name")
-        return f"{who}: {_said(raw)}" if who else _said(raw)
+        return f"{who}: {said_in_body(raw)}" if who else said_in_body(raw)
     failed = error.get("failed_generation")
     return failed.strip() if isinstance(failed, str) else ""
 
 
-def _said(body: str) -> str:
+def said_in_body(body: str) -> str:
     """The sentence for people in an error body, or the body itself, cut to a maximum."""
     try:
-        said = said_in(loads(body))
+        found = loads(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        said = ""
-    return (said or body.strip())[:MAX_MESSAGE]
+        found = ""
+    return (said_in(found) or _plain(body))[:MAX_MESSAGE]
+
+
+def _plain(body: str) -> str:
+    """The body; of a page of a proxy only the words."""
+    text = body.strip()
+    if not text.startswith("<"):
+        return text
+    shown = text[max(text.find("<body"), 0) :]
+    return " ".join(_TAG.sub(" ", shown).split()) or text

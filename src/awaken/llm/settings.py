@@ -54,13 +54,20 @@ def obeyed(
     overrides = request.overrides
     if overrides is None or not (dropped or refused):
         return request
-    if "tool_choice" not in refused or choice_of(request) is not None:
-        refuse(request, *refused)
-    else:
-        refuse(request, *(name for name in refused if name != "tool_choice"))
+    choice = choice_of(request)
+    refuse(request, *(name for name in refused if name not in _ALLOWED))
+    if any(choice not in _ALLOWED[name] for name in refused if name in _ALLOWED):
+        refuse(request, "tool_choice")
     drop(request, *dropped)
     kept = msgspec.structs.replace(overrides, **dict.fromkeys(dropped))
     return msgspec.structs.replace(request, overrides=kept)
+
+
+_ALLOWED: dict[str, tuple[str | None, ...]] = {
+    "tool_choice": (None,),
+    "forced_tool_choice": (None, "none"),
+}
+"""The choices of `choice_of` that are not refused, by the name of the refused setting."""
 
 
 @lru_cache(maxsize=1024)

@@ -235,7 +235,7 @@ def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallSt
         expires_at=expires_at,
     )
     state = msgspec.structs.replace(state, digest=digest_of(state, run.identity))
-    run.journal.tickets.append(ticket_of(state, run.identity))
+    run.journal.extras.tickets.append(ticket_of(state, run.identity))
     return state
 
 
@@ -346,7 +346,7 @@ def _done(
 
 def _with_ticket(run: LiveRun, done: ToolCallDone) -> ToolCallDone:
     """The event of a suspended call, with the ticket that the next commit opens for it."""
-    asked = next((t for t in reversed(run.journal.tickets) if t.call_id == done.id), None)
+    asked = next((t for t in reversed(run.journal.extras.tickets) if t.call_id == done.id), None)
     if asked is None:
         return done
     return msgspec.structs.replace(

@@ -24,6 +24,7 @@ from awaken.domain.lifecycle import (
 )
 from awaken.domain.message import Message
 from awaken.domain.phase import Phase
+from awaken.domain.recovery import error_payload_of
 from awaken.domain.result import AgentRunResult
 from awaken.errors import AgentLoopError, InvalidResume, KeyEncode, StorageError
 from awaken.loop.complete import unknown_outcome
@@ -112,7 +113,7 @@ async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
     }
     if lifecycle.status_reason is not None:
         result["status_reason"] = lifecycle.status_reason
-    payload = {"message": end.value} if isinstance(end, Failed) else None
+    payload = error_payload_of(end.value) if isinstance(end, Failed) else None
     finish = finish_event(run, end, result)
     release = run.journal.fence is not None
     await persist_checkpoint(
@@ -203,7 +204,7 @@ def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
     is unknown, and a step it ended gets its `StepEnd` again. An answer in it is not the run's. The
     commands that it acknowledged are acknowledged all the same: the next run would fail like this
     one."""
-    run.journal.acks.extend(refused.acks)
+    run.journal.extras.acks.extend(refused.acks)
     last = run.transcript.last
     if last is not None and any(message.id == last.id for message in refused.messages):
         run.transcript.last = None

@@ -75,5 +75,5 @@ def take_payload(run: LiveRun, payload: Json) -> list[Message]:
     `payload_messages` does."""
     command = payload.get("command") if isinstance(payload, dict) else None
     if isinstance(command, int):
-        run.journal.acks.append(command)
+        run.journal.extras.acks.append(command)
     return payload_messages(payload)

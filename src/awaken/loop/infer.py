@@ -37,6 +37,7 @@ _BEFORE_INFERENCE = Phase.BEFORE_INFERENCE
 _STEP_KEYS = frozenset(key.name for key in (CONTEXT_MESSAGES, INFERENCE_OVERRIDE, TOOL_FILTER))
 _FREE_CHOICES = (None, "auto", "none")
 _NO_CONTEXT: Sequence[ContextMessage] = ()
+_replace = msgspec.structs.replace
 
 CONTINUE = (
     "Your answer was cut off because it reached the output limit. Go on exactly where it stopped, "
@@ -188,12 +189,16 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
         HookFailed: a transform raised.
     """
     agent, chosen = run.agent, _NO_CONTEXT
+    is_plain, known = not run.state.has_any(_STEP_KEYS), run.usual_request
+    if is_plain and known is not None and known[0] is agent and written is None:
+        request = _replace(known[1], messages=run.transcript.view())  # the most frequent case
+        return request if run.reservation is None else at_most(run, request)
     model, overrides, tools = agent.upstream_model, run.overrides, agent.descriptors
-    if (
-        overrides is not None
-        or agent.spec.reasoning_effort is not None
-        or agent.spec.settings is not None
-        or run.state.has_any(_STEP_KEYS)
+    if not (
+        is_plain
+        and overrides is None
+        and agent.spec.reasoning_effort is None
+        and agent.spec.settings is None
     ):
         model, overrides = _overrides(run)
         tools, chosen = _offered_tools(run), _context_messages(run)
@@ -217,6 +222,8 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
         output=agent.spec.output,
         routing_key=run.routing_key,
     )
+    if is_plain and overrides is None and written is policy is None and not agent.env.transforms:
+        run.usual_request = agent, request
     return request if run.reservation is None else at_most(run, request)
 
 
@@ -237,13 +244,13 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
         if layer is not None:
             merged = merged.merge(layer)
     if merged.tool_choice not in _FREE_CHOICES and _has_called(run):
-        merged = msgspec.structs.replace(merged, tool_choice=None)
+        merged = _replace(merged, tool_choice=None)
     model = merged.upstream_model
     if model is None:
         return run.agent.upstream_model, merged
     if not model.strip():
         raise InferenceFailed("inference override upstream_model cannot be empty")
-    return model, msgspec.structs.replace(merged, upstream_model=None)
+    return model, _replace(merged, upstream_model=None)
 
 
 def _has_called(run: LiveRun) -> bool:
@@ -379,4 +386,4 @@ def _continued(
 ) -> InferenceRequest:
     """The request with `more` messages, its answer limited to what was reserved for it."""
     messages = [*request.messages, *more]
-    return at_most(run, msgspec.structs.replace(request, messages=messages))
+    return at_most(run, _replace(request, messages=messages))

@@ -51,14 +51,26 @@ log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 
 
+class CommitExtras(msgspec.Struct, kw_only=True):
+    """The parts of a commit that few commits have; see `ThreadCommit`."""
+
+    tickets: list[Ticket] = []
+    acks: list[int] = []
+    sends: list[ThreadCommand] = []
+    texts: list[KeptText] = []
+    blobs: list[str] = []
+    parent_thread_id: str | None = None
+    ends_stream: bool = False
+    rewinds_to: int | None = None
+
+
 class Journal(EventSender):
     """Sends the events of one run and makes its commits; no other object does.
 
-    The loop fills `calls`, `tickets`, `acks`, `sends`, `requests`, `texts`, `ends_stream` and
-    `rewinds_to`; the next commit stores and clears them. `state` says what became of the last
-    commit, and `seq` is the last durable event that was stored and sent. `keeps_streams` says
-    whether a streamed answer can be stored where it outlives this process. A run without a store
-    has a journal that only sends.
+    The loop fills `calls`, `requests` and `extras`; the next commit stores and clears them. `state`
+    says what became of the last commit, and `seq` is the last durable event that was stored and
+    sent. `keeps_streams` says whether a streamed answer can be stored where it outlives this
+    process. A run without a store has a journal that only sends.
 
     Args:
         length: how many messages the thread's log has.
@@ -74,25 +86,18 @@ class Journal(EventSender):
         "_begun",
         "_commits",
         "_durable",
+        "_extras",
         "_later",
         "_now",
-        "_parent_thread",
         "_promised",
         "_thread",
-        "acks",
-        "blobs",
         "calls",
-        "ends_stream",
         "fence",
         "keeps_streams",
         "length",
         "requests",
-        "rewinds_to",
-        "sends",
         "seq",
         "state",
-        "texts",
-        "tickets",
         "unkept",
     )
 
@@ -117,18 +122,14 @@ class Journal(EventSender):
         self.fence = fence
         self.keeps_streams = commits is not None and not commits.immediate and fence is not None
         self.calls: list[CallEntry] = []
-        self.tickets: list[Ticket] = []
-        self.acks: list[int] = []
-        self.sends: list[ThreadCommand] = []
-        self.ends_stream = False
-        self.rewinds_to: int | None = None
-        self.blobs: list[str] = []
         self.requests: list[RequestManifest] = []
-        self.texts: list[KeptText] = []
+        self._extras: CommitExtras | None = None
         self._commits = commits
         self._now = 0
         self._thread = identity.thread_id
-        self._parent_thread = identity.parent_thread_id if begins else None
+        if begins and identity.parent_thread_id is not None:
+            # A thread gets its parent with its first commit; by the next one it may be deleted.
+            self.extras.parent_thread_id = identity.parent_thread_id
         # The events the next commit stores, and what listeners are sent after it.
         self._durable: list[RunEvent] = []
         self._later: list[int | RunEvent] = []
@@ -142,15 +143,25 @@ class Journal(EventSender):
         assert may_follow(self.state, state), f"{type(state)} after {type(self.state)}"
         self.state = state
 
+    @property
+    def extras(self) -> CommitExtras:
+        """The rarer parts of the next commit, to be filled."""
+        if self._extras is None:
+            self._extras = CommitExtras()
+        return self._extras
+
     # -- events -------------------------------------------------------------------------------
 
-    def _envelope(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
-        """The event with the run's ids and the time, which is `at_ms` if the caller knows it."""
+    def _note(self, event: AgentEvent, at_ms: int | None) -> RunEvent:
+        """Store an event with the next commit, with the run's ids and the time, which is `at_ms` if
+        the caller knows it."""
         now = self._clock.now_ms() if at_ms is None else at_ms
         if now != self._now:
             # Events of one instant share one number: a busy process keeps very many of them.
             self._now = now
-        return _replace(self._blank, at_ms=self._now, event=event)
+        envelope = _replace(self._blank, at_ms=self._now, event=event)
+        self._durable.append(envelope)
+        return envelope
 
     def enter_step(self) -> None:
         """Drop what was kept of the last step for listeners that come late."""
@@ -162,8 +173,7 @@ class Journal(EventSender):
     def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent | None:
         """Store an event with the next commit. Returns it for the caller to send at once, ahead of
         that commit, or `None` if there is no listener."""
-        envelope = self._envelope(event, at_ms)
-        self._durable.append(envelope)
+        envelope = self._note(event, at_ms)
         if self.fence is None:
             return envelope if self.has_reader else None
         # Only the owner writes the thread, so the number that the event will have is known.
@@ -183,7 +193,7 @@ class Journal(EventSender):
         """Store an event with the next commit, and send it once that commit is made."""
         if self.has_reader or self.topic.wanted:
             self._later.append(len(self._durable))
-        self._durable.append(self._envelope(event, at_ms))
+        self._note(event, at_ms)
 
     def last_promised(self) -> int:
         """The `seq` that the last event stored, or to be stored by the next commit, has."""
@@ -192,7 +202,7 @@ class Journal(EventSender):
     def note_transient(self, event: AgentEvent) -> None:
         """Send a transient event with the next commit, in its place among the noted events."""
         if self.has_listener():
-            self._later.append(self._envelope(event))
+            self._later.append(_replace(self._blank, at_ms=self._clock.now_ms(), event=event))
 
     def progress(self, step: StepSnapshot | None) -> Progress:
         """Where the run stands, for the topic; `step` is what has come of its open step."""
@@ -210,7 +220,10 @@ class Journal(EventSender):
     @property
     def has_pending(self) -> bool:
         """Whether the next commit has something to store, other than lines of the call ledger."""
-        return bool(self._durable or self.tickets or self.acks or self.sends)
+        extras = self._extras
+        return bool(self._durable) or (
+            extras is not None and bool(extras.tickets or extras.acks or extras.sends)
+        )
 
     # -- commits ------------------------------------------------------------------------------
 
@@ -245,12 +258,6 @@ class Journal(EventSender):
             for item in later:
                 await self.pass_on(events[item] if isinstance(item, int) else item)
             return
-        requests: tuple[RequestManifest, ...] = ()
-        texts: tuple[KeptText, ...] = ()
-        if self.requests:
-            requests, texts = tuple(self.requests), tuple(self.texts)
-            self.requests.clear()
-            self.texts.clear()
         commit = ThreadCommit(
             thread_id=self._thread,
             expected_length=self.length,
@@ -263,20 +270,12 @@ class Journal(EventSender):
             at_ms=self._now if events else self._clock.now_ms(),
             fence=self.fence,
             release=release,
-            requests=requests,
-            texts=texts,
+            requests=tuple(self.requests),
         )
         self.calls.clear()
-        if (
-            self.tickets
-            or self.acks
-            or self.sends
-            or self.ends_stream
-            or self.blobs
-            or self.rewinds_to is not None
-            or self._parent_thread is not None
-        ):
-            commit = self._with_the_rest(commit)
+        self.requests.clear()
+        if self._extras is not None:
+            commit, self._extras = _with_extras(commit, self._extras), None
         if self.state is HELD:
             self._hold(commit)
         elif wait or commits.immediate:
@@ -285,28 +284,6 @@ class Journal(EventSender):
             # The state owns the task: `settled` and `stop` wait for its end.
             making = self._make_beside(commits, commit, later)
             self._set_state(UnderWay(start_task(making), commit, later))
-
-    def _with_the_rest(self, commit: ThreadCommit) -> ThreadCommit:
-        """The commit with the parts that few commits have; they are cleared here."""
-        commit = _replace(
-            commit,
-            tickets=tuple(self.tickets),
-            acks=tuple(self.acks),
-            sends=tuple(self.sends),
-            parent_thread_id=self._parent_thread,
-            ends_stream=self.ends_stream,
-            blobs=tuple(self.blobs),
-            rewinds_to=self.rewinds_to,
-        )
-        self.ends_stream = False
-        self.rewinds_to = None
-        # A thread gets its parent with its first commit; by the next one the parent may be deleted.
-        self._parent_thread = None
-        self.tickets.clear()
-        self.acks.clear()
-        self.sends.clear()
-        self.blobs.clear()
-        return commit
 
     async def _make(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
         """Make a commit, then send its events. Raises the same errors as `commit`."""
@@ -463,7 +440,7 @@ class Journal(EventSender):
         """
         if self._commits is None or self.fence is None:
             return False
-        self.ends_stream = True
+        self.extras.ends_stream = True
         try:
             await self._commits.append_stream(self.fence, piece)
         except BaseException as error:
@@ -472,3 +449,17 @@ class Journal(EventSender):
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False
         return True
+
+
+def _with_extras(commit: ThreadCommit, extras: CommitExtras) -> ThreadCommit:
+    return _replace(
+        commit,
+        tickets=tuple(extras.tickets),
+        acks=tuple(extras.acks),
+        sends=tuple(extras.sends),
+        texts=tuple(extras.texts),
+        parent_thread_id=extras.parent_thread_id,
+        ends_stream=extras.ends_stream,
+        blobs=tuple(extras.blobs),
+        rewinds_to=extras.rewinds_to,
+    )

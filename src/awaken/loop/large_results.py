@@ -85,7 +85,7 @@ def _note_blobs(run: LiveRun, used: Sequence[str]) -> None:
     """Let the next commit name blobs with media, and later requests load them."""
     if not used:
         return
-    run.journal.blobs.extend(used)
+    run.journal.extras.blobs.extend(used)
     run.has_blobs = True
     if not run.state.read(HAS_BLOB_MEDIA):
         run.state.update(HAS_BLOB_MEDIA, True)
@@ -150,7 +150,7 @@ async def _kept(
     except StoreError as error:
         log.error("run %s: a result of %r is lost: %s", run.identity.run_id, tool_name, error)
         return None, f"of {size} bytes; the rest could not be kept and is lost"
-    run.journal.blobs.append(blob.id)
+    run.journal.extras.blobs.append(blob.id)
     return source_of(blob), f"of {size} bytes; read on with {READ_RESULT}, id {blob.id!r}"
 
 

@@ -13,7 +13,7 @@ import msgspec
 from awaken.codec import loads
 from awaken.contract.backend import BackendRootRunRequest
 from awaken.contract.bus import Progress
-from awaken.contract.llm import RoutingKey
+from awaken.contract.llm import InferenceRequest, RoutingKey
 from awaken.contract.output import AnswerCheck
 from awaken.contract.start import PreparedRun
 from awaken.contract.tool import Tool, ToolCallContext
@@ -79,10 +79,12 @@ def _open_journal(request: BackendRootRunRequest, start: PreparedRun) -> Journal
         begins=thread.previous is None,
         unkept=start.unkept,
     )
-    journal.acks.extend(first.acks)
-    journal.tickets.extend(first.tickets)
-    journal.sends.extend(first.sends)
-    journal.rewinds_to = first.rewinds_to
+    if first.has_extras:
+        extras = journal.extras
+        extras.acks.extend(first.acks)
+        extras.tickets.extend(first.tickets)
+        extras.sends.extend(first.sends)
+        extras.rewinds_to = first.rewinds_to
     return journal
 
 
@@ -139,6 +141,7 @@ class LiveRun:
         "transcript",
         "unsaved",
         "until_cancelled",
+        "usual_request",
         "window",
     )
 
@@ -198,6 +201,8 @@ class LiveRun:
         self.unsaved = 0
         self.read_result: Tool | None = None
         self.window: object | None = None
+        # An agent, and the last request that only its spec and the conversation have shaped.
+        self.usual_request: tuple[ResolvedAgent, InferenceRequest] | None = None
         self.in_step = self.ending = False
         self.message_id = ""
         # The answer that is being read or was read last in this step, and the `seq` of the step's
@@ -324,11 +329,11 @@ class LiveRun:
 
     def is_left(self) -> bool:
         """Whether this process is to leave the run, for another one to continue it."""
-        leave = self.controls.leave
-        return self.controls.is_lost or (leave is not None and leave.is_cancelled())
+        controls = self.controls
+        return controls.is_lost or (controls.leave is not None and controls.leave.fired)
 
     def is_cancelled(self) -> bool:
-        return self.token is not None and self.token.is_cancelled()
+        return self.token is not None and self.token.fired
 
     def check_token(self) -> None:
         """Return if the run is not cancelled.
@@ -336,7 +341,7 @@ class LiveRun:
         Raises:
             Cancelled: the run was cancelled.
         """
-        if self.token is not None and self.token.is_cancelled():
+        if self.token is not None and self.token.fired:
             raise Cancelled
 
     def context(self, phase: Phase, **extra: Any) -> PhaseContext:

@@ -69,7 +69,7 @@ class RequestKeeper:
     """Makes the manifests of one run's requests, and gives them to its journal."""
 
     __slots__ = (
-        "_bare",
+        "_sent",
         "_base",
         "_index",
         "_indexed",
@@ -91,10 +91,10 @@ class RequestKeeper:
         self._parts: tuple[Any, ...] = ()
         self._texts: set[str] = set()
         self._base: _Base | None = None
-        # The last manifest, and its request without messages, if the next one may differ from it
-        # only by more messages.
+        # The last manifest, and its request, if the next one may differ from it only by more
+        # messages.
         self._last: RequestManifest | None = None
-        self._bare: InferenceRequest | None = None
+        self._sent: InferenceRequest | None = None
         self._list = _ShownList([])
         # The positions of messages by id, made when first needed, and how many are in it.
         self._index: dict[str | None, int] | None = None
@@ -130,7 +130,7 @@ class RequestKeeper:
         source, stop, first, last = view.parts()
         if source is not known.source or source is not self._transcript.items or first or last:
             return False
-        if _replace(request, messages=()) != self._bare:
+        if not _is_alike(request, self._sent):
             return False
         # Messages are appended to this list and to the log together, so none is looked at.
         known.high += stop - known.seen
@@ -179,7 +179,7 @@ class RequestKeeper:
         is_range = like is not None and known.high > 0 and len(manifest.shown) == 1
         is_plain = asked is request and not (sent.attempts or head)
         self._last = manifest if is_range and is_plain else None
-        self._bare = _replace(request, messages=())
+        self._sent = request
         return manifest
 
     # -- the settings -------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class RequestKeeper:
         """Commit a text, unless this run has done so. Returns its digest."""
         if text.digest not in self._texts:
             self._texts.add(text.digest)
-            self._journal.texts.append(text)
+            self._journal.extras.texts.append(text)
         return text.digest
 
     # -- the messages -------------------------------------------------------------------------
@@ -254,6 +254,19 @@ class RequestKeeper:
         digest = self._used(_text(_replace(message, id=None)))
         seq = self._seq_of(message)
         return UnloggedMessage(text=digest, id=message.id if seq is None else None, seq=seq)
+
+
+def _is_alike(request: InferenceRequest, known: InferenceRequest | None) -> bool:
+    """Whether two requests differ in nothing but their messages."""
+    return known is not None and (
+        request.tools is known.tools
+        and request.system == known.system
+        and request.overrides == known.overrides
+        and request.output is known.output
+        and request.upstream_model == known.upstream_model
+        and request.enable_prompt_cache is known.enable_prompt_cache
+        and request.routing_key == known.routing_key
+    )
 
 
 class _ShownList:

@@ -151,7 +151,7 @@ async def give_up_suspended(run: LiveRun) -> None:
                 text = with_done(text, done)
             _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
         if call.asker is not None:
-            run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
+            run.journal.extras.sends.append(stop_asker(call.asker, run.clock.now_ms()))
         closed = _replace(
             call,
             status=ToolCallStatus.CANCELLED,
@@ -229,7 +229,7 @@ async def take_expired(run: LiveRun) -> bool:
     for call in late:
         no = ToolCallResume.deny(f"nobody decided about '{call.tool_name}' in time")
         no = _replace(no, updated_at=now, decision_id=_expired(call))
-        run.journal.tickets.append(
+        run.journal.extras.tickets.append(
             ticket_of(call, run.identity, status=TicketStatus.EXPIRED, decision=no)
         )
         prepare_resume(run.state, [(call.question_key, no)])
@@ -347,7 +347,7 @@ async def _take_yes(run: LiveRun, step: StepCalls) -> None:
         told = index in step.started and call.tool_name in run.agent.tools
         over = not (step.is_open(index) or step.is_suspended(index))
         if call.asker is not None and not told and over:
-            run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
+            run.journal.extras.sends.append(stop_asker(call.asker, run.clock.now_ms()))
 
 
 async def _is_to_run(run: LiveRun, step: StepCalls, index: int) -> bool:
@@ -417,7 +417,7 @@ def take_decisions(run: LiveRun) -> bool:
         run.controls.decision_rx.drain() if run.controls.decision_rx is not None else ()
     ):
         if command is not None:
-            run.journal.acks.append(command)
+            run.journal.extras.acks.append(command)
         try:
             prepare_resume(run.state, decisions)
             taken = True

@@ -33,7 +33,7 @@ class StreamLog:
         pieces, self._run.stream = self._run.stream, ()
         if not pieces:
             return ""
-        self._journal.ends_stream = True
+        self._journal.extras.ends_stream = True
         if not self._is_whole(pieces):
             return ""
         calls: dict[str, tuple[str, str]] = {}

@@ -123,6 +123,8 @@ class Recovery:
         if thread is None:
             await engine.tasks.settle()
             runs = await self._claim_next()
+            if not engine.store.lease.may_take:
+                return runs  # the next search finds the others
         now_ms = operations.overdue_at(engine)
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
         for record in sorted(found, key=most_suspect_first):

@@ -73,11 +73,13 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
     deps: RunDeps | None = None
 
     def __post_init__(self) -> None:
-        for name in ("thread_id", "agent_id", "continue_run_id"):
-            value = getattr(self, name)
-            if value is not None and not value.strip():
-                raise ConfigError(f"a run request's {name} must not be blank")
-        check_labels(self.labels)
+        _check_id("thread_id", self.thread_id)
+        if self.agent_id is not None:
+            _check_id("agent_id", self.agent_id)
+        if self.continue_run_id is not None:
+            _check_id("continue_run_id", self.continue_run_id)
+        if self.labels:
+            check_labels(self.labels)
 
     def signed(self) -> RunRequest:
         """The request with its principal as the approver of its decisions, even if they name
@@ -92,6 +94,11 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
         if self.continue_run_id is None:
             return RunKind.NEW
         return RunKind.HITL_RESUME if self.decisions else RunKind.CONTINUATION
+
+
+def _check_id(name: str, id: str) -> None:
+    if not id.strip():
+        raise ConfigError(f"a run request's {name} must not be blank")
 
 
 class CancelFirst(RuntimeFault):

@@ -79,6 +79,7 @@ RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", d
 """The agents that runs of the running code use, if they are not those of the registry."""
 
 log = logging.getLogger("awaken.runtime")
+_NO_SINK, _ALONE = NullEventSink(), Inherited()
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
 """The errors of continuing a paused run that another process has continued meanwhile."""
 
@@ -186,10 +187,13 @@ class AgentRuntime(Stopping):
         self.commands.subscribe(self.hear)
         # The run has its own task: cancelling the caller must not interrupt a commit.
         task = slot.task = start_task(
-            self._drive(request, slot, sink or NullEventSink(), inherited or Inherited(), fence)
+            self._drive(request, slot, sink or _NO_SINK, inherited or _ALONE, fence)
         )
+        task.add_done_callback(slot.wake)
+        slot.waiter = task.get_loop().create_future()
         try:
-            return await asyncio.shield(task)
+            await slot.waiter
+            return task.result()
         except asyncio.CancelledError:
             if not task.done():
                 await cancel_and_wait(task, slot)

@@ -12,6 +12,7 @@ from awaken.contract.commits import Fence, ThreadCommit
 from awaken.domain.event import RunEvent, RunFinish, RunStart
 from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
+from awaken.domain.recovery import error_payload_of
 from awaken.domain.run import RunKind, RunRecord, RunRequestSnapshot
 from awaken.runtime.active import Behalf
 
@@ -79,7 +80,7 @@ class KeptTask(msgspec.Struct, frozen=True):
             now_ms,
             termination_of(task),
             final_output=None if task.result is None else _text(task.result),
-            error_payload={"message": task.error} if task.error is not None else None,
+            error_payload=error_payload_of(task.error) if task.error is not None else None,
             request=msgspec.structs.replace(record.request, request_extras=self._extras()),
             state=None,
         )

@@ -11,14 +11,17 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
 from awaken.errors import ConfigError
+from awaken.front.news import RuntimeNews
 from awaken.front.runtime import Runtime
 from awaken.server.auth import Authentication, Everyone
 from awaken.server.console import Audit, Audited, Pages, Sessions
 from awaken.server.edge import Edge, Step
 from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.errors import unknown
+from awaken.server.heads import Heads
 from awaken.server.keys import Authenticator, KeyFile
 from awaken.server.limits import Connections, Limits, Rates, Streams
+from awaken.server.metrics import PATH as METRICS
 from awaken.server.observe import observed
 from awaken.server.origins import ANY, LOOPBACK, Hosts, Origins
 from awaken.server.routes import ROUTES
@@ -36,6 +39,7 @@ def app(
     hosts: Iterable[str] | None = None,
     limits: Limits | None = None,
     audit: str | os.PathLike[str] | None = None,
+    metrics: bool = True,
 ) -> Starlette:
     """An application that serves the agents of a runtime, to run or to mount.
 
@@ -51,6 +55,8 @@ def app(
         limits: how much clients may ask at once.
         audit: a file to which is appended what clients do, a line of JSON each: who did what, when
             and from where. Without it, the last thousand deeds are kept in memory.
+        metrics: false leaves out `/metrics`, which needs no key; `state.observer.metrics.text()`
+            gives the same text.
 
     Raises:
         ConfigError: the key file cannot be read, or the arguments do not go together.
@@ -69,8 +75,8 @@ def app(
         is_key=lambda digest: file is None or file.has(digest),
         ended=runtime.store.profiles,
     )
-    pages = Pages()
-    steps: list[Step] = [Connections(limits.connections)]
+    pages, routes = Pages(), [route for route in ROUTES if metrics or route.path != METRICS]
+    steps: list[Step] = [Connections(limits.connections), Heads()]
     if hosts is not None or is_open:
         steps.append(Hosts(LOOPBACK if hosts is None else hosts))
     steps += [
@@ -79,13 +85,13 @@ def app(
         Rates(limits),
     ]
     made = Starlette(
-        routes=[*_by_path(ROUTES, runtime, Streams(limits.streams)), *pages.routes()],
+        routes=[*_by_path(routes, runtime, Streams(limits.streams)), *pages.routes()],
         middleware=[Middleware(Edge, steps)],
     )
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
-    made.state.tokens, made.state.limits, made.state.routes = tokens, limits, ROUTES
-    made.state.keys, made.state.ticket_news = file, TicketNews(runtime.engine)
+    made.state.tokens, made.state.limits, made.state.routes = tokens, limits, routes
+    made.state.keys, made.state.ticket_news = file, TicketNews(RuntimeNews(runtime))
     made.state.sessions, made.state.pages = sessions, pages
     made.state.audit = Audit(audit)
     made.add_middleware(Audited, made.state.audit)

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qs
 
+from starlette.types import Scope
+
 from awaken.domain.principal import Principal
 from awaken.server.console.sessions import Sessions
 from awaken.server.edge import Arrival
-from awaken.server.errors import unauthorized
+from awaken.server.errors import Refused, unauthorized
 from awaken.server.keys import Authenticator, KeyFile, bearer
 from awaken.server.table import Role
 from awaken.server.tokens import Tokens
@@ -40,6 +42,8 @@ class Authentication:
         token = _token(arrival)
         if token is not None:
             found = self._tokens.read(token)
+            if found.path not in (None, own_path(scope)):
+                raise Refused(403, "not_with_a_token", "this token is good for another path")
             scope["principal"], scope["terms"] = found.principal, found.terms
             scope["token_thread"] = found.thread
             return
@@ -54,6 +58,12 @@ class Authentication:
         scope["principal"] = principal
         if isinstance(self._authenticator, KeyFile):
             scope["terms"] = self._authenticator.terms_of(head)
+
+
+def own_path(scope: Scope) -> str:
+    """The path of a request, wherever the application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _token(arrival: Arrival) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from itertools import accumulate
 from typing import Any
@@ -12,6 +13,8 @@ from starlette.requests import Request
 from awaken.server.errors import Refused
 
 MAX_DEPTH = 64
+PATIENCE = 30.0
+"""Seconds for which a client may send nothing of a body that is not whole."""
 _TOKEN = "token"
 """The parameter of a query that the edge has read already."""
 
@@ -51,7 +54,8 @@ async def read_body(request: Request, type_: Any, limit: int) -> Any:
     Nothing is read beyond the limit, or beyond the place where the JSON is nested too deeply.
 
     Raises:
-        Refused: the body is longer than `limit`, is nested too deeply, or does not fit its type.
+        Refused: the body is longer than `limit`, is nested too deeply, does not come, or does not
+            fit its type.
     """
     if type_ is None:
         return None
@@ -59,11 +63,21 @@ async def read_body(request: Request, type_: Any, limit: int) -> Any:
     if length.isdecimal() and int(length) > limit:
         raise _too_large(limit)
     body, depth = bytearray(), Depth()
-    async for part in request.stream():
-        body += part
-        if len(body) > limit:
-            raise _too_large(limit)
-        depth.add(part)
+    try:
+        async with asyncio.timeout(PATIENCE) as patience:
+            async for part in request.stream():
+                body += part
+                if len(body) > limit:
+                    raise _too_large(limit)
+                depth.add(part)
+                patience.reschedule(asyncio.get_running_loop().time() + PATIENCE)
+    except TimeoutError:
+        raise Refused(
+            408,
+            "body_too_slow",
+            f"nothing came of the body for {PATIENCE:g} s",
+            headers=_CLOSED,
+        ) from None
     if type_ is bytes:
         return bytes(body)
     try:

@@ -26,6 +26,10 @@ LINGER_BYTES = 16 * 1024 * 1024
 """How long, and how much, a client whose body was refused may go on to send."""
 
 
+CLIENT_LEFT = 499
+"""What logs and figures have for the status of a request whose client left before any answer."""
+
+
 class Arrival:
     """The head of a request on its way through the edge, and what the steps make of it.
 

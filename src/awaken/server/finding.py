@@ -84,7 +84,7 @@ async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool
     who = call.principal
     if thread.scope != who.scope:
         return False
-    root = await _root_of(call, thread)
+    root = await root_of(call, thread)
     if call.only_thread is not None:
         return root.id == call.only_thread
     if not call.has(*see_all) and root.metadata.created_by != who.id:
@@ -92,7 +92,8 @@ async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool
     return who.agents is None or await _is_narrowed_to(call, root, who.agents)
 
 
-async def _root_of(call: Call, thread: Thread) -> Thread:
+async def root_of(call: Call, thread: Thread) -> Thread:
+    """The thread at the root of a thread's tree."""
     root_id = call.names.inside(thread.family)
     if thread.parent_thread_id is None or root_id == thread.id:
         return thread

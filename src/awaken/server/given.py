@@ -277,9 +277,20 @@ class DecisionGiven(Given, frozen=True, kw_only=True):
 
 
 class TokenAsked(Given, frozen=True, kw_only=True):
-    """A stream token for a thread, which need not exist yet. Without `roles` it has those of the
-    caller that concern one thread."""
+    """A stream token: for a thread, which need not exist yet, or for one `path` alone, such as that
+    of a run's events. Without `roles` it has those of the caller that concern one thread."""
 
-    thread_id: NewId
+    thread_id: NewId | UnsetType = UNSET
+    path: Annotated[str, Meta(pattern="^/", max_length=2_000)] | UnsetType = UNSET
     ttl: Annotated[float, Meta(gt=0, le=MOST_SECONDS)] = MOST_SECONDS
     roles: tuple[Literal["invoke", "read", "decide"], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.thread_id is UNSET) == (self.path is UNSET):
+            raise ValueError("give either thread_id or path")
+
+
+OneTokenAsked = Annotated[
+    TokenAsked,
+    Meta(extra_json_schema={"oneOf": [{"required": ["thread_id"]}, {"required": ["path"]}]}),
+]

@@ -39,8 +39,11 @@ async def known(call: Call, thread_id: str) -> Known:
     return Known(messages=tuple(messages), tickets=tickets)
 
 
-async def existing(call: Call, thread_id: str) -> Thread | None:
-    """The thread with this id inside, or `None` if there is none yet.
+async def existing(
+    call: Call, thread_id: str, see_all: tuple[Role, ...] = READERS
+) -> Thread | None:
+    """The thread with this id inside, or `None` if there is none yet. Callers without one of the
+    roles `see_all` see only threads that they have begun.
 
     Raises:
         Refused: the client may not see the thread, or has a token for another one.
@@ -50,7 +53,7 @@ async def existing(call: Call, thread_id: str) -> Thread | None:
         if call.only_thread not in (None, thread_id):
             raise unknown("thread")
         return None
-    if not await may_see(call, thread, READERS):
+    if not await may_see(call, thread, see_all):
         raise unknown("thread")
     return thread
 

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from awaken.front.news import RuntimeNews
 from awaken.front.runtime import Runtime
 from awaken.server.call import Call
 from awaken.server.figures import Histogram, head, line
@@ -15,6 +16,7 @@ from awaken.server.open_streams import OpenStreams
 from awaken.server.run_figures import RunFigures
 from awaken.server.table import Route
 
+PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -26,7 +28,7 @@ class Metrics:
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds: dict[str, Histogram] = {}
         self._submissions: Counter[tuple[str, str]] = Counter()
-        self._of_runs = RunFigures(runtime.engine)
+        self._of_runs = RunFigures(runtime, RuntimeNews(runtime))
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request is over."""
@@ -94,10 +96,23 @@ async def metrics(call: Call) -> ASGIApp:
     return Response(text, media_type=CONTENT_TYPE)
 
 
+class MetricsPage:
+    """An application with the figures of another one at `/metrics`, and nothing else."""
+
+    def __init__(self, figures: Metrics) -> None:
+        self._figures = figures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = Response(status_code=404)
+        if scope["path"] == PATH and scope["method"] in ("GET", "HEAD"):
+            answer = Response(self._figures.text(), media_type=CONTENT_TYPE)
+        await answer(scope, receive, send)
+
+
 ROUTES = (
     Route(
         method="GET",
-        path="/metrics",
+        path=PATH,
         handle=metrics,
         summary="Figures of this process, for Prometheus",
         answers={200: str},

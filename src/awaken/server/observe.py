@@ -12,6 +12,7 @@ from awaken.clock import SYSTEM_CLOCK
 from awaken.domain.principal import Principal
 from awaken.front.runtime import Runtime
 from awaken.ids import UUID7
+from awaken.server.edge import CLIENT_LEFT
 from awaken.server.logs import requests
 from awaken.server.metrics import Metrics
 from awaken.server.open_streams import OpenStreams
@@ -66,7 +67,7 @@ class Observed:
             return
         scope["streams"] = self._observer.streams
         scope["request_id"] = request_id = _request_id(scope)
-        began, status = SYSTEM_CLOCK.monotonic(), 500
+        began, status = SYSTEM_CLOCK.monotonic(), CLIENT_LEFT
 
         async def send_on(message: Message) -> None:
             nonlocal status

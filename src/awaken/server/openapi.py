@@ -170,7 +170,8 @@ def _name(schema: Json) -> str:
 
 
 def errors_of(route: Route) -> list[int]:
-    """The statuses with which requests to a route may be refused."""
+    """The statuses with which requests to a route may be refused, if they come whole: one whose
+    body stops coming gets a 408, and one whose head is too long a 431."""
     found = {403, 503, *route.errors}
     if route.needs:
         found |= {401, 429}

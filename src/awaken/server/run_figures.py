@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
 
@@ -11,8 +10,8 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
 from awaken.domain.result import AgentRunResult
 from awaken.errors import AwakenError
-from awaken.runtime import AgentRuntime
-from awaken.runtime.active import ActiveRun
+from awaken.front.news import RuntimeNews
+from awaken.front.runtime import Runtime
 from awaken.server.figures import Histogram, head, line
 
 _TOKENS = {
@@ -30,17 +29,17 @@ class RunFigures:
     """Counts what the runs of one runtime do, from now on. A run that pauses is counted when it has
     ended, by the process in which it ends."""
 
-    def __init__(self, engine: AgentRuntime) -> None:
-        self._engine = engine
+    def __init__(self, runtime: Runtime, news: RuntimeNews) -> None:
+        self._runtime = runtime
         self._queue = Histogram()
         self._commands: dict[str, Histogram] = {}
         self._tokens: Counter[tuple[str, str]] = Counter()
         self._cost = 0.0
         self._takeovers = 0
-        engine.waited.subscribe(self._queue.observe)
-        engine.taken.subscribe(self._take)
-        engine.taken_over.subscribe(self._take_over)
-        engine.active.changes.subscribe(self._change)
+        news.waited.subscribe(self._queue.observe)
+        news.commands.subscribe(self._take)
+        news.takeovers.subscribe(self._take_over)
+        news.ended.subscribe(self._end)
 
     def lines(self) -> Iterator[str]:
         name = "awaken_queue_seconds"
@@ -69,14 +68,9 @@ class RunFigures:
     def _take_over(self, fence: Fence) -> None:
         self._takeovers += 1
 
-    def _change(self, run: ActiveRun) -> None:
-        if run.has_ended and run.task is not None:
-            run.task.add_done_callback(self._end)
-
-    def _end(self, task: asyncio.Task[AgentRunResult]) -> None:
-        if task.cancelled() or task.exception() is not None or task.result().waits:
+    def _end(self, result: AgentRunResult | None) -> None:
+        if result is None or result.waits:
             return
-        result = task.result()
         model = self._model_of(result.agent_id)
         for kind, field in _TOKENS.items():
             if count := getattr(result, field):
@@ -85,7 +79,7 @@ class RunFigures:
 
     def _model_of(self, agent_id: str) -> str:
         try:
-            spec = self._engine.registry.snapshot().resolve_execution(agent_id).spec
+            spec = self._runtime.engine.registry.snapshot().resolve_execution(agent_id).spec
         except AwakenError:
             return _UNKNOWN
         return spec.model_id or _UNKNOWN

@@ -17,18 +17,22 @@ from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import ASGIApp
 
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.errors import AwakenError
 from awaken.front.runtime import Runtime
-from awaken.server.connection import PATIENCE
+from awaken.server.metrics import MetricsPage
 from awaken.server.observe import Observer
+from awaken.server.patient_http import PatientHttp
 
 LOOK = 0.3
 """Seconds between two looks for runs that another server has left."""
 ENDING = 2
 """Seconds for answers that are still being written when the process ends."""
+KEEP_ALIVE = 75
+"""Seconds after which an idle connection is closed. Proxies keep theirs for 60, and must not use
+one that is being closed."""
 _CANNOT_LOOK = "cannot look for runs to resume"
 log = logging.getLogger("awaken.server")
 
@@ -55,24 +59,19 @@ class Serving:
     ) -> None:
         self._runtime, self._drain, self._reload = runtime, drain, reload
         self._observer: Observer = application.state.observer
-        self._server = _Server(
-            uvicorn.Config(
-                application,
-                http=PatientHttp,
-                loop="none",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=ENDING,
-            )
-        )
+        self._server = _server(application)
+        self._metrics = _server(MetricsPage(self._observer.metrics))
         self._tasks = OwnedTasks(log)
         self._is_stopping = False
 
-    async def run(self, listening: socket.socket, on_ready: Callable[[], None]) -> None:
-        """Serve until a signal ends it. `on_ready` is called when clients are answered.
+    async def run(
+        self,
+        listening: socket.socket,
+        on_ready: Callable[[], None],
+        metrics: socket.socket | None = None,
+    ) -> None:
+        """Serve until a signal ends it. `on_ready` is called when clients are answered. `/metrics`
+        is served at a socket of its own, if there is one, until the process has ended its runs.
 
         Raises:
             AwakenError: the runtime cannot be opened.
@@ -85,8 +84,18 @@ class Serving:
                     await asyncio.sleep(0.01)
                 if self._server.started and not self._is_stopping:
                     on_ready()
-                await serving
+                if metrics is None:
+                    await serving
+                else:
+                    await self._serve_metrics(metrics, serving)
                 looking.cancel()
+
+    async def _serve_metrics(self, listening: socket.socket, until: asyncio.Task[None]) -> None:
+        figures = start_task(self._metrics.serve([listening]))
+        await asyncio.wait([until])
+        self._metrics.should_exit = True
+        await asyncio.wait([figures])
+        until.result()
 
     def stop(self) -> None:
         """Drain the process, and end it."""
@@ -147,44 +156,26 @@ class Serving:
                 signal.signal(number, handler)
 
 
+def _server(application: ASGIApp) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            application,
+            http=PatientHttp,
+            loop="none",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=ENDING,
+        )
+    )
+
+
 class _Server(uvicorn.Server):
     """Uvicorn without its signal handlers, which would end streams before runs are left."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-class PatientHttp(HttpToolsProtocol):
-    """Cuts a connection whose client has taken nothing of what was written for `PATIENCE` seconds.
-
-    Closing it would not do: the transport would wait for the client to take the rest.
-    """
-
-    _looking: asyncio.TimerHandle | None = None
-    _left = 0
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._look_later()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._looking is not None:
-            self._looking.cancel()
-
-    def _look_later(self) -> None:
-        self._left = self.transport.get_write_buffer_size()
-        self._looking = self.loop.call_later(PATIENCE, self._look)
-
-    def _look(self) -> None:
-        if self.transport.get_write_buffer_size() < self._left:
-            self._look_later()
-        else:
-            self.transport.abort()

@@ -90,6 +90,11 @@ class EventStream(Generic[T]):
         self._headers = [*HEADERS, *headers]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await self._events.aclose()
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
         streams: OpenStreams = scope.get("streams") or OpenStreams()
         with streams.opened(scope) as token:
             connection = Connection(receive, send, token)

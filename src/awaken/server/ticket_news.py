@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.result import AgentRunResult
-from awaken.runtime import AgentRuntime
-from awaken.runtime.active import ActiveRun
+from awaken.front.news import RuntimeNews
 
 LOOK_AROUND = 1.0
 """Seconds after which a stream looks for changes that other processes have made."""
@@ -22,10 +21,10 @@ class TicketNews:
     """Wakes its listeners when a run of this process has paused with questions, has ended, or was
     given answers."""
 
-    def __init__(self, engine: AgentRuntime) -> None:
+    def __init__(self, news: RuntimeNews) -> None:
         self._listeners: set[asyncio.Event] = set()
-        engine.taken.subscribe(self._take)
-        engine.active.changes.subscribe(self._change)
+        news.commands.subscribe(self._take)
+        news.ended.subscribe(self._end)
 
     @contextmanager
     def listener(self) -> Iterator[TicketListener]:
@@ -40,11 +39,7 @@ class TicketNews:
         if command.kind in (CommandKind.DECISIONS, CommandKind.CANCEL):
             self._tell()
 
-    def _change(self, run: ActiveRun) -> None:
-        if self._listeners and run.has_ended and run.task is not None:
-            run.task.add_done_callback(self._end)
-
-    def _end(self, task: asyncio.Task[AgentRunResult]) -> None:
+    def _end(self, result: AgentRunResult | None) -> None:
         self._tell()
 
     def _tell(self) -> None:

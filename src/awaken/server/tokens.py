@@ -24,11 +24,13 @@ _PREFIX = "awt_"
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a token says: whose it is, the thread it is good for (by its id inside), and until
-    when. The `terms` are those of the key it was made with."""
+    """What a token says: whose it is, the thread it is good for (by its id inside), the only path
+    it is good for if there is one, and until when. The `terms` are those of the key it was made
+    with."""
 
     principal: Principal
     thread: str
+    path: str | None = None
     expires_at_ms: int
     terms: Terms = NO_TERMS
 
@@ -52,11 +54,18 @@ class Tokens:
         return text.startswith(_PREFIX)
 
     def make(
-        self, principal: Principal, thread: str, seconds: float, terms: Terms
+        self,
+        principal: Principal,
+        thread: str,
+        seconds: float,
+        terms: Terms,
+        path: str | None = None,
     ) -> tuple[str, int]:
         """A token for a thread, and when it expires, in milliseconds."""
         expires = self._clock.now_ms() + round(seconds * 1000)
-        claims = Claims(principal=principal, thread=thread, expires_at_ms=expires, terms=terms)
+        claims = Claims(
+            principal=principal, thread=thread, path=path, expires_at_ms=expires, terms=terms
+        )
         said = _encode(dumps(claims))
         return f"{_PREFIX}{said}.{self._sign(said)}", expires
 

@@ -32,17 +32,21 @@ class Workers:
     end all of them, SIGHUP is passed on. When the parent dies, each child gets the end of a pipe.
 
     Args:
-        command: starts a child. It gets the descriptors of the socket, of a pipe it writes to when
-            it is ready, and of a pipe that ends with the parent.
+        command: starts a child. It gets the child's number, from 0, which is that of the dead child
+            whose place it takes; and the descriptors of the socket, of a pipe it writes to when it
+            is ready, and of a pipe that ends with the parent.
     """
 
     def __init__(
-        self, command: Callable[[int, int, int], Sequence[str]], count: int, sock: socket.socket
+        self,
+        command: Callable[[int, int, int, int], Sequence[str]],
+        count: int,
+        sock: socket.socket,
     ) -> None:
         self._command, self._count, self._socket = command, count, sock
         self._ready_here, self._ready_there = os.pipe()
         self._alive_there, self._alive_here = os.pipe()
-        self._children: dict[subprocess.Popen[bytes], float] = {}
+        self._children: dict[subprocess.Popen[bytes], tuple[int, float]] = {}
         self._ready: set[int] = set()
         self._bad_starts = 0
         self._stops = 0
@@ -51,8 +55,8 @@ class Workers:
     def run(self, on_ready: Callable[[], None]) -> int:
         """Start the children and look after them until they have ended. Returns the exit code."""
         with self._handlers():
-            for _ in range(self._count):
-                self._start()
+            for number in range(self._count):
+                self._start(number)
             has_started, code = False, None
             while code is None:
                 self._hear()
@@ -69,10 +73,11 @@ class Workers:
             told = os.read(self._ready_here, 1024 * PID.size)
             self._ready |= {pid for (pid,) in PID.iter_unpack(told)}
 
-    def _start(self) -> None:
+    def _start(self, number: int) -> None:
         pipes = (self._socket.fileno(), self._ready_there, self._alive_there)
-        child = subprocess.Popen(self._command(*pipes), pass_fds=pipes, start_new_session=True)
-        self._children[child] = time.monotonic()
+        command = self._command(number, *pipes)
+        child = subprocess.Popen(command, pass_fds=pipes, start_new_session=True)
+        self._children[child] = number, time.monotonic()
 
     def _look_after(self) -> int | None:
         """Pass signals on, and replace the dead. Returns the exit code to end with, if any."""
@@ -82,7 +87,7 @@ class Workers:
         if self._stops:
             return 0
         for child in [child for child in self._children if child.poll() is not None]:
-            began, code = self._children.pop(child), child.returncode
+            (number, began), code = self._children.pop(child), child.returncode
             self._ready.discard(child.pid)
             log.error("worker %d ended with %d", child.pid, code)
             is_bad = time.monotonic() - began < TOO_SOON
@@ -90,7 +95,7 @@ class Workers:
             if is_bad and (code == MISUSED or self._bad_starts >= MOST_BAD_STARTS):
                 return code if code > 0 else 1
             self._tell(signal.SIGUSR1)  # its runs have no owner now
-            self._start()
+            self._start(number)
         return None
 
     def _tell(self, number: signal.Signals) -> None:

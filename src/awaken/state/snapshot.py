@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Self, TypeVar
 
@@ -48,9 +47,9 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     def names(self) -> frozenset[str]:
         return frozenset(chain(self.base, self.top))
 
-    def after(self, changes: dict[str, Any]) -> Snapshot:
-        """The snapshot of the next revision, with these values changed."""
-        revision, top, base = self.revision + 1, {**self.top, **changes}, self.base
+    def after(self, changes: dict[str, Any], revision: int) -> Snapshot:
+        """The snapshot of a later revision, with these values changed."""
+        top, base = {**self.top, **changes}, self.base
         # With many keys the top may grow larger, so that the base is copied less often.
         if len(top) > TOP and len(top) ** 2 > len(base):
             return self.of(revision, {**base, **top})
@@ -60,13 +59,6 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     def of(cls, revision: int, values: dict[str, Any]) -> Self:
         """A snapshot with exactly these values."""
         return cls(revision, _NO_VALUES, values)
-
-    def without(self, names: Iterable[str]) -> Snapshot:
-        """The snapshot of the next revision, without values for these keys."""
-        kept = {**self.base, **self.top}
-        for name in names:
-            kept.pop(name, None)
-        return self.of(self.revision + 1, kept)
 
     def __repr__(self) -> str:
         return f"Snapshot(revision={self.revision}, keys={sorted(self.names())})"

@@ -37,6 +37,7 @@ CommitHook = Callable[[CommitEvent], None]
 log = logging.getLogger("awaken.state")
 _RUN = Scope.RUN  # bound once: read for every key of every commit
 _NONE: dict[str, Any] = {}
+_EMPTY = Snapshot.of(0, {})
 
 
 def _reduced(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
@@ -70,6 +71,7 @@ class StateStore:
 
     __slots__ = (
         "_changed_at",
+        "_fresh",
         "_hooks",
         "_json_view",
         "_keys",
@@ -77,6 +79,7 @@ class StateStore:
         "_lock",
         "_owners",
         "_parked",
+        "_revision",
         "_snapshot",
         "_stored",
         "_unsaved",
@@ -92,10 +95,13 @@ class StateStore:
         self._parked: Mapping[str, Any] = _NONE
         self._hooks: tuple[CommitHook, ...] = ()
         self._changed_at: dict[str, int] = {}
-        self._snapshot = Snapshot.of(0, {})
-        # The values of `_snapshot` in one dictionary, which is never handed out: a step reads a
-        # dozen keys, most of them absent, and takes a snapshot twice.
+        # The values in one dictionary, which is never handed out: a step reads a dozen keys, most
+        # of them absent. Snapshots are made when they are asked for: `_snapshot` is the last one,
+        # and `_fresh` are the changes since then.
         self._latest: dict[str, Any] = {}
+        self._fresh: dict[str, Any] = {}
+        self._revision = 0
+        self._snapshot = _EMPTY
         self._unsaved: set[str] = set()
         # Keys with a durable part that an earlier commit may have stored: they are written even
         # when that part is empty now, so that the stored one does not stay.
@@ -106,10 +112,30 @@ class StateStore:
 
     @property
     def revision(self) -> int:
-        return self._snapshot.revision
+        return self._revision
 
     def snapshot(self) -> Snapshot:
+        """The state at the current revision: the same object until the next commit."""
+        if self._snapshot.revision == self._revision:
+            return self._snapshot
+        with self._lock:
+            return self._take_snapshot()
+
+    def _take_snapshot(self) -> Snapshot:
+        """The snapshot of the current revision; the caller holds the lock."""
+        if self._snapshot.revision != self._revision:
+            self._snapshot = self._snapshot.after(self._fresh, self._revision)
+            self._fresh.clear()
         return self._snapshot
+
+    def _write(self, changes: dict[str, Any]) -> int:
+        """Make the next revision with these values changed; the caller holds the lock."""
+        revision = self._revision = self._revision + 1
+        for name in changes:
+            self._changed_at[name] = revision
+        self._latest.update(changes)
+        self._fresh.update(changes)
+        return revision
 
     def read(self, key: StateKey[V, Any]) -> V | None:
         return self._latest.get(key.name)
@@ -143,10 +169,9 @@ class StateStore:
                 raise UnknownKey(name)
             old = self._latest.get(name, MISSING)
             new = _reduced(key, old, update)
-            snapshot = self._snapshot = self._snapshot.after({name: new})
-            revision = snapshot.revision
+            revision = self._revision = self._revision + 1
             if new is not old:
-                self._latest[name] = new
+                self._latest[name] = self._fresh[name] = new
                 self._changed_at[name] = revision
                 self._unsaved.add(name)
         if new is old and isinstance(new, msgspec.Struct):
@@ -162,17 +187,14 @@ class StateStore:
             ReducerFailed: a key's `apply` raised.
         """
         if not batch.ops:
-            return self._snapshot.revision
+            return self._revision
         hooks = self._hooks
         with self._lock:
-            previous = self._snapshot.revision
+            previous = self._revision
             changes, skipped = self._apply(batch)
-            revision = previous + 1
-            for name in changes:
-                self._changed_at[name] = revision
+            revision = self._write(changes)
             self._unsaved.update(changes)
-            self._latest.update(changes)
-            snapshot = self._snapshot = self._snapshot.after(changes)
+            snapshot = self._take_snapshot() if hooks else self._snapshot
         if skipped:
             log.warning("updates of %s were refused by their keys", ", ".join(sorted(skipped)))
         if hooks:
@@ -259,15 +281,15 @@ class StateStore:
                 for name in names
                 if name in self._latest and not self._keys[name].retain_on_uninstall
             }
-            previous = self.revision
+            previous = self._revision
             if gone:
                 self._drop(gone)
             self._keys = {name: key for name, key in self._keys.items() if name not in names}
             event = CommitEvent(
                 previous_revision=previous,
-                new_revision=self.revision,
+                new_revision=self._revision,
                 op_count=len(gone),
-                snapshot=self._snapshot,
+                snapshot=self._take_snapshot(),
             )
         if gone:
             for hook in self._hooks:
@@ -305,12 +327,13 @@ class StateStore:
         self._merge(returning)
 
     def _drop(self, names: set[str]) -> None:
-        revision = self.revision + 1
+        revision = self._revision = self._revision + 1
         for name in names:
             self._changed_at[name] = revision
             self._latest.pop(name, None)
         self._unsaved -= names
-        self._snapshot = self._snapshot.without(names)
+        self._snapshot = Snapshot.of(revision, dict(self._latest))
+        self._fresh.clear()
 
     # -- persistence --------------------------------------------------------------------------
 
@@ -330,7 +353,7 @@ class StateStore:
 
     def _export(self, scope: Scope | None) -> PersistedState:
         with self._lock:
-            snapshot, keys = self._snapshot, sorted(self._keys.items())
+            snapshot, keys = self._take_snapshot(), sorted(self._keys.items())
         return PersistedState(
             revision=snapshot.revision,
             extensions={
@@ -352,7 +375,7 @@ class StateStore:
             KeyEncode: a value is not JSON-able.
         """
         with self._lock:
-            keys, snapshot = self._keys, self._snapshot
+            keys, snapshot = self._keys, self._take_snapshot()
         before, view = self._json_view, json_view(keys, snapshot, self._json_view)
         self._json_view = view
         return PublicState(snapshot.revision, view.json, changes_between(before, view))
@@ -403,12 +426,13 @@ class StateStore:
         loaded = self._load(state, policy, None)
         with self._lock:
             revision = state.revision
-            if loaded or self.revision:
-                revision = max(revision, self.revision + 1)
+            if loaded or self._revision:
+                revision = max(revision, self._revision + 1)
             self._changed_at = dict.fromkeys({*self._changed_at, *loaded}, revision)
             self._unsaved.clear()
-            self._latest = dict(loaded)
+            self._latest, self._revision = dict(loaded), revision
             self._snapshot = Snapshot.of(revision, loaded)
+            self._fresh.clear()
 
     def restore_thread_scoped(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
         """Set all thread-scoped keys from `state`, or none of them if one cannot be decoded."""
@@ -455,10 +479,7 @@ class StateStore:
         if not loaded:
             return
         with self._lock:
-            revision = self.revision + 1
-            self._changed_at.update(dict.fromkeys(loaded, revision))
-            self._latest.update(loaded)
-            self._snapshot = self._snapshot.after(loaded)
+            self._write(loaded)
 
     def clear_run_scoped(self) -> None:
         """Remove the values that belong to the run that ended."""

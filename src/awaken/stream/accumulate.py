@@ -491,5 +491,7 @@ def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
 
 
 def _has_negative(usage: TokenUsage) -> bool:
-    counts = filter(None, msgspec.structs.astuple(usage))
-    return min(counts, default=0) < 0
+    for count in msgspec.structs.astuple(usage):
+        if count is not None and count < 0:
+            return True
+    return False

@@ -47,6 +47,7 @@ from awaken.domain.lifecycle import (
     TerminationReason,
 )
 from awaken.domain.message import Message
+from awaken.domain.recovery import error_payload_of
 from awaken.domain.result import AgentRunResult
 from awaken.domain.run import (
     LEFT_RUNNING,
@@ -111,9 +112,10 @@ class RemoteRun:
             begins=thread.previous is None,
         )
         start.topic.attach(lambda: self.journal.progress(None))
-        self.journal.acks.extend(first.acks)
-        self.journal.tickets.extend(first.tickets)
-        self.journal.rewinds_to = first.rewinds_to
+        if first.has_extras:
+            self.journal.extras.acks.extend(first.acks)
+            self.journal.extras.tickets.extend(first.tickets)
+            self.journal.extras.rewinds_to = first.rewinds_to
         self.record = marked_elsewhere(thread.previous, first.request)
         self.may_be_at_work = request.is_continuation or (
             thread.previous is not None and thread.previous.status is RunStatus.RUNNING
@@ -341,7 +343,7 @@ class RemoteRun:
         elif self.controls.asks_itself:
             asked = response or backend_status.message
             question = agents_question(record, asked, self.clock.now_ms())
-        self.journal.tickets.extend([question] if question is not None else [])
+        self.journal.extras.tickets.extend([question] if question is not None else [])
         label = backend_status.result_status_label(termination)
         self._note_end(termination, _told_result(response, label, reason, output), record)
         release = self.journal.fence is not None
@@ -407,7 +409,7 @@ class RemoteRun:
         if termination is None:
             return before.advance(now, **changes)
         final = self._response or None
-        payload = {"message": termination.value} if isinstance(termination, Failed) else {}
+        payload = error_payload_of(termination.value) if isinstance(termination, Failed) else {}
         if left is not None:
             payload[LEFT_RUNNING] = left
         error = payload or None
@@ -432,7 +434,7 @@ class RemoteRun:
         if self._blobs is not None and messages:
             messages, used = await moved_to_blobs(self._blobs, messages)
             if used:
-                self.journal.blobs.extend(used)
+                self.journal.extras.blobs.extend(used)
                 thread_state[HAS_BLOB_MEDIA.name] = msgspec.Raw(dumps(True))
         await self.journal.commit(messages, record, state, thread_state, release=release)
 

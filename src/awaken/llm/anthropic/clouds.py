@@ -15,7 +15,7 @@ from awaken.llm.anthropic.executor import (
     http_client,
     with_native,
 )
-from awaken.llm.bounds import bounded_error
+from awaken.llm.bounds import bounded_page
 from awaken.llm.native import NativeTool
 from awaken.llm.sdk import PROVIDER_TIMEOUT, find_key, sdk
 
@@ -82,7 +82,7 @@ class BedrockMessages(AnthropicMessages):
 
         def make() -> Any:
             # Bedrock's events are not lines of text; botocore refuses events of more than 24 MiB.
-            http = http_client(module, bounded_error)
+            http = http_client(module, bounded_page)
             return module.AsyncAnthropicBedrock(http_client=http, **options)
 
         self._set_up(

@@ -11,21 +11,20 @@ import msgspec
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import to_json
 from awaken.contract.llm import (
-    InferenceExecutionError,
     InferenceRequest,
     LlmStreamEvent,
     ModelAbilities,
-    ProviderError,
     Stop,
 )
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.message import Message, Role
 from awaken.domain.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
-from awaken.llm.anthropic.failures import CUT, Failures
+from awaken.llm.anthropic.failures import Failures
 from awaken.llm.anthropic.models import Platform, abilities_of_model
 from awaken.llm.anthropic.request import Prepared, prepare
 from awaken.llm.anthropic.stream import StreamReader
+from awaken.llm.body import WatchedBody
 from awaken.llm.bounds import bounded
 from awaken.llm.native import CodeExecution, NativeTool, NativeTools, WebSearch, written
 from awaken.llm.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
@@ -151,8 +150,9 @@ class AnthropicMessages:
         spent: TokenUsage | None = None
         for _ in range(MAX_PAUSES):
             reader = StreamReader(prepared.names, spent)
-            try:
+            with self._failures.translating():
                 stream = await self._clients.get().messages.create(**prepared.options)
+                body = WatchedBody(stream.response)
                 try:
                     async for event in stream:
                         for told in reader.read(event):
@@ -161,15 +161,8 @@ class AnthropicMessages:
                             yield told
                 finally:
                     await stream.close()
-            except InferenceExecutionError:
-                raise
-            except Exception as error:
-                failure = self._failures.told(error)
-                if failure is None:
-                    raise
-                raise failure from failure.__cause__
-            if not reader.done:
-                raise ProviderError(CUT)
+                if not reader.done:
+                    raise self._failures.unfinished(body.page)
             if not reader.paused:
                 return
             if heard is None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from awaken.clock import Clock
-from awaken.codec import dumps_text
+from awaken.codec import dumps_text, loads
 from awaken.contract.llm import (
     ContentFiltered,
     InferenceExecutionError,
@@ -17,7 +20,7 @@ from awaken.contract.llm import (
     Unauthorized,
 )
 from awaken.domain.secret import RedactedString
-from awaken.llm.classify import classify_http
+from awaken.llm.classify import classify_http, said_in_body
 
 CUT = "connection reset: the stream ended early"
 
@@ -62,6 +65,34 @@ class Failures:
         self._sdk, self._http = sdk, http
         self._clock = clock
         self._secrets = tuple(secrets)
+
+    @contextmanager
+    def translating(self) -> Iterator[None]:
+        """Raises our errors for the SDK's; other errors pass."""
+        try:
+            yield
+        except InferenceExecutionError:
+            raise
+        except Exception as error:
+            failure = self.told(error)
+            if failure is None:
+                raise
+            raise failure from failure.__cause__
+
+    def unfinished(self, page: str | None) -> InferenceExecutionError:
+        """The error for a stream without an end.
+
+        Args:
+            page: what came instead of a stream, if that is known.
+        """
+        if page is None:
+            return ProviderError(CUT)
+        text = self.scrub(page)
+        try:
+            kind = str(loads(text)["error"]["type"])
+        except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError):
+            return ProviderError(f"the server has sent no answer: {said_in_body(text)}")
+        return classify_http(_STATUS.get(kind.lower(), 500), text)
 
     def told(self, error: Exception) -> InferenceExecutionError | None:
         """Our error for `error`, or `None` if it does not come from the provider.

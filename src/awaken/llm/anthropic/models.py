@@ -35,6 +35,10 @@ class Claude(Value, frozen=True, kw_only=True):
         return bool(self.family)
 
     @property
+    def reasons(self) -> bool:
+        return self.version >= (3, 7)
+
+    @property
     def takes_budget(self) -> bool:
         """Whether it reasons only if it is given a token budget; later models decide themselves."""
         return (3, 7) <= self.version < (4, 6)
@@ -55,6 +59,23 @@ class Claude(Value, frozen=True, kw_only=True):
         if self.family in ("fable", "mythos"):
             return self.version >= (5, 1)
         return self.known and self.version >= (5, 5)
+
+    @property
+    def sampling(self) -> int:
+        """How many of `temperature` and `top_p` it takes in one request."""
+        if not self.known or self.version < (4, 1):
+            return 2
+        return 1 if self.version < (4, 7) else 0
+
+    @property
+    def takes_forced_calls(self) -> bool:
+        """Whether it can be made to call a tool."""
+        return not self.binds_thinking
+
+    @property
+    def forced_while_thinking(self) -> bool:
+        """Whether it can be made to call a tool in an answer before which it reasons."""
+        return self.version >= (4, 8)
 
     @property
     def takes_system_messages(self) -> bool:

@@ -18,7 +18,7 @@ from awaken.llm.anthropic.conversation import AnthropicConversation
 from awaken.llm.anthropic.models import Claude, Platform, claude
 from awaken.llm.anthropic.schema import strict_schema
 from awaken.llm.anthropic.thinking import ThinkingPlan, plan_of
-from awaken.llm.settings import choice_of, extra_of, obeyed, with_extra
+from awaken.llm.settings import choice_of, drop, extra_of, obeyed, with_extra
 
 CACHED = {"type": "ephemeral"}
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -65,8 +65,14 @@ def prepare(
         InvalidRequest: the API cannot take a part of it.
     """
     model = claude(request.upstream_model)
+    if not model.reasons:
+        request = obeyed(request, ("reasoning_effort",))
     plan = _fitting(plan_of(model, request.overrides, max_tokens), request, model)
-    request = obeyed(request, ("seed", "temperature", "top_p") if plan.thinks else ("seed",))
+    request = obeyed(
+        request,
+        ("seed", *_unsampled(request.overrides, 0 if plan.thinks else model.sampling)),
+        () if model.takes_forced_calls else ("forced_tool_choice",),
+    )
     talk = AnthropicConversation(
         request.upstream_model,
         replay=plan.replay,
@@ -102,6 +108,14 @@ def prepare(
         options=options,
         names={wire: id for wire, id in names.items() if wire != id},
     )
+
+
+def _unsampled(overrides: InferenceOverride | None, most: int) -> tuple[str, ...]:
+    """The sampling parameters that are not sent, if a request may have at most so many."""
+    if most == 0:
+        return ("temperature", "top_p")
+    both = overrides is not None and overrides.temperature is not None
+    return ("top_p",) if both and most == 1 else ()
 
 
 def _system(request: InferenceRequest) -> list[BlockParam]:
@@ -210,11 +224,15 @@ def _fitting(plan: ThinkingPlan, request: InferenceRequest, model: Claude) -> Th
 
     A model with a token budget continues its reasoning after its calls, and needs the beginning of
     it. If the calls were made by another model, or without reasoning, it cannot reason before the
-    next turn.
+    next turn. Most models cannot reason before a call that they are forced to.
     """
-    if not model.takes_budget or plan.thinking is None or not _goes_on_blindly(request.messages):
+    if not plan.thinks:
         return plan
-    return ThinkingPlan(max_tokens=plan.max_tokens)
+    forced = choice_of(request) not in (None, "none") and not model.forced_while_thinking
+    if forced:
+        drop(request, "reasoning_effort")
+    blind = model.takes_budget and _goes_on_blindly(request.messages)
+    return ThinkingPlan(max_tokens=plan.max_tokens) if forced or blind else plan
 
 
 def _goes_on_blindly(messages: Sequence[Message]) -> bool:

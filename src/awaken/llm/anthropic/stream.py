@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +15,7 @@ from awaken.contract.llm import (
     ContentFiltered,
     ContextOverflow,
     LlmStreamEvent,
+    ProviderError,
     ReasoningDone,
     Stop,
     Usage,
@@ -25,6 +26,7 @@ from awaken.domain.message import Citation, Opaque
 from awaken.llm.anthropic.content import ORIGIN, citation_of
 from awaken.llm.bounds import PendingSize
 from awaken.llm.opaque import unread
+from awaken.llm.reading import checked, count_of
 from awaken.stream.accumulate import total_usage
 
 MaybeEvent = LlmStreamEvent | None
@@ -103,20 +105,24 @@ class StreamReader:
         """Whether the answer goes on in another stream."""
         return self._stop in _PAUSES
 
-    def read(self, event: Any) -> list[LlmStreamEvent]:
+    def read(self, event: Any) -> Iterable[LlmStreamEvent]:
         """Our events for one of the SDK's.
 
         Raises:
             ContentFiltered: the answer was refused.
             ContextOverflow: there was no room for an answer.
+            ProviderError: the event makes no sense. The SDK does not check its events.
         """
-        on = self._on.get(event.type)
-        told = on(event) if on is not None else None
-        events = [] if told is None else [told]
-        if self._after:
-            events += self._after
-            self._after = []
-        return events
+        try:
+            on = self._on.get(event.type)
+            told = on(event) if on is not None else None
+            events: list[LlmStreamEvent] = [] if told is None else [told]
+            if self._after:
+                events += self._after
+                self._after = []
+            return checked(events)
+        except (AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise ProviderError(f"an answer that makes no sense: {error}") from error
 
     # -- the message --------------------------------------------------------------------------
 
@@ -190,14 +196,14 @@ class StreamReader:
 
     def _unread_delta(self, delta: Any) -> None:
         """Collect the pieces of a block that is not understood, by the name of their field."""
-        for name, piece in delta.to_dict().items():
+        for name, piece in delta.to_dict(warnings=False).items():
             if name != "type" and isinstance(piece, str):
                 self._held.add(piece)
                 self._unread.setdefault(name, []).append(piece)
 
     def _unread_end(self, block: Any) -> MaybeEvent:
         self._spoke = True
-        data = block.to_dict()
+        data = block.to_dict(warnings=False)
         pieces = {name: "".join(texts) for name, texts in self._unread.items()}
         self._unread = {}
         if written := pieces.pop("partial_json", ""):
@@ -214,7 +220,7 @@ class StreamReader:
         return TextDelta(delta=text) if text else None
 
     def _cited(self, event: Any) -> MaybeEvent:
-        citation = citation_of(event.delta.citation.to_dict())
+        citation = citation_of(event.delta.citation.to_dict(warnings=False))
         self._held.add(citation.quote or "", _BLOCK)
         self._citations.append(citation)
         return None
@@ -256,8 +262,7 @@ class StreamReader:
 
 def _count(usage: Any, name: str) -> int | None:
     # Gateways may leave a field out; the SDK's object then has no such attribute.
-    count: int | None = getattr(usage, name, None)
-    return count
+    return count_of(getattr(usage, name, None))
 
 
 def _refusal(details: Any) -> str:

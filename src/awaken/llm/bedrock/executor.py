@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -27,8 +28,9 @@ from awaken.llm.anthropic.content import wire_name
 from awaken.llm.anthropic.executor import common_options
 from awaken.llm.bedrock.request import converse_body
 from awaken.llm.bedrock.stream import ConverseReader
-from awaken.llm.bounds import bounded_error
+from awaken.llm.bounds import bounded_page, is_stream
 from awaken.llm.classify import classify_http
+from awaken.llm.reading import checked
 from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, find_key, sdk
 
 _ABILITIES = ModelAbilities(native_output=False, input=frozenset({"image", "document"}))
@@ -108,26 +110,26 @@ class BedrockConverse:
         url = f"{self._url.rstrip('/')}/model/{quote(request.upstream_model, safe='')}"
         url += "/converse-stream"
         reader = ConverseReader({wire_name(tool.id): tool.id for tool in request.tools})
-        try:
+        with self._translating():
             # Finding credentials may read files, or ask another server.
             headers = await asyncio.to_thread(self._signed, url, body)
             stream = self._clients.get().stream("POST", url, content=body, headers=headers)
-            async with stream as response:
-                if response.status_code >= 400:
-                    raise self._refused(response, await response.aread())
-                frames = self._frames.EventStreamBuffer()
-                async for chunk in response.aiter_bytes():
-                    frames.add_data(chunk)
-                    for kind, event in _events(frames):
-                        for told in reader.read(kind, event):
-                            yield told
-        except InferenceExecutionError:
-            raise
-        except Exception as error:
-            # Once the answer is complete, it does not matter how the connection ends.
-            if not reader.done:
-                raise self._translated(error) from error
-        for told in reader.finish():
+            try:
+                async with stream as response:
+                    if not is_stream(response):
+                        raise self._refused(response, await response.aread())
+                    frames = self._frames.EventStreamBuffer()
+                    async for chunk in response.aiter_bytes():
+                        frames.add_data(chunk)
+                        for kind, event in _events(frames):
+                            for told in checked(reader.read(kind, event)):
+                                yield told
+            except Exception as error:
+                # Once the answer is complete, it does not matter how the connection ends.
+                if not reader.done or isinstance(error, InferenceExecutionError):
+                    raise
+            last = checked(reader.finish())
+        for told in last:
             yield told
 
     async def aclose(self) -> None:
@@ -137,7 +139,7 @@ class BedrockConverse:
     # -- asking -------------------------------------------------------------------------------
 
     def _connect(self) -> Any:
-        hooks = {"response": [bounded_error]}
+        hooks = {"response": [bounded_page]}
         return self._http.AsyncClient(timeout=self._timeout, event_hooks=hooks)
 
     def _signed(self, url: str, body: bytes) -> dict[str, str]:
@@ -172,6 +174,15 @@ class BedrockConverse:
         if isinstance(refused, InvalidRequest) and "model identifier" in refused.message:
             return ModelMissing(refused.message)
         return refused
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except InferenceExecutionError:
+            raise
+        except Exception as error:
+            raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> InferenceExecutionError:
         words = str(error).strip() or type(error).__name__

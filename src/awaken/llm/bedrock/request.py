@@ -43,7 +43,8 @@ _DOCUMENTS = {
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
 }
 _DROPPED = ("seed", "parallel_tool_calls", "reasoning_effort")
-"""Settings that this API has no fields for. Models have their own, for `extra`."""
+"""Settings that this API has no fields for, or none that its models share. Some models have fields
+of their own, for `extra`."""
 
 
 def converse_body(request: InferenceRequest) -> dict[str, Any]:
@@ -196,7 +197,9 @@ class _Conversation:
     def _plain(self, block: ContentBlock, where: str) -> list[Block]:
         if isinstance(block, Text):
             return _text(block.text)
-        if isinstance(block, Thinking | Opaque | Citation):
+        if isinstance(block, Opaque):
+            return [block.data] if block.origin == ORIGIN else []
+        if isinstance(block, Thinking | Citation):
             return []
         if isinstance(block, Image | Document) and isinstance(block.source, Base64Source):
             kinds = _IMAGES if isinstance(block, Image) else _DOCUMENTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from awaken.codec import dumps_text, loads
 from awaken.contract.llm import (
     ContentBlockStop,
     ContentFiltered,
@@ -17,8 +18,11 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
+from awaken.domain.message import Citation, Opaque
 from awaken.llm.bedrock.request import ORIGIN
+from awaken.llm.bounds import PendingSize
 from awaken.llm.opaque import unread
+from awaken.llm.reading import count_in
 
 _STOPS = {
     "end_turn": StopReason.END_TURN,
@@ -27,6 +31,11 @@ _STOPS = {
     "stop_sequence": StopReason.STOP_SEQUENCE,
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
 }
+
+
+_CITATION = 256
+_OWN_TOOLS = ("toolUse", "toolResult")
+"""Calls that Amazon runs itself, and their results."""
 
 
 class ConverseReader:
@@ -43,6 +52,9 @@ class ConverseReader:
         self._thinking = False
         self._signature: list[str] = []
         self._redacted: list[str] = []
+        self._citations: list[Citation] = []
+        self._unread: dict[str, dict[str, Any]] = {}
+        self._held = PendingSize()
         self._stop: str | None = None
         self._usage: TokenUsage | None = None
 
@@ -63,7 +75,7 @@ class ConverseReader:
             case "messageStop":
                 self._stop = str(event.get("stopReason") or "end_turn")
             case "metadata":
-                self._usage = _tokens(event.get("usage") or {})
+                self._usage = _tokens(event.get("usage"))
         return []
 
     def finish(self) -> list[LlmStreamEvent]:
@@ -86,26 +98,42 @@ class ConverseReader:
         return [*usage, Stop(reason=_STOPS.get(self._stop, StopReason.END_TURN))]
 
     def _start(self, start: Mapping[str, Any]) -> list[LlmStreamEvent]:
-        self._said = True
         use = start.get("toolUse")
         if use is not None and "type" not in use:
             name = use["name"]
-            self._call = use["toolUseId"]
+            self._said, self._call = True, use["toolUseId"]
             return [ToolCallStart(id=use["toolUseId"], name=self._names.get(name, name))]
-        return [unread(ORIGIN, kind, dict(start)) for kind in start]
+        self._unread = {kind: dict(fields) for kind, fields in start.items() if fields}
+        return []
 
     def _delta(self, delta: Mapping[str, Any]) -> list[LlmStreamEvent]:
         self._said = True
         if text := delta.get("text"):
             self._spoke = True
             return [TextDelta(delta=text)]
-        if (use := delta.get("toolUse")) is not None:
-            written = use.get("input")
-            if written and self._call is not None:
-                return [ToolCallDelta(id=self._call, args_delta=written)]
         if (reasoning := delta.get("reasoningContent")) is not None:
             return self._reason(reasoning)
+        if citation := delta.get("citation"):
+            self._held.add("", _CITATION)
+            self._citations.append(_citation(citation))
+        elif self._call is not None and "toolUse" in delta:
+            written = delta["toolUse"].get("input")
+            return [ToolCallDelta(id=self._call, args_delta=written)] if written else []
+        elif not self._call:
+            self._unread_delta(delta)
         return []
+
+    def _unread_delta(self, delta: Mapping[str, Any]) -> None:
+        """Collect the pieces of a block that is not understood, in the form of a request."""
+        self._held.add(dumps_text(delta))
+        for kind, piece in delta.items():
+            block = self._unread.setdefault(kind, {})
+            if isinstance(piece, list):  # the result of a tool that Amazon runs itself
+                block["content"] = [*block.get("content", ()), *piece]
+                continue
+            for name, value in piece.items():
+                before = block.get(name)
+                block[name] = before + value if isinstance(before, str) else value
 
     def _reason(self, piece: Mapping[str, Any]) -> list[LlmStreamEvent]:
         self._thinking = True
@@ -125,20 +153,38 @@ class ConverseReader:
             )
             events.append(done)
         elif self._spoke:
-            events.append(ContentBlockStop())
+            events += [ContentBlockStop(), *self._citations]
+        for kind, block in self._unread.items():
+            if isinstance(written := block.get("input"), str):
+                block["input"] = loads(written)
+            keep = Opaque if kind in _OWN_TOOLS else unread
+            events.append(keep(origin=ORIGIN, kind=kind, data={kind: block}))
         self._thinking = self._spoke = False
         self._call, self._signature, self._redacted = None, [], []
+        self._citations, self._unread = [], {}
         return events
 
 
-def _tokens(usage: Mapping[str, Any]) -> TokenUsage:
+def _citation(data: Mapping[str, Any]) -> Citation:
+    where = data.get("location") or {}
+    quotes = [piece.get("text") or "" for piece in data.get("sourceContent") or ()]
+    return Citation(
+        origin=ORIGIN,
+        data=dict(data),
+        url=(where.get("web") or {}).get("url"),
+        title=data.get("title"),
+        quote="".join(quotes) or None,
+    )
+
+
+def _tokens(usage: object) -> TokenUsage:
     """The token counts; Amazon counts cached tokens separately."""
-    read, written = usage.get("cacheReadInputTokens"), usage.get("cacheWriteInputTokens")
-    asked = usage.get("inputTokens")
+    read, written = (count_in(usage, f"cache{what}InputTokens") for what in ("Read", "Write"))
+    asked = count_in(usage, "inputTokens")
     return TokenUsage(
         prompt_tokens=None if asked is None else asked + (read or 0) + (written or 0),
-        completion_tokens=usage.get("outputTokens"),
-        total_tokens=usage.get("totalTokens"),
+        completion_tokens=count_in(usage, "outputTokens"),
+        total_tokens=count_in(usage, "totalTokens"),
         cache_read_tokens=read,
         cache_creation_tokens=written,
     )

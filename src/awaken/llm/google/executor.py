@@ -20,6 +20,7 @@ from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
 from awaken.llm.bounds import bounded
 from awaken.llm.google.faults import Faults
+from awaken.llm.google.lines import data_lines
 from awaken.llm.google.model import abilities
 from awaken.llm.google.parts import names_back
 from awaken.llm.google.request import gemini_request
@@ -147,32 +148,29 @@ class GoogleGemini:
         stream = GeminiStream(self._ids, names_back(request.tools))
         opened: list[httpx2.Response] = []
         chunks: Any = None
-        began = False
-        try:
-            chunks = await models.generate_content_stream(**asked)
-            token = _opened.set(opened)
+        with self._faults.translating(lambda: bool(opened) or stream.began):
             try:
-                chunk = await anext(chunks, None)
+                chunks = await models.generate_content_stream(**asked)
+                token = _opened.set(opened)
+                try:
+                    chunk = await anext(chunks, None)
+                finally:
+                    _opened.reset(token)
+                while chunk is not None:
+                    for event in stream.read(chunk):
+                        yield event
+                    chunk = await anext(chunks, None)
+            except Exception as error:
+                # Once the answer is complete, it does not matter how the connection ends.
+                if not stream.done or isinstance(error, InferenceExecutionError):
+                    raise
             finally:
-                _opened.reset(token)
-            while chunk is not None:
-                began = True
-                for event in stream.read(chunk):
-                    yield event
-                chunk = await anext(chunks, None)
-        except InferenceExecutionError:
-            raise
-        except Exception as error:
-            # Once the answer is complete, it does not matter how the connection ends.
-            if not stream.done:
-                raise self._faults.as_ours(error, began=began) from self._faults.cause(error)
-        finally:
-            for response in opened:
-                await response.aclose()
-            if chunks is not None:
-                await chunks.aclose()
-        for event in stream.finish():
-            yield event
+                for response in opened:
+                    await response.aclose()
+                if chunks is not None:
+                    await chunks.aclose()
+            for event in stream.finish():
+                yield event
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -189,7 +187,9 @@ class GoogleGemini:
             # The SDK sends its own timeout to the server, as a limit for the whole answer.
             request.extensions = {**request.extensions, "timeout": limit}
 
-        http = httpx.AsyncClient(event_hooks={"request": [limited], "response": [bounded, _note]})
+        http = httpx.AsyncClient(
+            event_hooks={"request": [limited], "response": [bounded, data_lines, _note]}
+        )
         options = {
             "base_url": self._base_url,
             "api_version": self._api_version,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from awaken.clock import Clock
@@ -31,12 +32,21 @@ class Faults:
         self._auth = sdk("google.auth.exceptions", extra="google", whose="Gemini")
         self._http = sdk("httpx2", extra="google", whose="Gemini")
 
-    def as_ours(self, error: Exception, *, began: bool) -> InferenceExecutionError:
-        """Our error for one of the SDK's.
+    @contextmanager
+    def translating(self, began: Callable[[], bool]) -> Iterator[None]:
+        """Raises our errors for the SDK's.
 
         Args:
-            began: whether anything had arrived; an earlier failure is often caused by the request.
+            began: whether a response has come; an earlier failure is often caused by the request.
         """
+        try:
+            yield
+        except InferenceExecutionError:
+            raise
+        except Exception as error:
+            raise self._ours(error, began=began()) from self._cause(error)
+
+    def _ours(self, error: Exception, *, began: bool) -> InferenceExecutionError:
         if isinstance(error, self._api.APIError):
             return self._answered(error)
         text = self.scrubbed(str(error) or type(error).__name__)[:MAX_MESSAGE]
@@ -58,7 +68,7 @@ class Faults:
         """The text without the key."""
         return text.replace(self._key.expose_secret(), "***") if self._key is not None else text
 
-    def cause(self, error: Exception) -> Exception | None:
+    def _cause(self, error: Exception) -> Exception | None:
         """The error, or `None` if its text contains the key."""
         return error if self.scrubbed(str(error)) == str(error) else None
 

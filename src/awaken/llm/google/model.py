@@ -10,6 +10,7 @@ _GENERATION = re.compile(r"(?:^|/)gemini-(\d+)")
 _CHATS = re.compile(
     r"(?:^|/)gemini-(2\.[05]|[3-9])(?!.*-(image|tts|live|audio|embedding|robotics))"
 )
+_WITHOUT_REASONING = re.compile(r"(?:^|/)gemini-(1|2\.0)")
 _READS = frozenset({"image", "audio", "video", "document"})
 
 
@@ -23,6 +24,11 @@ def is_older(model: str, than: int) -> bool:
     """Whether a model is known to be of an earlier generation."""
     known = generation(model)
     return known is not None and known < than
+
+
+def reasons(model: str) -> bool:
+    """Whether a model may reason before it answers."""
+    return _WITHOUT_REASONING.search(model) is None
 
 
 def abilities(model: str) -> ModelAbilities:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,13 +10,18 @@ from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.google.contents import contents_of, system_of
-from awaken.llm.google.model import is_older
+from awaken.llm.google.model import is_older, reasons
 from awaken.llm.google.parts import wire_name
-from awaken.llm.settings import choice_of, drop, extra_of, with_extra
+from awaken.llm.settings import choice_of, drop, extra_of, told_nearest, with_extra
 
-_LEVELS = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "max": "HIGH"}
+_LEVELS = {"none": "LOW", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "max": "HIGH"}
+_LEVELS_OF_SOME = (
+    (re.compile(r"gemini-3(\.[0-6])?-flash"), {**_LEVELS, "none": "MINIMAL"}),
+    (re.compile(r"gemini-3-pro"), {**_LEVELS, "medium": "HIGH"}),
+)
 _BUDGETS = {"none": 0, "low": 1_024, "medium": 8_192, "high": 24_576, "max": 24_576}
-_MAX_BUDGET_OF_PRO = 32_768
+_BUDGETS_OF_PRO = {**_BUDGETS, "none": 128, "max": 32_768}
+"""A Pro model cannot be kept from reasoning, and may reason for longer."""
 
 
 def gemini_request(
@@ -35,14 +41,18 @@ def thinking_config(model: str, effort: ReasoningEffort) -> dict[str, Any]:
 
     The thoughts are returned, unless the effort is none.
     """
+    budgets = _BUDGETS_OF_PRO if "2.5-pro" in model else _BUDGETS
     if isinstance(effort, ReasoningBudget):
-        return {"thinking_budget": effort.budget, "include_thoughts": effort.budget != 0}
+        budget = max(effort.budget, budgets["none"])
+        return {"thinking_budget": budget, "include_thoughts": effort.budget != 0}
     shown = {"include_thoughts": True} if effort != "none" else {}
-    if not is_older(model, 3):
-        return {"thinking_level": _LEVELS[effort], **shown}
-    if effort == "max" and "pro" in model:
-        return {"thinking_budget": _MAX_BUDGET_OF_PRO, **shown}
-    return {"thinking_budget": _BUDGETS[effort], **shown}
+    if is_older(model, 3):
+        return {"thinking_budget": budgets[effort], **shown}
+    some = (levels for pattern, levels in _LEVELS_OF_SOME if pattern.search(model))
+    level = next(some, _LEVELS)[effort]
+    if level.lower() != effort:
+        told_nearest(model, "reasoning_effort", effort, level.lower())
+    return {"thinking_level": level, **shown}
 
 
 def output_schema(schema: Any) -> Any:
@@ -73,7 +83,7 @@ def _config(request: InferenceRequest, defaults: Mapping[str, Any]) -> dict[str,
         config["response_mime_type"] = "application/json"
         config["response_json_schema"] = output_schema(request.output.schema)
     if request.overrides is not None:
-        config.update(_overridden(request.upstream_model, request.overrides))
+        config.update(_overridden(request, request.overrides))
         config.update(_settings(request, request.overrides))
     return with_extra(config, extra_of(request.overrides))
 
@@ -97,7 +107,8 @@ def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[s
     return config
 
 
-def _overridden(model: str, overrides: InferenceOverride) -> dict[str, Any]:
+def _overridden(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
+    model = request.upstream_model
     config: dict[str, Any] = {}
     if overrides.temperature is not None:
         config["temperature"] = overrides.temperature
@@ -105,7 +116,9 @@ def _overridden(model: str, overrides: InferenceOverride) -> dict[str, Any]:
         config["top_p"] = overrides.top_p
     if overrides.max_tokens is not None:
         config["max_output_tokens"] = overrides.max_tokens
-    if overrides.reasoning_effort is not None:
+    if not reasons(model):
+        drop(request, "reasoning_effort")
+    elif overrides.reasoning_effort is not None:
         config["thinking_config"] = thinking_config(model, overrides.reasoning_effort)
     return config
 

@@ -69,6 +69,7 @@ class GeminiStream:
     """
 
     def __init__(self, ids: Ids, names: Mapping[str, str]) -> None:
+        self.began = False
         self._ids, self._names = ids, names
         self._response = ""
         self._calls = 0
@@ -92,6 +93,7 @@ class GeminiStream:
         Raises:
             ContentFiltered: the prompt was refused.
         """
+        self.began = True
         events: list[LlmStreamEvent] = []
         if chunk.usage_metadata is not None:
             self._usage = chunk.usage_metadata

@@ -113,10 +113,12 @@ def chat_body(request: InferenceRequest, dialect: ChatDialect, origin: str) -> d
 
 def obeyed_by(request: InferenceRequest, dialect: ChatDialect) -> InferenceRequest:
     """The request without the settings that the server ignores; see `obeyed`."""
-    dropped = dialect.dropped
-    if effort_of(request) not in (None, "none"):
-        dropped += dialect.dropped_with_effort
-    return obeyed(request, dropped, dialect.refused)
+    dropped, refused = dialect.dropped, dialect.refused
+    effort = effort_of(request)
+    if dialect.reasons_unasked if effort is None else effort_name(effort) != "none":
+        dropped += dialect.dropped_while_reasoning
+        refused += dialect.refused_while_reasoning
+    return obeyed(request, dropped, refused)
 
 
 def _settings(

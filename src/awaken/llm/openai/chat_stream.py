@@ -35,6 +35,7 @@ from awaken.llm.openai.chat_request import (
 from awaken.llm.openai.content import citation_of
 from awaken.llm.openai.failures import cut_off, reported
 from awaken.llm.openai.think_tags import Found, ThinkTags
+from awaken.llm.reading import count_in
 
 _STOPS = {
     "length": StopReason.MAX_TOKENS,
@@ -361,21 +362,18 @@ _CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")
 def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
     """Token counts as for all providers: input includes cached tokens, output includes
     reasoning."""
-    asked, answered = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    total = usage.get("total_tokens")
-    asked_details = usage.get("prompt_tokens_details") or {}
-    reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
+    asked, answered = count_in(usage, "prompt_tokens"), count_in(usage, "completion_tokens")
+    total, details = count_in(usage, "total_tokens"), usage.get("prompt_tokens_details")
+    reasoning = count_in(usage.get("completion_tokens_details"), "reasoning_tokens")
     # xAI does not count reasoning as part of the answer; the total shows that.
     if reasoning and answered and total == (asked or 0) + answered + reasoning:
         answered += reasoning
-    cached = next((usage[name] for name in _CACHED if usage.get(name) is not None), None)
-    if asked_details.get("cached_tokens") is not None:
-        cached = asked_details["cached_tokens"]
+    cached = count_in(details, "cached_tokens")
     return TokenUsage(
         prompt_tokens=asked,
         completion_tokens=answered,
         total_tokens=total,
-        cache_read_tokens=cached,
-        cache_creation_tokens=asked_details.get("cache_write_tokens"),
+        cache_read_tokens=cached if cached is not None else count_in(usage, *_CACHED),
+        cache_creation_tokens=count_in(details, "cache_write_tokens"),
         thinking_tokens=reasoning,
     )

@@ -7,8 +7,16 @@ from typing import Literal
 from awaken.domain.value import Value
 
 Setting = Literal[
-    "temperature", "top_p", "reasoning_effort", "seed", "stop", "tool_choice", "parallel_tool_calls"
+    "temperature",
+    "top_p",
+    "reasoning_effort",
+    "seed",
+    "stop",
+    "tool_choice",
+    "forced_tool_choice",
+    "parallel_tool_calls",
 ]
+"""A setting of a model; `forced_tool_choice` is a `tool_choice` of `required` or of a tool."""
 
 
 class ChatDialect(Value, frozen=True, kw_only=True):
@@ -35,9 +43,11 @@ class ChatDialect(Value, frozen=True, kw_only=True):
             user message.
         google_signatures: whether calls have Google's signatures, which are sent back.
         dropped: settings that the server refuses or ignores; they are left out with a warning.
-        dropped_with_effort: the same in requests with a reasoning effort other than `none`.
         refused: settings without which an answer would mean something else; a request with one of
             them is refused. A `tool_choice` of `auto` is never refused.
+        reasons_unasked: whether the model reasons if no effort is set.
+        dropped_while_reasoning: settings that are dropped while the model reasons.
+        refused_while_reasoning: settings that are refused while the model reasons.
     """
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -55,8 +65,10 @@ class ChatDialect(Value, frozen=True, kw_only=True):
     answer_before_user: bool = False
     google_signatures: bool = False
     dropped: tuple[Setting, ...] = ()
-    dropped_with_effort: tuple[Setting, ...] = ()
     refused: tuple[Setting, ...] = ()
+    reasons_unasked: bool = False
+    dropped_while_reasoning: tuple[Setting, ...] = ()
+    refused_while_reasoning: tuple[Setting, ...] = ()
 
 
 OPENAI = ChatDialect(

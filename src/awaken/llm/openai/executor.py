@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from awaken.contract.llm import InferenceExecutionError, InferenceRequest, LlmStreamEvent
 from awaken.errors import ConfigError
+from awaken.llm.body import WatchedBody
 from awaken.llm.openai.connection import Connection, OwnConnection
-from awaken.llm.openai.failures import translated
+from awaken.llm.openai.failures import answer_in, no_answer, translated
+from awaken.llm.reading import checked
 from awaken.llm.settings import with_extra
 
 
@@ -26,30 +27,6 @@ class AnswerReader(Protocol):
     def read_whole(self, answer: Any) -> list[LlmStreamEvent]: ...
 
     def finish(self, *, complete: bool = False) -> list[LlmStreamEvent]: ...
-
-
-class _EndMark:
-    """Notices `[DONE]`, with which a server ends a stream; the SDK hides it."""
-
-    _MARK = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\]")
-
-    def __init__(self) -> None:
-        self._tail = b""
-
-    @property
-    def seen(self) -> bool:
-        return self._MARK.search(self._tail) is not None
-
-    def watch(self, response: Any) -> None:
-        read = response.aiter_bytes
-
-        async def aiter_bytes(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-            async with aclosing(read(chunk_size)) as chunks:
-                async for chunk in chunks:
-                    self._tail = (self._tail + chunk[-64:])[-64:]
-                    yield chunk
-
-        response.aiter_bytes = aiter_bytes
 
 
 class OpenAIExecutor(ABC):
@@ -92,31 +69,33 @@ class OpenAIExecutor(ABC):
         return body
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        body = self.preview(request)
+        asked = self.preview(request)
         reader = self._reader(request)
         stream: Any = None
-        end = _EndMark()
-        try:
-            if self._streams:
-                stream = await self._post(body, stream=True, stream_cls=self._stream_class)
-                end.watch(stream.response)
-                read = reader.read
-                async for event in stream:
-                    for ours in read(event):
+        body: WatchedBody | None = None
+        with self._translating():
+            try:
+                if self._streams:
+                    stream = await self._post(asked, stream=True, stream_cls=self._stream_class)
+                    body = WatchedBody(stream.response)
+                    read = reader.read
+                    async for event in stream:
+                        for ours in checked(read(event)):
+                            yield ours
+                else:
+                    for ours in checked(reader.read_whole(answer_in(await self._post(asked)))):
                         yield ours
-            else:
-                for ours in reader.read_whole(await self._post(body)):
-                    yield ours
-        except InferenceExecutionError as error:
-            raise self._connection.address.scrubbed(error) from None
-        except Exception as error:
-            # Once the answer is complete, it does not matter how the connection ends.
-            if not reader.done:
-                raise self._translated(error) from self._tellable(error)
-        finally:
-            if stream is not None:
-                await stream.close()
-        for ours in reader.finish(complete=end.seen):
+            except Exception as error:
+                # Once the answer is complete, it does not matter how the connection ends.
+                if not reader.done or isinstance(error, InferenceExecutionError):
+                    raise
+            finally:
+                if stream is not None:
+                    await stream.close()
+            if body is not None and body.page is not None:
+                raise no_answer(body.page)
+            last = checked(reader.finish(complete=body is not None and body.is_marked))
+        for ours in last:
             yield ours
 
     async def _post(self, body: dict[str, Any], **how: Any) -> Any:
@@ -124,15 +103,20 @@ class OpenAIExecutor(ABC):
         client: Any = self._connection.client()
         return await client.post(self.path, body=body, cast_to=object, options=security, **how)
 
-    def _translated(self, error: Exception) -> InferenceExecutionError:
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        """Raises our errors for the SDK's, without the key in any text."""
         connection = self._connection
-        now = connection.clock.now_ms()
-        return translated(error, connection.sdk, connection.address, now)
-
-    def _tellable(self, error: Exception) -> Exception | None:
-        """The error as the cause of ours; `None` if its text contains the key."""
-        text = str(error)
-        return error if self._connection.address.scrub(text) == text else None
+        address = connection.address
+        try:
+            yield
+        except InferenceExecutionError as error:
+            raise address.scrubbed(error) from None
+        except Exception as error:
+            told = address.scrub(str(error)) == str(error)
+            now = connection.clock.now_ms()
+            ours = translated(error, connection.sdk, address, now)
+            raise ours from (error if told else None)
 
     @abstractmethod
     def _body(self, request: InferenceRequest) -> dict[str, Any]: ...

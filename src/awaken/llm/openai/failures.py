@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.codec import dumps_text, loads
 from awaken.contract.llm import (
     ContentFiltered,
     ContextOverflow,
@@ -20,7 +21,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.secret import RedactedString, shown_address
 from awaken.domain.value import Value
-from awaken.llm.classify import classify_http, classify_text, said_in
+from awaken.llm.classify import classify_http, classify_text, said_in, said_in_body
 
 # Codes and types of errors of OpenAI, Azure and compatible servers.
 _BY_CODE: dict[str, type[InferenceExecutionError]] = {
@@ -110,6 +111,26 @@ def said_failure(code: str, kind: str, message: str) -> InferenceExecutionError:
     if type(by_words) is ProviderError and (code or kind).startswith(_OF_THE_REQUEST):
         return InvalidRequest(message)
     return by_words
+
+
+def answer_in(body: object) -> dict[str, Any]:
+    """The answer that a server has sent at once.
+
+    Raises:
+        InferenceExecutionError: the server has sent an error, or something else.
+    """
+    if isinstance(body, dict) and not body.get("error"):
+        return body
+    raise no_answer(body if isinstance(body, str) else dumps_text(body))
+
+
+def no_answer(body: str) -> InferenceExecutionError:
+    """Our error for a successful response without an answer: an error, or the page of a proxy."""
+    try:
+        error = loads(body)["error"]
+    except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError):
+        return ProviderError(f"the server has sent no answer: {said_in_body(body)}")
+    return reported(error, "the provider gave up on the answer")
 
 
 def cut_off() -> ProviderError:

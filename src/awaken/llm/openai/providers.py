@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from awaken.domain.value import Value
-from awaken.llm.openai.dialect import COMPATIBLE, OPENAI, ChatDialect
+from awaken.llm.openai.dialect import COMPATIBLE, OPENAI, ChatDialect, Setting
 
 NO_EFFORT: dict[str, str] = {}
 LOW_TO_HIGH = {"none": "low", "low": "low", "medium": "medium", "high": "high", "max": "high"}
@@ -46,7 +46,7 @@ def _models(pattern: str, **changes: Any) -> ModelQuirk:
     return ModelQuirk(pattern=pattern, changes=changes)
 
 
-_SAMPLING = ("temperature", "top_p")
+_SAMPLING: tuple[Setting, ...] = ("temperature", "top_p")
 
 OPENAI_MODELS = (
     _models(r"^(ft:)?(gpt-3|gpt-4|chatgpt-4)|^gpt-5[\d.]*-chat", efforts=NO_EFFORT),
@@ -69,11 +69,13 @@ OPENAI_MODELS = (
         dropped=_SAMPLING,
         refused=("stop",),
     ),
-    _models(r"^gpt-5\.1", efforts=NONE_TO_HIGH, dropped_with_effort=_SAMPLING),
+    _models(r"^gpt-5\.1", efforts=NONE_TO_HIGH, dropped_while_reasoning=_SAMPLING),
     _models(
-        r"^gpt-5\.[2-5]", efforts={**NONE_TO_HIGH, "max": "xhigh"}, dropped_with_effort=_SAMPLING
+        r"^gpt-5\.[2-5]",
+        efforts={**NONE_TO_HIGH, "max": "xhigh"},
+        dropped_while_reasoning=_SAMPLING,
     ),
-    _models(r"^gpt-\d", dropped_with_effort=_SAMPLING),
+    _models(r"^gpt-\d", dropped_while_reasoning=_SAMPLING),
 )
 
 CHAT_PROVIDERS: dict[str, ChatProvider] = {
@@ -124,14 +126,11 @@ CHAT_PROVIDERS: dict[str, ChatProvider] = {
             efforts={**LOW_HIGH_MAX, "none": "none"},
             native_output=False,
             dropped=("seed", "parallel_tool_calls"),
+            reasons_unasked=True,
+            dropped_while_reasoning=_SAMPLING,
+            refused_while_reasoning=("forced_tool_choice",),
         ),
-        quirks=(
-            _models(
-                "reasoner",
-                dropped=("temperature", "top_p", "seed", "parallel_tool_calls"),
-                refused=("tool_choice",),
-            ),
-        ),
+        quirks=(_models("deepseek-chat", reasons_unasked=False),),
     ),
     "xai": ChatProvider(
         url="https://api.x.ai/v1",
@@ -186,13 +185,24 @@ CHAT_PROVIDERS: dict[str, ChatProvider] = {
             effort="thinking",
             efforts={"none": "none", **dict.fromkeys(("low", "medium", "high", "max"), "")},
             native_output=False,
-            dropped=("temperature", "top_p", "seed", "parallel_tool_calls"),
-            refused=("tool_choice",),
+            dropped=(*_SAMPLING, "seed", "parallel_tool_calls"),
+            reasons_unasked=True,
+            refused_while_reasoning=("forced_tool_choice",),
         ),
         quirks=(
-            _models("moonshot-v1", efforts=NO_EFFORT, dropped=("seed", "parallel_tool_calls")),
-            _models(r"kimi-k[3-9]", effort="reasoning_effort", efforts=LOW_HIGH_MAX),
-            _models(r"k2\.7|k2-thinking", efforts=NO_EFFORT),
+            _models(
+                "moonshot-v1",
+                efforts=NO_EFFORT,
+                dropped=("seed", "parallel_tool_calls"),
+                refused=("forced_tool_choice",),
+            ),
+            _models(
+                r"kimi-k[3-9]",
+                effort="reasoning_effort",
+                efforts=LOW_HIGH_MAX,
+                refused_while_reasoning=(),
+            ),
+            _models(r"k2\.7|k2-thinking", efforts=NO_EFFORT, refused=("forced_tool_choice",)),
         ),
     ),
     "zai": ChatProvider(

@@ -23,6 +23,7 @@ from awaken.llm.opaque import unread
 from awaken.llm.openai.content import citation_of
 from awaken.llm.openai.failures import cut_off, said_failure
 from awaken.llm.openai.responses_request import PHASE
+from awaken.llm.reading import count_in
 
 JsonObject = dict[str, Any]
 
@@ -255,15 +256,14 @@ class ResponsesReader:
 
 
 def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
-    asked = usage.get("input_tokens_details") or {}
-    answered = usage.get("output_tokens_details") or {}
+    asked = usage.get("input_tokens_details")
     return TokenUsage(
-        prompt_tokens=usage.get("input_tokens"),
-        completion_tokens=usage.get("output_tokens"),
-        total_tokens=usage.get("total_tokens"),
-        cache_read_tokens=asked.get("cached_tokens"),
-        cache_creation_tokens=asked.get("cache_write_tokens"),
-        thinking_tokens=answered.get("reasoning_tokens"),
+        prompt_tokens=count_in(usage, "input_tokens"),
+        completion_tokens=count_in(usage, "output_tokens"),
+        total_tokens=count_in(usage, "total_tokens"),
+        cache_read_tokens=count_in(asked, "cached_tokens"),
+        cache_creation_tokens=count_in(asked, "cache_write_tokens"),
+        thinking_tokens=count_in(usage.get("output_tokens_details"), "reasoning_tokens"),
     )
 
 

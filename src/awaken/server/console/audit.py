@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps, loads
 from awaken.domain.principal import Principal
+from awaken.server.edge import CLIENT_LEFT
 
 KEPT = 1_000
 _READS = ("/request", "/state", "/export")
@@ -94,7 +95,7 @@ class Audited:
         if not _is_noted(scope):
             await self._app(scope, receive, send)
             return
-        status = 500
+        status = CLIENT_LEFT
 
         async def send_on(message: Message) -> None:
             nonlocal status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import aclosing
 
 import msgspec
@@ -29,6 +29,7 @@ from awaken.server.errors import Refused, unknown
 from awaken.server.finding import find_thread
 from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, known
+from awaken.server.leaving import on_leave
 from awaken.server.media import with_media
 from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
 from awaken.server.table import CHAT_LIMIT, Role, Route
@@ -70,7 +71,7 @@ async def run(call: Call) -> ASGIApp:
         answered=taken.answered,
         is_1_0=asked.protocol_version == PROTOCOL_VERSION,
     )
-    return _stream(call, record, submitted.cursor, watched)
+    return await _stream(call, record, submitted.cursor, watched)
 
 
 async def _before_it(call: Call, held: Known, latest: RunRecord | None, request_id: str) -> Known:
@@ -124,7 +125,7 @@ async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None)
         waiting = record.waiting if record is not None else None
         tickets = [call.names.question(ticket) for ticket in waiting.tickets] if waiting else []
         return _frames([*encoder.start(), *encoder.rest(tickets)])
-    return _stream(call, record, context.thread.event_count, watched)
+    return await _stream(call, record, context.thread.event_count, watched)
 
 
 async def _run_to_watch(call: Call, context: ThreadContext) -> RunRecord | None:
@@ -189,22 +190,16 @@ def _is_1_0(call: Call, asked: RunAgentInput | None) -> bool:
 # -- events -----------------------------------------------------------------------------------
 
 
-def _stream(call: Call, run: RunRecord, after: int, watched: Watched) -> EventStream[RunEvent]:
+async def _stream(
+    call: Call, run: RunRecord, after: int, watched: Watched
+) -> EventStream[RunEvent]:
     """An answer that tells of a run until it ends or pauses."""
     is_last = until_run_ends(watched.run_id)
     events = follow_run(call, run, after=after)
     if public := _public_keys(call, watched.agent_id):
         events = Following(_with_state(call, run.thread_id, events, is_last, public))
-    return EventStream(
-        events, AgUiEncoder(watched), is_last=is_last, on_leave=_on_leave(call, run.thread_id)
-    )
-
-
-def _on_leave(call: Call, thread_id: str) -> Callable[[], Awaitable[object]] | None:
-    """A client that leaves changes nothing, unless it has asked for that."""
-    if call.request.headers.get("x-awaken-on-disconnect") != "cancel":
-        return None
-    return lambda: call.runtime.cancel(thread_id, deadline=0, principal=call.principal)
+    leaving = await on_leave(call, run.thread_id, run.thread_id)
+    return EventStream(events, AgUiEncoder(watched), is_last=is_last, on_leave=leaving)
 
 
 async def _with_state(

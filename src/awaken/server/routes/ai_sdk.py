@@ -6,7 +6,6 @@ routes with plain text, because the client shows the text of such an answer to p
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -24,8 +23,10 @@ from awaken.protocol.ai_sdk.ingest import ingest
 from awaken.protocol.ai_sdk.request import major_version, read_request
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import unknown
+from awaken.server.finding import READERS
 from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, existing, known
+from awaken.server.leaving import on_leave
 from awaken.server.media import with_media
 from awaken.server.open_runs import find_open_run
 from awaken.server.sse import EventStream
@@ -49,7 +50,7 @@ async def send(call: Call) -> ASGIApp:
     if run is None:
         raise unknown("chat")
     version = call.request.headers.get(VERSION_HEADER) or request.ai_sdk_version
-    return _stream(call, run, after=taken.cursor, ends_behind=taken.cursor, version=version)
+    return await _stream(call, run, after=taken.cursor, ends_behind=taken.cursor, version=version)
 
 
 async def resume(call: Call) -> ASGIApp:
@@ -60,12 +61,12 @@ async def resume(call: Call) -> ASGIApp:
     if found is None:
         return Response(status_code=204)
     version = call.request.headers.get(VERSION_HEADER)
-    return _stream(
+    return await _stream(
         call, found.run, after=found.before, ends_behind=found.event_count, version=version
     )
 
 
-def _stream(
+async def _stream(
     call: Call, run: RunRecord, *, after: int, ends_behind: int, version: int | str | None
 ) -> EventStream[RunEvent]:
     """Follow a run from event `after`, until it ends or pauses behind event `ends_behind`."""
@@ -87,20 +88,14 @@ def _stream(
         is_last=is_last,
         headers=HEADERS,
         end=DONE,
-        on_leave=_on_leave(call, run.run_id),
+        on_leave=await on_leave(call, run.run_id, run.thread_id),
     )
-
-
-def _on_leave(call: Call, run_id: str) -> Callable[[], Awaitable[object]] | None:
-    """Cancels the run, if the page wants that when it stops reading."""
-    if call.request.headers.get("x-awaken-on-disconnect") != "cancel":
-        return None
-    return lambda: call.runtime.cancel(run_id, deadline=0, principal=call.principal)
 
 
 async def cancel(call: Call) -> ASGIApp:
     """Cancel the open run, with everything that it has started."""
-    thread = await _existing(call)
+    # A key that may only invoke cancels its own runs.
+    thread = await _existing(call, (Role.DECIDE,))
     receipt = await call.runtime.cancel(thread, principal=call.principal)
     return JsonResponse({"cancelled": bool(receipt)})
 
@@ -131,10 +126,10 @@ async def _runs(call: Call, thread: str) -> list[RunRecord]:
         query = RunQuery(thread_id=thread, limit=_PAGE, cursor=page.cursor)
 
 
-async def _existing(call: Call) -> str:
+async def _existing(call: Call, see_all: tuple[Role, ...] = READERS) -> str:
     """The id inside of the chat that the path names, if there is one."""
     thread = call.names.inside(call.path("chat"))
-    if await existing(call, thread) is None:
+    if await existing(call, thread, see_all) is None:
         raise unknown("chat")
     return thread
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Literal
 
@@ -19,6 +19,7 @@ from awaken.server.cursor import Cursor
 from awaken.server.event_frames import EventFrames, as_it_is
 from awaken.server.following import with_end
 from awaken.server.given import CursorText, Given
+from awaken.server.leaving import on_leave
 from awaken.server.sse import EventStream, until_run_ends
 
 PAGE = 500
@@ -62,7 +63,8 @@ async def stream_events(
         after, until: what holds if the client says nothing; `end` is the run's end, and no pause.
 
     Raises:
-        Refused: 400, the cursor is none; 410, the thread does not have that many events.
+        Refused: 400, the cursor is none; 403, the client may not cancel the run; 410, the thread
+            does not have that many events.
     """
     given = call.request.headers.get("last-event-id") or asked.after
     cursor = Cursor(after) if given is None else Cursor.read(given)
@@ -95,7 +97,7 @@ async def stream_events(
         ),
         is_last=is_last,
         frame=as_it_is,
-        on_leave=_on_leave(call, asked, run_id or thread_id),
+        on_leave=await on_leave(call, run_id or thread_id, thread_id),
     )
 
 
@@ -116,13 +118,6 @@ def _until_one_ends(thread_id: str) -> Callable[[RunEvent], bool]:
 
 def _never(event: RunEvent) -> bool:
     return False
-
-
-def _on_leave(call: Call, asked: StreamAsked, id: str) -> Callable[[], Awaitable[object]] | None:
-    wanted = call.request.headers.get("x-awaken-on-disconnect") or asked.on_disconnect
-    if wanted != "cancel":
-        return None
-    return lambda: call.runtime.cancel(id, deadline=0, principal=call.principal)
 
 
 async def _is_over(runtime: Runtime, run: RunRecord, after: int, until: str) -> bool:

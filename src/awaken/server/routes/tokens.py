@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote, urlsplit
+
 import msgspec
+from msgspec import UNSET
+from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
 from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import Refused
-from awaken.server.given import TokenAsked
+from awaken.server.errors import Refused, unknown
+from awaken.server.finding import DECIDERS, find_run, find_thread, find_ticket, root_of
+from awaken.server.given import OneTokenAsked, TokenAsked
 from awaken.server.intake import existing
 from awaken.server.table import Role, Route
 from awaken.server.tokens import Tokens
@@ -25,12 +30,42 @@ class TokenMade(View, frozen=True, kw_only=True):
 
 async def make(call: Call) -> ASGIApp:
     asked: TokenAsked = call.body
-    thread_id = call.names.new(asked.thread_id)
-    await existing(call, thread_id)
+    path = None
+    if asked.path is UNSET:
+        thread_id = call.names.new(str(asked.thread_id))
+        await existing(call, thread_id)
+    else:
+        path = unquote(urlsplit(asked.path).path).removeprefix(call.address(""))
+        thread_id = await _thread_of(call, path)
     tokens: Tokens = call.request.app.state.tokens
     principal = msgspec.structs.replace(call.principal, roles=_roles(call, asked))
-    token, expires = tokens.make(principal, thread_id, asked.ttl, call.terms)
+    token, expires = tokens.make(principal, thread_id, asked.ttl, call.terms, path)
     return JsonResponse(TokenMade(token=token, expires_at=expires), status_code=201)
+
+
+async def _thread_of(call: Call, path: str) -> str:
+    """The id inside of the thread at the root of what a path is about.
+
+    Raises:
+        Refused: it is about no thread that the client may see.
+    """
+    for route in call.request.app.state.routes:
+        found = compile_path(route.path)[0].match(path) if route.takes_tokens else None
+        if found is not None:
+            break
+    else:
+        raise unknown("path")
+    match found.groupdict():
+        case {"run": run}:
+            thread = (await find_run(call, run))[1]
+        case {"ticket": key}:
+            ticket = await find_ticket(call, key)
+            thread = await find_thread(call, call.names.outside(ticket.thread_id), DECIDERS)
+        case {"thread": id} | {"chat": id}:
+            thread = await find_thread(call, id)
+        case _:
+            raise unknown("path")
+    return (await root_of(call, thread)).id
 
 
 def _roles(call: Call, asked: TokenAsked) -> tuple[str, ...]:
@@ -46,9 +81,9 @@ ROUTES = (
         method="POST",
         path="/v1/tokens",
         handle=make,
-        summary="Make a token for one thread, to hand to a browser",
+        summary="Make a token for one thread or one path, to hand to a browser",
         needs=_OF_A_THREAD,
-        body=TokenAsked,
+        body=OneTokenAsked,
         answers={201: TokenMade},
         errors=(404,),
     ),

@@ -38,49 +38,39 @@ class MemoryWrites(MemoryRequests):
     # -- commits ------------------------------------------------------------------------------
 
     async def commit(self, commit: ThreadCommit) -> Committed:
-        (thread, run), record = self._checked(commit), commit.run
-        events, messages = thread.events, thread.messages
+        (thread, run), record, at_ms = self._checked(commit), commit.run, commit.at_ms
+        events, messages, lines = thread.events, thread.messages, thread.call_lines
         first_seq = len(events) + 1
         if commit.rewinds_to is not None:
             self._rewind(thread, commit.rewinds_to)
         messages += commit.messages
         events += commit.events
-        thread.call_lines += commit.calls
-        length, at_ms = len(messages), commit.at_ms
+        lines += commit.calls
         run_id = None if record is None else record.run_id
-        thread.commits.append(CommitRow(length, len(events), len(thread.call_lines), at_ms, run_id))
+        thread.commits.append(CommitRow(len(messages), len(events), len(lines), at_ms, run_id))
         thread.updated_at = at_ms
         if commit.thread_state:
             self._change_state(thread, commit.thread_state)
-        if commit.tickets or commit.acks:
-            self._write_tickets(thread, commit.tickets)
-            self._drop_commands(thread, commit.acks)
-        if commit.sends:
-            self._send(commit.sends)
         if record is not None:
-            thread.latest_run_id = record.run_id
+            thread.latest_run_id = run_id
             if run is None:
                 run = self._new_run(thread, record)
             run.record = record
             if commit.run_state:
                 run.state.update(commit.run_state)
-            is_steady = record.status is _RUNNING is run.status
-            if not is_steady or thread.active_run_id != run_id:
+            if not (record.status is _RUNNING is run.status) or thread.active_run_id != run_id:
                 self._turn_head(thread, run, at_ms)
+        if commit.release or commit.tickets or commit.acks or commit.sends:
+            self._write_the_rest(thread, commit)
+        if run is not None and run.status is _DONE and (thread.tickets or thread.commands):
+            self._finish_run(thread, run)
         if commit.requests or commit.texts or commit.blobs:
             self._keep_requests(thread, commit)
-        if commit.release or commit.ends_stream:
-            self._write_the_rest(thread, commit)
-        if self._changes.waiting:
-            self._changes.wake(thread.id)
-        return Committed(length, first_seq)
-
-    def _write_the_rest(self, thread: ThreadRow, commit: ThreadCommit) -> None:
-        """Write the parts that few commits have."""
-        if commit.release:
-            self._owners.pop(thread.id, None)
         if commit.ends_stream:
             thread.stream_log = ()
+        if self._changes.waiting:
+            self._changes.wake(thread.id)
+        return Committed(len(messages), first_seq)
 
     def _rewind(self, thread: ThreadRow, to: int) -> None:
         """Take the messages behind position `to` out of view, with the next commit."""
@@ -100,10 +90,9 @@ class MemoryWrites(MemoryRequests):
         """The thread and the run to write, once the commit has passed every check. The run is
         `None` if it is new."""
         thread_id, fence, record = commit.thread_id, commit.fence, commit.run
-        held = self._owners.get(thread_id)
+        held, thread = self._owners.get(thread_id), self._threads.get(thread_id)
         if fence is not held and fence != held:
             raise self._stale(thread_id, fence, held)
-        thread = self._threads.get(thread_id)
         actual = len(thread.messages) if thread is not None else 0
         if commit.expected_length != actual:
             raise VersionConflict(thread_id, expected=commit.expected_length, actual=actual)
@@ -167,8 +156,15 @@ class MemoryWrites(MemoryRequests):
         thread.open_run_id, thread.active_run_id = project_run(
             record, thread.open_run_id, thread.active_run_id
         )
-        if record.status is _DONE and (thread.tickets or thread.commands):
-            self._finish_run(thread, run)
+
+    def _write_the_rest(self, thread: ThreadRow, commit: ThreadCommit) -> None:
+        """Release the thread, and write tickets and commands: a command that is sent finds the run
+        and the owner that the commit leaves."""
+        if commit.release:
+            self._owners.pop(thread.id, None)
+        self._write_tickets(thread, commit.tickets)
+        self._drop_commands(thread, commit.acks)
+        self._send(commit.sends)
 
     def _finish_run(self, thread: ThreadRow, run: RunRow) -> None:
         """Drop the pending cancels of a finished run, and close its open tickets."""

@@ -41,17 +41,24 @@ WHERE id = ? RETURNING id
 """
 _MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
 _RELEASE_ALL = "UPDATE @threads SET owner = NULL WHERE owner = ?"
-_FORGET = "DELETE FROM @nodes WHERE id = ? OR lease_until < clock_timestamp() - interval '1 hour'"
+_FORGET = "DELETE FROM @nodes WHERE id = ?"
+FORGET_NODES = "DELETE FROM @nodes WHERE lease_until < clock_timestamp() - interval '1 hour'"
 
 
 class PostgresLease:
-    """See `contract.lease.Lease`. It outlives the engine that renews it."""
+    """See `contract.lease.Lease`. It outlives the engine that renews it.
+
+    Args:
+        ttl: how many seconds a lease lasts.
+    """
 
     look_every = 1.0
 
-    def __init__(self, open: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, open: Callable[[], Awaitable[object]], ttl: float) -> None:
         self._open = open
+        self._ttl = ttl
         self._until = 0.0
+        self._since = 0.0
         self._owner = ""
         self._told: list[Callable[[Fence], None]] = []
         self._waiting: set[asyncio.Future[None]] = set()
@@ -59,6 +66,10 @@ class PostgresLease:
     @property
     def held(self) -> bool:
         return time.monotonic() < self._until
+
+    @property
+    def may_take(self) -> bool:
+        return self.held and time.monotonic() >= self._since + self._ttl
 
     async def regained(self) -> None:
         await self._open()
@@ -80,7 +91,7 @@ class PostgresLease:
     # -- for the engine -----------------------------------------------------------------------
 
     def begin(self, owner: str, until: float) -> None:
-        self._owner, self._until = owner, until
+        self._owner, self._until, self._since = owner, until, time.monotonic()
 
     def renew(self, until: float) -> None:
         """The lease was renewed before it ran out. Called by the thread that renews it."""
@@ -89,10 +100,16 @@ class PostgresLease:
     def regain(self, until: float, lost: Iterable[Fence]) -> None:
         """The lease was renewed after it ran out. Called in the event loop: `lost` is told before
         any run can see that the lease is held."""
-        for fence in lost:
+        gone = list(lost)
+        log.warning(
+            "the lease of %s had run out and is renewed; other nodes have taken %d of its threads",
+            self._owner,
+            len(gone),
+        )
+        for fence in gone:
             for told in self._told:
                 told(fence)
-        self._until = until
+        self._until, self._since = until, time.monotonic()
         for woken in self._waiting:
             if not woken.done():
                 woken.set_result(None)
@@ -164,6 +181,7 @@ class Heart:
         self._lease.end()
         await db.run(_RELEASE_ALL, self.node)
         await db.run(_FORGET, self.node)
+        await db.run(FORGET_NODES)
 
     def abandon(self) -> None:
         """End without waiting, for a store that is never closed, or whose event loop is gone: the

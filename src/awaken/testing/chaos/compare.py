@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
@@ -19,6 +20,7 @@ _OURS = ("__runtime.", "background_", "agent_handoff")
 
 _TASK_EVENT = "<background-task-event "
 _TASK_END = ":end"
+_TASK_ID = re.compile(r"\bbg_\d+")
 
 
 def differences(
@@ -99,9 +101,11 @@ def _results(log: Sequence[Message]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _bare(message: Message, *, content: bool = True) -> Json:
+def _bare(message: Message, *, content: bool = True) -> str:
+    """The message as far as it is compared. Tasks are numbered as their calls happen to start."""
     bare = msgspec.structs.replace(message, id=None, metadata=None)
-    return dumps(bare if content else msgspec.structs.replace(bare, content=()))
+    written = dumps(bare if content else msgspec.structs.replace(bare, content=()))
+    return _TASK_ID.sub("bg_", written.decode())
 
 
 def _words(message: Message) -> str:

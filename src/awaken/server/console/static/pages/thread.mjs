@@ -61,7 +61,8 @@ function Thread({ known, again }) {
     if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   });
   const look = () => {
-    const { scrollTop, clientHeight, scrollHeight } = /** @type {HTMLElement} */ (box.current);
+    if (!box.current) return; // the page has gone, and the browser tells of it late
+    const { scrollTop, clientHeight, scrollHeight } = box.current;
     atEnd.current = scrollHeight - scrollTop - clientHeight < 40;
   };
 

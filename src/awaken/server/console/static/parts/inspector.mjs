@@ -74,12 +74,16 @@ function Overview({ node }) {
       ${more.callId && html`<dt>call</dt><dd><code><${Text} of=${more.callId} /></code></dd>`}
       ${more.answer?.by && html`<dt>answered</dt><dd>by <${Text} of=${more.answer.by} />${more.answer.reason && html`: “<${Text} of=${more.answer.reason} />”`}</dd>`}
     </dl>
-    ${node.said && html`<h3>It said</h3><div class="said-block"><${Markdown} of=${node.said} /></div>`}
+    ${node.said && html`<h3>It said</h3><div class="said-block"><${Said} node=${node} /></div>`}
     ${more.response && html`<h3>Answer</h3><div class="said-block"><${Markdown} of=${more.response} /></div>`}
     ${'arguments' in more && !waits && html`<h3>Arguments</h3><${Json} of=${more.arguments} />`}
     ${more.usage && html`<h3>Usage</h3><${Json} of=${more.usage} />`}
     ${waits && html`<${TicketCard} key=${more.ticket.key} ticketKey=${more.ticket.key} />`}`;
 }
+
+/** What a step said. While it speaks it is shown as it comes: to read all of its Markdown again at
+ * every piece would take too long. @param {{node: any}} props */
+const Said = ({ node }) => (node.status === 'running' ? html`<${Text} of=${node.said} />` : html`<${Markdown} of=${node.said} />`);
 
 /** @param {{node: any}} props */
 function Result({ node }) {

@@ -6,14 +6,31 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from console_kit import Shop, open_shop
-from playwright.async_api import Browser, Locator, Page
+from asking import AGENTS, crash
+from console_kit import Shop, open_shop, said
+from playwright.async_api import Browser, Locator, Page, expect
 
 from awaken.server.keys import add_key
 from browser_kit import HOME, open_browser
 
 FOLDER = HOME / "build" / "shots"
 THEMES = ("light", "dark")
+GO = """(place) => {
+    history.pushState(null, '', '/console/' + place);
+    dispatchEvent(new PopStateEvent('popstate'));
+}"""
+
+
+LONG = "a very long text that never seems to end " * 12
+MANY = {
+    "long": f"{LONG}\n\n{'unbroken' * 40}",
+    "arabic": "مرحبا، وصل الكوب مكسورًا. أريد استرداد 40 يورو.",
+    "emoji": "🎉🏺 My vase 👩🏽‍🔧 — naïve façade — 你好，世界",
+    "markdown": "# A head\n\nText with **strong**, *soft* and `code`.\n\n- one\n- two\n\n> said\n\n"
+    "| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nprint('hi')\n```\n[a link](https://example.org/x)",
+    "hidden": "pay\u202eeuros 04\u202c \x1b[31mred\x1b[0m \u200bzero",
+}
+"""Texts that are hard to show."""
 
 
 async def fill(shop: Shop) -> dict[str, str]:
@@ -23,11 +40,31 @@ async def fill(shop: Shop) -> dict[str, str]:
     parcel = await shop.runtime.run("porter", "How heavy is P-1?", thread="parcel-1")
     await shop.waiting_run("order-7")
     await shop.waiting_run("order-9")
+    for agent, thread in (("seller", "vase"), ("spender", "roof")):
+        await shop.runtime.run(agent, "Go on.", thread=thread)
+    strange = await hard_run(shop)
     return {
+        "strange": strange,
         "parcel-1": parcel.run_id,
         "order-6": result.run_id,
         "order-8": await shop.waiting_run("order-8"),
     }
+
+
+async def hard_run(shop: Shop) -> str:
+    """A run with texts and ids that are hard to show."""
+    known = shop.scripts["desk-1"]
+    shop.scripts["desk-1"] = [
+        *(
+            said(text, ("policy", {"topic": text, "deep": {"list": [1, {"a": text}]}}))
+            for text in MANY.values()
+        ),
+        said("\n\n".join(MANY.values())),
+    ]
+    thread = "an-id-that-is-far-too-long-for-any-column-" + "0123456789" * 6
+    result = await shop.runtime.run("desk", "\n\n".join(MANY.values()), thread=thread)
+    shop.scripts["desk-1"] = known
+    return result.run_id
 
 
 def call_row(page: Page, name: str) -> Locator:
@@ -44,7 +81,8 @@ class Camera:
         await self.page.goto(f"{self._shop.address}/console/{place}")
 
     async def shoot(self, name: str) -> None:
-        await self.page.wait_for_timeout(400)
+        await expect(self.page.locator(".lines")).to_have_count(0 if "loading" not in name else 1)
+        await self.page.wait_for_timeout(300)
         await self.page.screenshot(path=FOLDER / f"{name}_{self._theme}.png")
 
 
@@ -57,9 +95,15 @@ async def empty_screens(camera: Camera) -> None:
 async def full_screens(camera: Camera, runs: dict[str, str]) -> None:
     page = camera.page
     await camera.go("")
+    await page.locator(".item", has_text="thread order-7").click()
     await camera.shoot("inbox")
-    await page.get_by_label("Arguments").fill('{\n  "order": 7,\n  "euros": 20\n}')
+    await page.get_by_label("euros").fill("20")
     await camera.shoot("inbox_edited")
+    for thread in ("vase", "roof", "rent"):
+        await page.locator(".item", has_text=f"thread {thread}").click()
+        await camera.shoot(f"inbox_{thread}")
+    await page.keyboard.press("?")
+    await camera.shoot("keys")
     for place in ("threads", "runs", "threads/order-7", "threads/order-6"):
         await camera.go(place)
         await camera.shoot(place.replace("/", "_"))
@@ -70,17 +114,30 @@ async def full_screens(camera: Camera, runs: dict[str, str]) -> None:
         await page.get_by_role("tab", name=tab).click()
         await camera.shoot(f"run_{tab.lower()}")
     await page.get_by_role("button", name="Cancel").click()
+    await camera.shoot("run_cancel")
     await page.get_by_role("button", name="Cancel the run").click()
     await camera.shoot("run_cancelled")
     await camera.go(f"runs/{runs['order-6']}")
     await camera.shoot("run_finished")
+    await camera.go(f"runs/{runs['strange']}")
+    await call_row(page, "policy").first.click()
+    await camera.shoot("strange_run")
+    await page.locator(".side").evaluate("(side) => side.scrollTo(0, 500)")
+    await camera.go("threads/an-id-that-is-far-too-long-for-any-column-" + "0123456789" * 6)
+    await camera.shoot("strange_thread")
+    await page.locator(".messages").evaluate("(box) => box.scrollTo(0, 0)")
+    await camera.shoot("strange_thread_begin")
     await camera.go("inbox?show=history")
     await camera.shoot("inbox_history")
     await camera.go("audit")
     await camera.shoot("audit")
     await camera.go("inbox")
+    await page.locator(".item", has_text="thread order-7").click()
     await page.get_by_role("button", name="alike").click()
     await camera.shoot("inbox_alike")
+    await camera.go("threads")
+    await page.get_by_role("button", name="New thread").click()
+    await camera.shoot("thread_new")
 
 
 async def failed_screens(camera: Camera, runs: dict[str, str]) -> None:
@@ -95,13 +152,31 @@ async def failed_screens(camera: Camera, runs: dict[str, str]) -> None:
     await camera.go("threads")
     await camera.shoot("threads_failed")
     await page.unroute("**/v1/threads?*")
+    await page.route("**/v1/**", lambda route: route.fulfill(status=503, body="{}"))
+    for place in ("inbox", "runs", "audit", "threads/order-7", f"runs/{runs['order-8']}"):
+        await page.evaluate(GO, place)
+        await camera.shoot(f"{place.split('/')[0]}{'_one' if '/' in place else ''}_failed")
+    await page.unroute("**/v1/**")
+    await page.route("**/v1/threads?*", lambda route: None)
+    await camera.go("threads")
+    await camera.shoot("threads_loading")
+    await page.unroute("**/v1/threads?*")
 
 
 async def narrow_screens(camera: Camera, runs: dict[str, str]) -> None:
-    await camera.page.set_viewport_size({"width": 360, "height": 740})
-    for name, place in (("inbox", "inbox"), ("run", f"runs/{runs['order-6']}")):
-        await camera.go(place)
-        await camera.shoot(f"{name}_narrow")
+    places = {
+        "inbox": "inbox",
+        "threads": "threads",
+        "thread": "threads/order-7",
+        "run": f"runs/{runs['order-6']}",
+        "strange": f"runs/{runs['strange']}",
+        "history": "inbox?show=history",
+    }
+    for size, width, height in (("narrow", 360, 740), ("wide", 1600, 900), ("middle", 900, 700)):
+        await camera.page.set_viewport_size({"width": width, "height": height})
+        for name, place in places.items():
+            await camera.go(place)
+            await camera.shoot(f"{name}_{size}")
 
 
 async def screens(browser: Browser, theme: str, folder: Path) -> None:
@@ -110,10 +185,14 @@ async def screens(browser: Browser, theme: str, folder: Path) -> None:
         color_scheme="dark" if theme == "dark" else "light",
     )
     page.on("pageerror", lambda error: print(theme, "page error", error))
-    async with open_shop(folder) as shop:
+    (folder / "empty").mkdir()
+    async with open_shop(folder / "empty") as shop:
+        await page.goto(shop.link())
+        await empty_screens(Camera(page, shop, theme))
+    await crash(folder / "shop.db", "rent")
+    async with open_shop(folder, agents=AGENTS) as shop:
         camera = Camera(page, shop, theme)
         await page.goto(shop.link())
-        await empty_screens(camera)
         runs = await fill(shop)
         await full_screens(camera, runs)
         await failed_screens(camera, runs)

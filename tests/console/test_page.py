@@ -197,8 +197,9 @@ async def test_the_keyboard_alone_opens_a_run_inspects_a_step_and_decides(
     await expect(page.get_by_role("tabpanel")).to_contain_text("I look at the order")
     await page.keyboard.press("1")
     await page.keyboard.press("End")
-    await expect(page.locator(".side h2")).to_contain_text("refund")
+    await expect(page.get_by_role("button", name="Approve")).to_be_visible()
     await page.keyboard.press("a")
+    await expect(page.get_by_role("button", name="Approve")).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(page.locator(".head-bar .badge")).to_have_text("finished")
     assert len(shop.paid) == 1

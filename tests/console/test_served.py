@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import httpx2
+import pytest
+from playwright.async_api import Browser, expect
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -17,11 +20,12 @@ from awaken.server.keys import add_key
 from browser_kit import HOME
 
 
-def serve(folder: Path, *words: str) -> subprocess.Popen[str]:
+def serve(folder: Path, *words: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """A server in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "awaken.cli", *words, "--port", "0"],
         cwd=folder,
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -63,19 +67,49 @@ def test_a_link_works_once_another_is_made_for_it_and_with_keys_one_signs_in(
             process.communicate()
 
 
-def test_the_wheel_has_every_file_of_the_page_and_the_licences_of_its_libraries(
-    tmp_path: Path,
-) -> None:
-    """07/CO-2, 07/CO-1: what is served from the wheel is all that the page loads."""
+@pytest.fixture
+def wheel(tmp_path: Path) -> set[str]:
+    """The console's files in a wheel, which is laid out in the folder `installed`."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=HOME, check=True, capture_output=True, timeout=120)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        inside = {name for name in packed.namelist() if "/console/static/" in name}
+    (built,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(built) as packed:
+        packed.extractall(tmp_path / "installed")
+        return {name for name in packed.namelist() if "/console/static/" in name}
+
+
+@pytest.mark.anyio
+async def test_the_wheel_has_the_page_with_its_licences_and_serves_it_without_a_network(
+    tmp_path: Path, browser: Browser, wheel: set[str]
+) -> None:
+    """07/CO-2, 07/CO-1: installed elsewhere, without Node, the page works, and no request leaves
+    the machine: those that would are sent to a proxy, which nobody has called in the end."""
     home = FOLDER.relative_to(HOME / "src")
     files = {str(home / path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.is_file()}
-    assert inside == files
-    assert sum(name.endswith(".LICENSE") for name in inside) == 4
+    assert wheel == files
+    assert sum(name.endswith(".LICENSE") for name in wheel) == 4
+    alone = {"PYTHONPATH": str(tmp_path / "installed"), "PATH": "/usr/bin:/bin", "HOME": "/"}
+    served = serve(tmp_path, "console", "--no-open", env=alone)
+    called: list[int] = []
+    proxy = await asyncio.start_server(lambda reader, writer: called.append(1), "127.0.0.1", 0)
+    context = await browser.new_context(
+        proxy={
+            "server": f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}",
+            "bypass": "127.0.0.1",
+        }
+    )
+    try:
+        page = await context.new_page()
+        await page.goto((await asyncio.to_thread(lines_of, served))["console"])
+        await expect(page.get_by_text("No threads yet")).to_be_visible()
+        await page.get_by_role("link", name="Runs").click()
+        await expect(page.get_by_text("No runs yet")).to_be_visible()
+        assert called == []
+    finally:
+        await context.close()
+        proxy.close()
+        served.kill()
+        served.communicate()
 
 
 def test_a_wheel_without_the_libraries_says_how_to_get_them(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ import pytest
 from console_kit import Shop, open_shop
 
 import console_libraries
+from awaken.contract.profile import ProfileOwner
+from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.server.console import Pages, Sessions
 from awaken.server.console.pages import FOLDER
@@ -25,6 +27,7 @@ from awaken.server.keys import NO_TERMS, add_key, revoke_key
 from awaken.server.routes import ROUTES
 from awaken.server.table import Route
 from awaken.server.tokens import Tokens
+from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -64,14 +67,14 @@ def test_a_word_works_once_and_for_ten_minutes() -> None:
         sessions.redeem(late)
 
 
-def test_a_session_ends_by_itself_when_it_is_signed_out_and_if_it_was_changed() -> None:
+async def test_a_session_ends_by_itself_when_it_is_signed_out_and_if_it_was_changed() -> None:
     clock = FakeClock()
     sessions = Sessions(clock=clock)
     tokens = [sessions.begin(LOCAL)[1] for _ in range(2)]
     first = sessions.find(as_bearer(tokens[0]))
     assert first is not None
     assert first.principal == LOCAL
-    sessions.end(first)
+    await sessions.end(first)
     other_node = Sessions(clock=clock).begin(LOCAL)[1]
     for token in (tokens[0], tokens[1][:-1], other_node, "awc_"):
         with pytest.raises(Refused):
@@ -192,6 +195,33 @@ async def test_a_session_of_a_key_ends_with_the_key(keyed: tuple[Shop, Path]) ->
     for ended in (token, other.json()["token"]):
         gone = await shop.client.get("/v1/me", headers=as_bearer(ended))
         assert gone.status_code == 401
+
+
+async def test_a_session_is_signed_out_on_every_node(keyed: tuple[Shop, Path]) -> None:
+    """Nodes share a store and a key file. What is remembered of a session goes when it is over."""
+    shop, keys = keyed
+    key = add_key(keys, name="ann", roles=("read",))
+    other = httpx2.ASGITransport(app=app(shop.runtime, keys=keys))
+    async with httpx2.AsyncClient(transport=other, base_url=shop.address) as elsewhere:
+        tokens = [as_bearer(await begin(shop, key)) for _ in range(2)]
+        assert [(await elsewhere.get("/v1/me", headers=one)).status_code for one in tokens] == [
+            200
+        ] * 2
+        assert (await shop.client.delete("/v1/session", headers=tokens[0])).status_code == 204
+        for client in (shop.client, elsewhere, elsewhere):
+            gone = await client.get("/v1/me", headers=tokens[0])
+            assert (gone.status_code, gone.json()["error"]["code"]) == (401, "unauthorized")
+            assert (await client.get("/v1/me", headers=tokens[1])).status_code == 200
+
+
+async def test_what_is_kept_of_ended_sessions_does_not_grow() -> None:
+    clock, store = FakeClock(), MemoryStore()
+    sessions = Sessions(clock=clock, ended=store.profiles)
+    for _ in range(3):
+        session, _ = sessions.begin(LOCAL)
+        await sessions.end(session)
+        clock.advance(SESSION_SECONDS + 1)
+    assert len(await store.profiles.list(ProfileOwner(agent="~sessions"))) == 1
 
 
 async def test_a_viewer_may_not_write_or_see_state(keyed: tuple[Shop, Path]) -> None:

@@ -81,14 +81,14 @@ assert.deepEqual(pieces('a\u202eb').map((piece) => piece.mark ?? piece.text), ['
 
 // A reader of Markdown never makes a node outside its list, and its links lead to pages.
 const { blocksOf } = await load('markdown.mjs');
-const letters = ['*', '**', '`', '```', '\n', '\n\n', '- ', '1. ', '# ', '> ', '[a](', 'https://b.example', 'javascript:x', ')', '![', '<b>', ' ', 'word', '_'];
+const letters = ['*', '**', '`', '```', '\n', '\n\n', '- ', '1. ', '# ', '> ', '[a](', 'https://b.example', 'javascript:x', ')', '![', '<b>', ' ', 'word', '_', '|', '|---|', '| a | b |\n|---|---|\n'];
 let seed = 7;
 const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
 for (let round = 0; round < 3000; round += 1) {
   const text = Array.from({ length: 12 }, () => letters[Math.floor(random() * letters.length)]).join('');
   for (const block of blocksOf(text)) {
-    assert.ok(['paragraph', 'heading', 'quote', 'item', 'code'].includes(block.kind));
-    for (const span of block.spans ?? []) {
+    assert.ok(['paragraph', 'heading', 'quote', 'item', 'code', 'table'].includes(block.kind));
+    for (const span of [...(block.spans ?? []), ...(block.rows ?? []).flat(2)]) {
       assert.ok(['text', 'strong', 'emphasis', 'code', 'link'].includes(span.kind), text);
       assert.ok(span.kind !== 'link' || /^(https?:|mailto:)/.test(span.href), text);
     }
@@ -96,3 +96,26 @@ for (let round = 0; round < 3000; round += 1) {
 }
 assert.deepEqual(blocksOf('a **b** c')[0].spans.map((span) => span.kind), ['text', 'strong', 'text']);
 assert.equal(blocksOf('[x](javascript:alert)')[0].spans[0].kind, 'text');
+
+assert.deepEqual(blocksOf('| a | b |\n|---|---|\n| 1 | **2** |\nend').map((block) => block.kind), ['table', 'paragraph']);
+
+// A joiner that makes one picture of two is no hidden character; others are.
+assert.equal(pieces('👩🏽‍🔧').length, 1);
+assert.deepEqual(pieces('a\u200db').map((piece) => piece.mark ?? piece.text), ['a', 'U+200D', 'b']);
+
+// A tool's colours are pieces, and no other escape is taken away.
+const { coloured } = await load('format.mjs');
+assert.deepEqual(coloured('a\u001b[1;31mb\u001b[0mc\u001b[2J'), [{ text: 'a', colour: null }, { text: 'b', colour: 1 }, { text: 'c\u001b[2J', colour: null }]);
+
+// Arguments become fields and come back as they were, with every digit of their numbers.
+const { fieldsOfValue, fieldsOfSchema, parse, readFields } = await load('fields.mjs');
+const source = '{"to":"Bob","euros":12345678901234567890,"half":0.5,"now":true,"deep":{"a":[1,null]},"none":null}';
+const fields = fieldsOfValue(parse(source));
+assert.equal(JSON.stringify(readFields(fields, {}).value), source);
+assert.equal(JSON.stringify(readFields(fields, { euros: '7', now: 'false', to: 'Ann' }).value).slice(0, 24), '{"to":"Ann","euros":7,"h');
+assert.equal(readFields(fields, { euros: 'many' }).value.euros, 'many');
+assert.match(readFields(fields, { deep: '{' }).problem, /deep is not JSON/);
+const asked = fieldsOfSchema({ properties: { name: { type: 'string' }, size: { enum: ['S', 'L'] }, more: {} }, required: ['name'] });
+assert.match(readFields(asked, {}).problem, /name is missing/);
+assert.deepEqual(readFields(asked, { name: 'x', size: 'L' }).value, { name: 'x', size: 'L' });
+assert.equal(fieldsOfValue(Array.from({ length: 3 })), null);

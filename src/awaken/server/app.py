@@ -73,6 +73,7 @@ def app(
     sessions = Sessions(
         lambda: file.content.token_secret if file is not None else None,
         is_key=lambda digest: file is None or file.has(digest),
+        ended=runtime.store.profiles,
     )
     pages, routes = Pages(), [route for route in ROUTES if metrics or route.path != METRICS]
     steps: list[Step] = [Connections(limits.connections), Heads()]

@@ -17,6 +17,7 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps, loads
+from awaken.contract.profile import ProfileOwner, ProfileStore
 from awaken.domain.principal import Principal
 from awaken.server.errors import unauthorized
 from awaken.server.keys import NO_TERMS, Terms, bearer
@@ -45,18 +46,21 @@ class Sessions:
         secret: returns what signs tokens; nodes with the same secret accept each other's. If it
             returns `None`, tokens are good on this node only, while it lives.
         is_key: whether a key with this digest is still good.
+        ended: where sessions that were signed out are written down, for all nodes.
     """
 
     def __init__(
         self,
         secret: Callable[[], str | None] = lambda: None,
         is_key: Callable[[str], bool] = lambda digest: True,
+        ended: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._secret, self._is_key, self._clock = secret, is_key, clock
         self._own = secrets.token_hex(32)
         self._words: dict[str, Session] = {}
         self._ended: dict[str, int] = {}
+        self._shared = ended
 
     # -- words ----------------------------------------------------------------------------------
 
@@ -121,16 +125,38 @@ class Sessions:
             raise unauthorized("the session is over: sign in again")
         return session
 
-    def end(self, session: Session) -> None:
-        """Refuse a session's token from now on, on this node."""
+    async def check(self, session: Session) -> None:
+        """
+        Raises:
+            Refused: the session was signed out, on this node or on another.
+        """
+        if self._shared is None or session.session in self._ended:
+            return
+        if await self._shared.get(_owner(session), session.session) is not None:
+            self._ended[session.session] = session.expires_at_ms
+            raise unauthorized("the session is over: sign in again")
+
+    async def end(self, session: Session) -> None:
+        """Refuse a session's token from now on, on every node with the same store."""
         now = self._clock.now_ms()
         self._ended = {id: until for id, until in self._ended.items() if until > now}
         self._ended[session.session] = session.expires_at_ms
+        if self._shared is None:
+            return
+        await self._shared.set(_owner(session), session.session, session.expires_at_ms)
+        for entry in await self._shared.list(_owner(session)):
+            if entry.value <= now:
+                await self._shared.delete(_owner(session), entry.key)
 
     def _sign(self, said: str) -> str:
         # Stream tokens are signed with the same secret: the name keeps the two apart.
         secret = self._secret() or self._own
         return _encode(hmac.digest(secret.encode(), b"session:" + said.encode(), hashlib.sha256))
+
+
+def _owner(session: Session) -> ProfileOwner:
+    """Whose entries the ended sessions of a tenant are. No agent has such a name."""
+    return ProfileOwner(agent="~sessions", scope=session.principal.scope)
 
 
 def digest(text: str) -> str:

@@ -92,7 +92,7 @@ async def make_word(call: Call) -> ASGIApp:
 async def end(call: Call) -> ASGIApp:
     session = _session(call)
     if session is not None:
-        call.request.app.state.sessions.end(session)
+        await call.request.app.state.sessions.end(session)
     return Response(status_code=204)
 
 

@@ -117,8 +117,27 @@ export function whyEnded(termination) {
 }
 
 // Control characters but for tab and line feed, and characters that change the direction of text.
-const STRANGE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/u;
+// The joiner between two pictures makes one picture of them, and is none of these.
+const STRANGE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]|(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d|\u200d(?!\p{Extended_Pictographic})/u;
 const EACH = new RegExp(`(${STRANGE.source})`, 'u');
+
+const COLOUR = /\u001b\[([\d;]*)m/;
+
+/** A tool's output in pieces of one colour each, as a terminal shows them: `colour` is 0 to 7.
+ * @param {string} text @returns {{text: string, colour: number | null}[]} */
+export function coloured(text) {
+  const parts = text.split(COLOUR);
+  /** @type {number | null} */
+  let colour = null;
+  return parts.flatMap((part, at) => {
+    if (at % 2 === 0) return part ? [{ text: part, colour }] : [];
+    for (const code of part.split(';').map(Number)) {
+      if (code === 0 || code === 39) colour = null;
+      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) colour = code % 10;
+    }
+    return [];
+  });
+}
 
 /** Whether a text has characters that would hide or turn it. @param {string} text */
 export const hasMarks = (text) => STRANGE.test(text);

@@ -1,17 +1,20 @@
 /**
  * Markdown → nodes of a fixed list. No DOM, no HTML: what is not Markdown stays text.
  *
- * A block is `{kind: 'paragraph' | 'heading' | 'quote' | 'item' | 'code', …}`, a span
+ * A block is `{kind: 'paragraph' | 'heading' | 'quote' | 'item' | 'code' | 'table', …}`, a span
  * `{kind: 'text' | 'strong' | 'emphasis' | 'code' | 'link', text, href?}`.
  */
 
 /** @typedef {{kind: string, text: string, href?: string}} Span */
-/** @typedef {{kind: string, text?: string, level?: number, mark?: string, spans?: Span[]}} Block */
+/** @typedef {{kind: string, text?: string, level?: number, mark?: string, spans?: Span[],
+ *   rows?: Span[][][]}} Block A table's first row is its head. */
 
 const FENCE = /^\s*(```|~~~)/;
 const HEADING = /^(#{1,6})\s+(.*)$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 const QUOTE = /^\s*>\s?(.*)$/;
+const RULE = /^\s*\|?\s*:?-{3,}:?\s*(\|\s*:?-{3,}:?\s*)*\|?\s*$/;
+const MOST_ROWS = 2000;
 const SAFE = /^(https?:\/\/|mailto:)/i;
 
 /** @param {string} text @returns {Block[]} */
@@ -34,6 +37,13 @@ export function blocksOf(text) {
       const last = end < 0 ? source.length : end;
       found.push({ kind: 'code', text: source.slice(at + 1, last).join('\n') });
       at = last;
+    } else if (isHead(line, source[at + 1])) {
+      flush();
+      const end = source.findIndex((other, index) => index > at + 1 && !other.includes('|'));
+      const last = end < 0 ? source.length : end;
+      const body = source.slice(at + 2, last).slice(0, MOST_ROWS);
+      found.push({ kind: 'table', rows: [line, ...body].map(cellsOf) });
+      at = last - 1;
     } else if (block) {
       flush();
       found.push(block);
@@ -43,6 +53,13 @@ export function blocksOf(text) {
   flush();
   return found;
 }
+
+/** Whether a line is the head of a table: the next one rules it off.
+ * @param {string} line @param {string | undefined} next */
+const isHead = (line, next) => line.includes('|') && next !== undefined && next.includes('|') && RULE.test(next);
+
+/** @param {string} line @returns {Span[][]} */
+const cellsOf = (line) => line.trim().replace(/^\||\|$/g, '').split('|').map((cell) => spansOf(cell.trim()));
 
 /** The block that a line is by itself. @param {string} line @returns {Block | undefined} */
 function blockOf(line) {

@@ -30,7 +30,7 @@ const KINDS = {
   approval: ({ arguments: given }) => ({ shape: 'waits', words: JSON.stringify(given ?? '') }),
   value: ({ arguments: given }) => ({ shape: 'waits', words: JSON.stringify(given ?? '') }),
   outcome: () => ({ shape: 'unknown', words: 'nobody knows whether it happened' }),
-  budget: ({ arguments: { limit, amount } }) => ({ shape: 'budget', words: `${amount} ${limit} used up` }),
+  budget: ({ arguments: { limit, amount } }) => ({ shape: 'budget', words: `${limit === 'money' ? '' : `${amount} `}${limit} used up` }),
 };
 
 function Waiting() {
@@ -63,7 +63,7 @@ function Waiting() {
       ${tickets.length ? html`<${Tickets} tickets=${tickets} shown=${shown} />`
         : html`<${Empty} title="Nothing waits for you"><p>When an agent asks before it acts, its question appears here.</p></${Empty}>`}
     </div>
-    ${shown && html`<aside class="side" aria-label="The question"><${Ticket} key=${shown} ticketKey=${shown} ticket=${ticket} /></aside>`}
+    ${shown && html`<aside class="side question" aria-label="The question"><${Ticket} key=${shown} ticketKey=${shown} ticket=${ticket} /></aside>`}
     ${many.length > 0 && html`<${Loaded} load=${alike} tickets=${many} onClose=${() => setMany([])} />`}
   </div>`;
 }

@@ -155,7 +155,7 @@ function Head({ run, thread, tree, time, onCancel }) {
   const steps = Math.max(tree.runs.get(run.run_id)?.steps ?? 0, 0);
   return html`<div class="head-bar">
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
-      <p class="sub"><a href=${`/console/threads/${part(run.thread_id)}`}>thread</a> · run <code title=${run.run_id}>${short(run.run_id)}</code> · agent <b><${Text} of=${run.agent_id} /></b></p></div>
+      <p class="sub">thread <a class="cut" href=${`/console/threads/${part(run.thread_id)}`}><${Text} of=${run.thread_id} /></a> · run <code title=${run.run_id}>${short(run.run_id)}</code> · agent <b><${Text} of=${run.agent_id} /></b></p></div>
     <div class="stats">
       <span><b>${steps}</b>${steps === 1 ? 'step' : 'steps'}</span>
       <span><b>${tokens(root.tokens) || 0}</b>tokens</span>

@@ -12,7 +12,7 @@ import { Composer } from '../parts/composer.mjs';
 import { Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
 import { Json } from '../parts/json.mjs';
 import { Markdown } from '../parts/markdown.mjs';
-import { Text, When } from '../parts/text.mjs';
+import { Output, Text, When } from '../parts/text.mjs';
 import { TicketCard } from '../parts/ticket.mjs';
 import { RunList } from './runs.mjs';
 
@@ -61,7 +61,8 @@ function Thread({ known, again }) {
     if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   });
   const look = () => {
-    const { scrollTop, clientHeight, scrollHeight } = /** @type {HTMLElement} */ (box.current);
+    if (!box.current) return; // the page has gone, and the browser tells of it late
+    const { scrollTop, clientHeight, scrollHeight } = box.current;
     atEnd.current = scrollHeight - scrollTop - clientHeight < 40;
   };
 
@@ -85,7 +86,7 @@ function Thread({ known, again }) {
       ${may('invoke') && html`<${Composer} thread=${thread.id} agent=${latest?.agent_id} run=${latest} isOpen=${isOpen}
         onStop=${() => setIsCancelling(true)} />`}
     </div>
-    <aside class="side" aria-label="Runs of this thread"><h2>Runs</h2><${RunList} runs=${runs} /></aside>
+    <aside class="side runs" aria-label="Runs of this thread"><h2>Runs</h2><${RunList} runs=${runs} /></aside>
     ${isCancelling && latest && html`<${CancelDialog} run=${latest} onClose=${() => (setIsCancelling(false), again())} />`}
   </div>`;
 }
@@ -118,7 +119,7 @@ function Head({ thread, runs, isOpen, onStop }) {
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
       <p class="sub">${thread.title && html`<code><${Text} of=${thread.id} /></code> · `}begun <${When} at=${thread.created_at} isInSentence />${thread.created_by && html` by <${Text} of=${thread.created_by} />`}
         ${thread.parent_thread_id && html` · within <a href=${`/console/threads/${part(thread.parent_thread_id)}`}>${thread.parent_thread_id}</a>`}</p></div>
-    <div class="stats"><span><b>${runs.length}</b>${runs.length === 1 ? 'run' : 'runs'}</span><span><b>${tokens(used) || 0}</b>tokens</span>
+    <div class="stats" title="What this thread's own steps took; runs of delegates and tasks have their own."><span><b>${runs.length}</b>${runs.length === 1 ? 'run' : 'runs'}</span><span><b>${tokens(used) || 0}</b>tokens</span>
       <span><b>${used && !(isUnknown && !cost) ? money(cost, isUnknown) : '—'}</b>cost</span></div>
     <div class="acts">${isOpen && may('decide', 'invoke') && html`<button class="no" onClick=${onStop}>Cancel</button>`}</div>
   </div>`;
@@ -157,12 +158,12 @@ function Turn({ turn: { message, calls }, agents }) {
   const by = message.role === 'user' ? made.by || 'user' : made.sender_agent_id || agents.get(made.run_id) || message.role;
   return html`<article class=${`message ${message.role}`}>
     <div class="by"><b><${Text} of=${by} /></b></div>
-    ${text && html`<div class="text">${message.role === 'assistant' ? html`<${Markdown} of=${text} />` : html`<${Text} of=${text} />`}</div>`}
+    ${text && html`<div class="text" dir="auto">${message.role === 'assistant' ? html`<${Markdown} of=${text} />` : html`<${Text} of=${text} />`}</div>`}
     ${calls.map((/** @type {any} */ { call, result }) => html`<details class="call-line" key=${call.id}>
       <summary>⚙ <b><${Text} of=${call.name} /></b> <code><${Text} of=${beginning(JSON.stringify(call.arguments), 100)} /></code>
         ${result ? html` → <${Text} of=${beginning(textOf(result), 100)} />` : ''}</summary>
       <h3>Arguments</h3><${Json} of=${call.arguments} />
-      ${result && html`<h3>Result</h3><pre><${Text} of=${textOf(result)} /></pre>`}
+      ${result && html`<h3>Result</h3><${Output} of=${textOf(result)} />`}
     </details>`)}
   </article>`;
 }

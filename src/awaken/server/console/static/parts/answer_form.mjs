@@ -61,9 +61,9 @@ export function AnswerForm({ ticket, onAnswered }) {
 
   return html`<section class="card" ref=${box} aria-label=${`Answer ${ticket.tool_name}`}>
     <p><b><${Text} of=${ticket.tool_name} /></b> waits for an answer${ticket.expires_at ? html`, <${Left} until=${ticket.expires_at} />` : ''}.</p>
-    ${ticket.message && html`<p class="said-block" dir="auto"><${Text} of=${ticket.message} /></p>`}
-    ${kind !== 'approval' && html`<h3>Asked with</h3><${Json} of=${ticket.arguments} />`}
-    <${Draft} draft=${draft} legend=${words.field} />
+    ${ticket.message && !isPlain(ticket) && html`<p class="said-block" dir="auto"><${Text} of=${ticket.message} /></p>`}
+    ${(kind === 'value' || kind === 'outcome') && html`<h3>Asked with</h3><${Json} of=${ticket.arguments} />`}
+    <${Draft} draft=${draft} legend=${kind === 'budget' ? `${words.field} (${ticket.arguments.limit})` : words.field} />
     <label>Why (kept with the answer)
       <input class="why" value=${reason} onKeyDown=${onWhyKey} onBlur=${denying.end}
         onInput=${(/** @type {any} */ event) => setReason(event.target.value)} /></label>
@@ -76,6 +76,9 @@ export function AnswerForm({ ticket, onAnswered }) {
     </div>
   </section>`;
 }
+
+/** Whether the question in words says no more than its heading. @param {any} ticket */
+const isPlain = ({ message, tool_name: name }) => message === `Approve ${name}?`;
 
 /** Keys answer the first question on a page that has several. @param {HTMLElement | null} card */
 const isFirst = (card) => card !== null && document.querySelector('section.card') === card;

@@ -32,7 +32,7 @@ async function load() {
 /** @param {any} ticket */
 const timeOf = (ticket) => ticket.decision?.at ?? ticket.asked_at;
 /** @param {any} ticket */
-const answerOf = (ticket) => (!ticket.decision ? ticket.status : ticket.decision.action === 'cancel' ? 'no' : ticket.decision.result === null ? 'yes' : 'yes, with another value');
+const answerOf = (ticket) => (!ticket.decision ? (ticket.status === 'closed' ? 'withdrawn' : ticket.status) : ticket.decision.action === 'cancel' ? 'no' : ticket.decision.result === null ? 'yes' : 'yes, with another value');
 
 /** @param {{ticket: any}} props */
 function Line({ ticket }) {

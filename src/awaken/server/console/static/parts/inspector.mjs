@@ -9,7 +9,8 @@ import { html } from '../view.mjs';
 import { Failed, Loading, useLoaded } from './faces.mjs';
 import { Json } from './json.mjs';
 import { NoStep, stepOf } from './steps.mjs';
-import { Shape, Text, now } from './text.mjs';
+import { Markdown } from './markdown.mjs';
+import { Output, Shape, Text, now } from './text.mjs';
 import { TicketCard } from './ticket.mjs';
 
 /** @type {Record<string, string>} */
@@ -73,26 +74,30 @@ function Overview({ node }) {
       ${more.callId && html`<dt>call</dt><dd><code><${Text} of=${more.callId} /></code></dd>`}
       ${more.answer?.by && html`<dt>answered</dt><dd>by <${Text} of=${more.answer.by} />${more.answer.reason && html`: “<${Text} of=${more.answer.reason} />”`}</dd>`}
     </dl>
-    ${node.said && html`<h3>It said</h3><p class="said-block"><${Text} of=${node.said} /></p>`}
-    ${more.response && html`<h3>Answer</h3><p class="said-block"><${Text} of=${more.response} /></p>`}
+    ${node.said && html`<h3>It said</h3><div class="said-block"><${Said} node=${node} /></div>`}
+    ${more.response && html`<h3>Answer</h3><div class="said-block"><${Markdown} of=${more.response} /></div>`}
     ${'arguments' in more && !waits && html`<h3>Arguments</h3><${Json} of=${more.arguments} />`}
     ${more.usage && html`<h3>Usage</h3><${Json} of=${more.usage} />`}
     ${waits && html`<${TicketCard} key=${more.ticket.key} ticketKey=${more.ticket.key} />`}`;
 }
+
+/** What a step said. While it speaks it is shown as it comes: to read all of its Markdown again at
+ * every piece would take too long. @param {{node: any}} props */
+const Said = ({ node }) => (node.status === 'running' ? html`<${Text} of=${node.said} />` : html`<${Markdown} of=${node.said} />`);
 
 /** @param {{node: any}} props */
 function Result({ node }) {
   const { result, answer, output } = node.more;
   if (node.kind === 'step' || node.kind === 'agent' || node.kind === 'run') {
     const text = node.more.response || node.said;
-    return text ? html`<p class="said-block"><${Text} of=${text} /></p>` : html`<p class="sub">Nothing was said.</p>`;
+    return text ? html`<div class="said-block"><${Markdown} of=${text} /></div>` : html`<p class="sub">Nothing was said.</p>`;
   }
   if (!result && !answer && !output) return html`<p class="sub">There is no result yet.</p>`;
   return html`
-    ${output && html`<h3>Output so far</h3><pre><${Text} of=${output} /></pre>`}
-    ${answer?.text && html`<h3>After the answer</h3><pre><${Text} of=${answer.text} /></pre>`}
+    ${output && html`<h3>Output so far</h3><${Output} of=${output} />`}
+    ${answer?.text && html`<h3>After the answer</h3><${Output} of=${answer.text} />`}
     ${answer && !answer.text && answer.result !== undefined && html`<h3>Answer</h3><${Json} of=${answer.result} />`}
-    ${result?.message && html`<h3>Message</h3><pre><${Text} of=${result.message} /></pre>`}
+    ${result?.message && html`<h3>Message</h3><${Output} of=${result.message} />`}
     ${result && result.data !== null && result.data !== undefined && html`<h3>Data</h3><${Json} of=${result.data} />`}`;
 }
 

@@ -24,7 +24,7 @@ const KEYS = [
 /** @param {{onClose: () => void}} props */
 export function KeysHelp({ onClose }) {
   return html`<${Dialog} title="Keys" onClose=${onClose}>
-    <table><tbody>${KEYS.map(([keys, deed]) => html`<tr key=${deed}><td class="keys">${keys.map((key) => html`<kbd key=${key}>${key}</kbd> `)}</td><td>${deed}</td></tr>`)}</tbody></table>
+    <table><tbody>${KEYS.map(([keys, deed]) => html`<tr key=${deed}><td class="keys">${keys.map((key) => html`<kbd key=${key}>${key}</kbd>`)}</td><td>${deed}</td></tr>`)}</tbody></table>
     <label class="check"><input type="checkbox" checked=${areOn.value} onChange=${(/** @type {any} */ event) => switchKeys(event.target.checked)} />
       Single keys act when no field has the focus</label>
     <form method="dialog" class="acts"><button>Close</button></form></${Dialog}>`;

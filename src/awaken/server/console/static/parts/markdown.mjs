@@ -13,17 +13,27 @@ export function Markdown({ of }) {
 function Block({ block }) {
   const spans = (block.spans ?? []).map((span, index) => html`<${Span} key=${index} span=${span} />`);
   switch (block.kind) {
+    case 'table':
+      return html`<${Table} rows=${block.rows ?? []} />`;
     case 'code':
       return html`<pre><${Text} of=${block.text} /></pre>`;
     case 'heading':
-      return html`<p class="heading">${spans}</p>`;
+      return html`<p class="heading" dir="auto">${spans}</p>`;
     case 'quote':
-      return html`<blockquote>${spans}</blockquote>`;
+      return html`<blockquote dir="auto">${spans}</blockquote>`;
     case 'item':
-      return html`<p class=${`list-item deep-${block.level}`}><span class="list-mark">${block.mark}</span><span>${spans}</span></p>`;
+      return html`<p dir="auto" class=${`list-item deep-${block.level}`}><span class="list-mark">${block.mark}</span><span>${spans}</span></p>`;
     default:
-      return html`<p>${spans}</p>`;
+      return html`<p dir="auto">${spans}</p>`;
   }
+}
+
+/** @param {{rows: import('../markdown.mjs').Span[][][]}} props */
+function Table({ rows: [head, ...body] }) {
+  const cells = (/** @type {import('../markdown.mjs').Span[][]} */ row, /** @type {string} */ tag) =>
+    row.map((spans, at) => html`<${tag} key=${at} dir="auto">${spans.map((span, index) => html`<${Span} key=${index} span=${span} />`)}</${tag}>`);
+  return html`<div class="table-box" tabindex="0" role="group" aria-label="Table"><table><thead><tr>${cells(head, 'th')}</tr></thead>
+    <tbody>${body.map((row, at) => html`<tr key=${at}>${cells(row, 'td')}</tr>`)}</tbody></table></div>`;
 }
 
 /** @param {{span: import('../markdown.mjs').Span}} props */

@@ -1,6 +1,6 @@
 /** The rows of the tree. Only those in sight are in the page. */
 
-import { money, statusOf, took, tokens } from '../format.mjs';
+import { money, plain, statusOf, took, tokens } from '../format.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
 import { Text } from './text.mjs';
 
@@ -128,7 +128,7 @@ const isDelegate = (node) => node.kind === 'call' && node.children.length > 0;
 function Label({ node }) {
   if (node.kind !== 'step') return html`<span class="words"><${Text} of=${node.more.title || node.label || node.kind} /></span>`;
   return html`<span>step ${node.more.number}</span>
-    ${node.label && html`<span class="words said">“<${Text} of=${node.label} />”</span>`}`;
+    ${node.label && html`<span class="words said">“<${Text} of=${plain(node.label)} />”</span>`}`;
 }
 
 /** @param {any} props */

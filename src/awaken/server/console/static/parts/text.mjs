@@ -1,6 +1,6 @@
 /** Text that others wrote, shown as text. */
 
-import { ago, exactly, left, pieces, statusOf } from '../format.mjs';
+import { ago, coloured, exactly, left, pieces, statusOf } from '../format.mjs';
 import { html, signal } from '../view.mjs';
 
 const LONGEST = 256 * 1024;
@@ -14,6 +14,10 @@ export function Text({ of }) {
   if (text.length <= LONGEST) return shown;
   return [...shown, html`<p class="sub">… and ${(text.length - LONGEST).toLocaleString('en')} characters more</p>`];
 }
+
+/** What a tool wrote, with the colours that it would have in a terminal. @param {{of: any}} props */
+export const Output = ({ of }) => html`<pre dir="auto">${coloured(String(of ?? '')).map(({ text, colour }, at) =>
+  colour === null ? html`<${Text} key=${at} of=${text} />` : html`<span key=${at} class=${`ansi-${colour}`}><${Text} of=${text} /></span>`)}</pre>`;
 
 /** The time, once a second, for everything that says how long ago something was. */
 export const now = signal(Date.now());

@@ -22,7 +22,8 @@ from awaken.contract.llm import (
 from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.event import RunEvent, TextDelta
 from awaken.domain.inference import StopReason, StreamResult
-from awaken.domain.run import RunRecord, RunStatus
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.ticket import TicketStatus
 from awaken.live.bus import LocalBus

@@ -28,12 +28,14 @@ from awaken.contract.backend_result import (
     BackendRunResult,
     BackendRunStatus,
 )
+from awaken.contract.bus import Progress
 from awaken.contract.start import PreparedRun
 from awaken.domain.event import (
     Error,
     RunFinish,
     RunStart,
     StepEnd,
+    StepSnapshot,
     StepStart,
     TextDelta,
 )
@@ -111,7 +113,9 @@ class RemoteRun:
             topic=start.topic,
             begins=thread.previous is None,
         )
-        start.topic.attach(lambda: self.journal.progress(None))
+        # The `seq` of the events that begin and end its step; 0 until they are noted.
+        self._step_starts = self._step_ends = 0
+        start.topic.attach(self._progress)
         if first.has_extras:
             self.journal.extras.acks.extend(first.acks)
             self.journal.extras.tickets.extend(first.tickets)
@@ -147,6 +151,14 @@ class RemoteRun:
         untold = before.input.trigger_message_ids if before.input is not None else ()
         return self.request.is_continuation and not untold
 
+    def _progress(self) -> Progress:
+        """Where the run stands, for its topic."""
+        seq, step = self.journal.seq, None
+        if 0 < self._step_starts <= seq and not 0 < self._step_ends <= seq:
+            text = self._said[-1].text() if self._said else ""
+            step = StepSnapshot(message_id=self.message_id, text=text)
+        return self.journal.progress(step)
+
     # -- beginning ----------------------------------------------------------------------------
 
     async def begin(self) -> None:
@@ -169,6 +181,7 @@ class RemoteRun:
         for event in self._first.events:
             self.journal.note(event)
         self.journal.note(StepStart(message_id=self.message_id, agent_id=identity.agent_id))
+        self._step_starts = self.journal.last_promised()
         if self.request.is_continuation:
             # Until the backend has saved state, a process that recovers the run sends these
             # messages again. A new run without saved state is started again as a whole.
@@ -366,6 +379,7 @@ class RemoteRun:
     ) -> None:
         """Note the end of the step and of the run, for the next commit."""
         self.journal.note(StepEnd())
+        self._step_ends = self.journal.last_promised()
         self.journal.note(
             RunFinish(
                 thread_id=self.identity.thread_id,

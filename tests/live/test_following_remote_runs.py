@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 import msgspec
 import pytest
+from follow_kit import Reader
 
 from awaken import Runtime
 from awaken.backend import (
@@ -20,7 +21,6 @@ from awaken.domain.event import is_terminal
 from awaken.domain.lifecycle import NATURAL_END
 from awaken.domain.spec import RemoteEndpoint
 from awaken.front.remote import RemoteAgent
-from follow_kit import Reader
 
 pytestmark = pytest.mark.anyio
 

@@ -7,13 +7,17 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test console shots test-llm docs check fmt lint type imports deps proof cluster-test schemathesis theirs
+.PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps proof cluster-test schemathesis theirs
 .PHONY: bench bench-growth bench-instructions bench-providers bench-server bench-cluster bench-console plots
 .PHONY: lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch agents at work: in the browser if there is one, else in the terminal
 	@$(PYTHON) tools/console_libraries.py || true
 	@$(BIN)/awaken demo
+
+cluster: .venv/.dev ## three nodes on one Postgres and one NATS: kill the one that answers, the page goes on
+	@$(PYTHON) tools/console_libraries.py || true
+	@PYTHONPATH=tests:tests/bus:tools $(BIN)/python -m cluster
 
 test: .venv/.dev tests/kit/node_modules/.installed console ## the whole suite
 	$(BIN)/pytest
@@ -163,6 +167,7 @@ cluster-test: .venv/.dev ## nodes on one Postgres: kill them, stop the database,
 	$(BIN)/python tests/recovery/cluster_kills.py --how term --seeds 5
 	$(BIN)/python tests/recovery/stopped_owner.py --lease 3
 	$(BIN)/python tests/recovery/cluster_outage.py
+	$(BIN)/python tests/recovery/cluster_prune.py
 	$(BIN)/python tests/recovery/thread_fight.py --postgres --rounds 300
 	$(BIN)/python tests/recovery/thread_fight.py --postgres --nats --scenario letters --rounds 100
 	$(BIN)/python tests/recovery/crash_matrix.py --postgres --seeds 2 --share 4

@@ -24,7 +24,17 @@ from benchmarks.work import IMPORT, WORKLOADS, Tally, Unsupported
 
 ROOT = Path(__file__).parent.parent
 WARM_UP = 3
-RUNS = {"start": 40, "w1": 4, "w1_many": 1, "w2": 2, "sv7_floor": 4, "sv7": 4, "w3": 4, "w5": 1, "w6": 4}
+RUNS = {
+    "start": 40,
+    "w1": 4,
+    "w1_many": 1,
+    "w2": 2,
+    "sv7_floor": 4,
+    "sv7": 4,
+    "w3": 4,
+    "w5": 1,
+    "w6": 4,
+}
 """How many runs more the second process makes."""
 CROWD = 50
 """How many runs W5 has at once here; its figure is of one of them."""

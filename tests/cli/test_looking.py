@@ -187,3 +187,28 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
     assert "awaken.db" in done.stderr
     assert "Traceback" not in done.stderr
     assert (tmp_path / "awaken.db").read_text().startswith("Dear diary")
+
+
+# -- runs that no process carries out -----------------------------------------------------------
+
+
+def test_runs_that_no_process_carries_out_are_listed(
+    tmp_path: Path,
+) -> None:
+    """06 §5.9: a version of an agent is gone. A run that is not due, one that is over and one that
+    waits for a person are no orphans."""
+
+    async def fill(runtime: Runtime) -> None:
+        await runtime.run("adder", "Two and three?", thread="done")
+        await runtime.run("payer", "Pay!", thread="waiting")
+        await runtime.submit("adder", "Go on", thread="left")
+        await runtime.submit("adder", "Behind it", thread="left")
+        await runtime.submit("payer", "Later", thread="later", not_before_ms=10**15)
+
+    home = write_store(tmp_path, fill)
+    printed = awaken("runs", "--orphaned", "--json", cwd=home).stdout
+    listed = from_json(loads(printed.encode()), Page[RunRecord])
+    assert [run.thread_id for run in listed] == ["left", "left"]
+    shown = awaken("runs", "--orphaned", "--agent", "payer", cwd=home)
+    assert (shown.returncode, shown.stdout) == (0, "no runs\n")
+    assert awaken("runs", "--orphaned", "--status", "done", cwd=home).returncode == 2

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from cli_process import Here, Printed, awaken
 from store_kit import write_store
 
-from awaken import Message, Runtime
+from awaken import Agent, Message, Runtime
 from awaken.codec import from_json, loads
+from awaken.contract.profile import ProfileOwner
 from awaken.contract.threads import Freed
 from awaken.domain.thread import Thread
 from awaken.runtime import RunRequest
+from awaken.testing.conformance.making import record, write
 
 
 async def fill(runtime: Runtime) -> None:
@@ -142,3 +146,41 @@ def test_a_decision_that_makes_no_sense_is_refused_with_the_next_move(
     assert done.code == 2
     assert words in done.err
     assert "waits for an answer\n  ? refund(euros=7)" in here("show", "bill").out
+
+
+# -- a tenant -----------------------------------------------------------------------------------
+
+
+def test_a_tenant_is_forgotten_and_the_others_stay(tmp_path: Path) -> None:
+    """06 §5.6: a run that is carried out is named, and the next time goes on with the rest."""
+    store = f"sqlite:///{tmp_path / 'awaken.db'}"
+    (tmp_path / "empty").mkdir()
+
+    def forget(*words: str) -> subprocess.CompletedProcess[str]:
+        return awaken("db", "forget", "--store", store, *words, cwd=tmp_path / "empty")
+
+    async def work() -> None:
+        async with Runtime([Agent("echo", model="demo")], store=store) as runtime:
+            for thread in ("acme/one", "acme/two"):
+                await write(runtime.store, thread, run=record(f"run {thread}", thread))
+            await runtime.run("echo", "hello", thread="mine")
+            await runtime.store.profiles.set(ProfileOwner(scope="acme"), "mood", "fine")
+            fence = await runtime.store.claim("acme/two", at_ms=1)
+            dry = await asyncio.to_thread(forget, "--scope", "acme", "--dry-run")
+            assert dry.stdout.endswith("2 threads would be deleted; nothing was deleted\n")
+            cut = await asyncio.to_thread(forget, "--scope", "acme")
+            assert cut.returncode == 1
+            assert cut.stdout.startswith("deleted 1 thread, 1 run, ")
+            assert "acme/two runs, and is kept: `awaken cancel acme/two`" in cut.stderr
+            await runtime.store.release(fence)
+            done = await asyncio.to_thread(forget, "--scope", "acme", "--json")
+            assert loads(done.stdout)["freed"]["threads"] == 1
+            assert loads(done.stdout)["kept"] == []
+            assert await runtime.store.profiles.list(ProfileOwner(scope="acme")) == []
+            assert [thread.id for thread in await runtime.list_threads()] == ["mine"]
+
+    asyncio.run(work())
+    assert forget("--scope", "acme").stdout == "nothing to delete\n"
+    refused = forget("--scope", "")
+    assert refused.returncode == 2
+    assert "1 to 63 characters" in refused.stderr

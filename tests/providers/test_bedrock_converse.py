@@ -37,8 +37,8 @@ from awaken.domain.message import (
     UrlSource,
 )
 from awaken.domain.tool import ToolDescriptor
-from awaken.llm.anthropic.content import wire_name
 from awaken.llm.bedrock import BedrockConverse
+from awaken.llm.wire import wire_name
 from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio

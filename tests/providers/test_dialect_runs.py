@@ -21,11 +21,10 @@ from awaken.domain.inference import ContextWindowPolicy, TokenUsage
 from awaken.domain.message import Role
 from awaken.errors import InferenceFailed
 from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.anthropic import content as anthropic_content
 from awaken.llm.google import GoogleGemini
 from awaken.llm.google import parts as google_parts
 from awaken.llm.openai import OpenAIChat, OpenAIResponses
-from awaken.llm.openai import content as openai_content
+from awaken.llm.wire import wire_name
 from awaken.testing import FakeClock
 from awaken.toolsets import Toolset
 
@@ -48,9 +47,9 @@ FORBIDDEN = {
 
 
 WIRE_NAMES: dict[str, Callable[[str], str]] = {
-    "chat": openai_content.wire_name,
-    "responses": openai_content.wire_name,
-    "anthropic": anthropic_content.wire_name,
+    "chat": wire_name,
+    "responses": wire_name,
+    "anthropic": wire_name,
     "gemini": google_parts.wire_name,
 }
 LONG = "the.customers:of-our-shop." * 4

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,6 +27,8 @@ from awaken.domain.message import Image, Message, Opaque, Role, Text, Thinking, 
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.anthropic import AnthropicMessages
+from awaken.llm.bedrock import BedrockConverse
+from awaken.llm.google import GoogleGemini
 from awaken.llm.openai import ChatDialect, OpenAIChat, OpenAIResponses
 from awaken.llm.openai.providers import CHAT_PROVIDERS
 from awaken.llm.output import OutputTool
@@ -300,18 +304,25 @@ def turn(id: str, at: str) -> list[Message]:
     return [Message.assistant_with_tool_calls("", [call]), Message.tool(id, at)]
 
 
-@pytest.mark.parametrize("make", [OpenAIChat, OpenAIResponses])
-async def test_5g_ids_that_come_again_are_made_unique(make: Any) -> None:
+BEDROCK = partial(BedrockConverse, region="eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("make", "call", "result"),
+    [
+        (OpenAIChat, '"tool_calls": [{"id": "', '"tool_call_id": "'),
+        (OpenAIResponses, '"function_call", "call_id": "', '"function_call_output", "call_id": "'),
+        (AnthropicMessages, '"tool_use", "id": "', '"tool_use_id": "'),
+        (BEDROCK, '"toolUse": {"toolUseId": "', '"toolResult": {"toolUseId": "'),
+    ],
+)
+async def test_5g_ids_that_come_again_are_made_unique(make: Any, call: str, result: str) -> None:
     history = [Message.user("Hi"), *turn("call_0", "a"), *turn("call_0", "b")]
     model = make(base_url="http://localhost:1", api_key="sk-1")
     body = model.preview(InferenceRequest(upstream_model="m", messages=history))
-    if make is OpenAIChat:
-        sent = body["messages"][1:]
-        calls = [message["tool_calls"][0]["id"] for message in sent[::2]]
-        results = [message["tool_call_id"] for message in sent[1::2]]
-    else:
-        sent = body["input"][1:]
-        calls, results = ([item["call_id"] for item in sent[at::2]] for at in (0, 1))
+    calls, results = (
+        re.findall(rf"{re.escape(before)}(\w+)", json.dumps(body)) for before in (call, result)
+    )
     assert calls == results
     assert calls[0] == "call_0" != calls[1]
 
@@ -431,6 +442,20 @@ def test_5d_tools_of_extra_body_and_of_settings_are_added(make: Any) -> None:
     types = [tool.get("type", "custom") for tool in model.preview(request)["tools"]]
     assert sorted(types[1:]) == ["code", "web_search"]
     assert types[0] in ("function", "custom")
+
+
+def test_5d_tools_of_geminis_config_and_of_settings_are_added() -> None:
+    model = GoogleGemini(api_key="sk-1", config={"tools": [{"google_search": {}}]})
+    settings = InferenceOverride(extra={"tools": [{"code_execution": {}}]})
+    request = InferenceRequest(
+        upstream_model="gemini-3-pro",
+        messages=[Message.user("Hi")],
+        tools=(LOOK,),
+        overrides=settings,
+    )
+    body: Any = model.preview(request)
+    names = [next(iter(tool)) for tool in body["config"]["tools"]]
+    assert names == ["google_search", "function_declarations", "code_execution"]
 
 
 async def test_5d_anthropics_tools_are_on_the_wire() -> None:

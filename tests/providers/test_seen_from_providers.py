@@ -638,6 +638,62 @@ async def test_5n_annotations_of_a_chat_are_citations() -> None:
 
 
 @pytest.mark.parametrize(
+    ("make", "tool", "sent"),
+    [
+        (
+            OpenAIResponses,
+            WebSearch(allowed_domains=("a.example",)),
+            {"type": "web_search", "filters": {"allowed_domains": ["a.example"]}},
+        ),
+        (
+            OpenAIResponses,
+            CodeExecution(),
+            {"type": "code_interpreter", "container": {"type": "auto"}},
+        ),
+        (
+            OpenAIResponses,
+            FileSearch(stores=("vs_1",)),
+            {"type": "file_search", "vector_store_ids": ["vs_1"]},
+        ),
+        (
+            AnthropicMessages,
+            WebSearch(blocked_domains=("b.example",), max_uses=2),
+            {
+                "type": "web_search_20250305",
+                "name": "web_search",
+                "blocked_domains": ["b.example"],
+                "max_uses": 2,
+            },
+        ),
+        (
+            AnthropicMessages,
+            CodeExecution(),
+            {"type": "code_execution_20250825", "name": "code_execution"},
+        ),
+        (GoogleGemini, CodeExecution(), {"codeExecution": {}}),
+        (
+            GoogleGemini,
+            FileSearch(stores=("fileSearchStores/s",)),
+            {"fileSearch": {"file_search_store_names": ["fileSearchStores/s"]}},
+        ),
+    ],
+)
+async def test_5n_a_providers_own_tool_is_on_the_wire_beside_the_agents(
+    make: Any, tool: Any, sent: dict[str, Any]
+) -> None:
+    mine = (ToolDescriptor(id="look", name="look", description="Look."),)
+    async with serving(make, refusal(400, {"error": {"message": "enough"}}), native=[tool]) as (
+        model,
+        server,
+    ):
+        with pytest.raises(InferenceExecutionError, match="enough"):
+            await ask(model, upstream_model="gemini-3-pro", tools=mine)
+    tools = server.requests[0].body["tools"]
+    assert sent in tools
+    assert "look" in json.dumps(tools)
+
+
+@pytest.mark.parametrize(
     ("make", "tool", "why"),
     [
         (AnthropicMessages, FileSearch(stores=("s",)), "native tools are WebSearch"),

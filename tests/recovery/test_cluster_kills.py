@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cluster_kills import fight
 from cluster_outage import outage
+from cluster_prune import beside
 
 from postgres_kit import Postgres, running_postgres
 
@@ -37,3 +38,10 @@ async def test_runs_go_on_where_they_are_when_postgres_is_back() -> None:
     with running_postgres() as server:
         figures = await outage(server, runs=6, seconds=0.5, how="fast")
     assert (figures.ended, figures.doubled, figures.asked_again, figures.moved) == (6, 0, 0, 0)
+
+
+async def test_old_threads_are_pruned_beside_runs(postgres: Postgres) -> None:
+    """06/CL-18: all of them, in batches, and none of those that run."""
+    figures = await beside(postgres, threads=300, runs=5, seconds=0.1)
+    assert (figures.pruned, figures.lost) == (300, 0)
+    assert figures.commits_beside > 0

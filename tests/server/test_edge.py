@@ -36,7 +36,6 @@ BODIES: dict[str, Any] = {
     "ForkAsked": {},
     "TokenAsked": {"thread_id": "t"},
     "SessionAsked": {},
-    "ArgumentsGiven": {"arguments": {}},
 }
 
 

@@ -12,6 +12,8 @@ import pytest
 from awaken.errors import ConfigError, StoreUnavailable
 from awaken.front.loading import open_store
 from awaken.stores.postgres import PostgresStore, migrate_address
+from awaken.stores.postgres.address import parse_address
+from awaken.stores.postgres.migrating import check_standbys
 from awaken.testing.conformance.making import says, texts, write
 from postgres_kit import Postgres
 from postgres_wire import wired
@@ -75,6 +77,40 @@ async def test_a_pooler_that_the_address_does_not_name_is_found_out(postgres: Po
         await write(store, messages=says("b"))
         assert await texts(store) == ["a", "b"]
         await store.close()
+
+
+async def test_a_node_warns_of_standbys_that_commits_do_not_wait_for(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    """06 §5.9: with a synchronous standby a failover loses nothing."""
+
+    address = parse_address(postgres.dsn)
+    admin = await asyncpg.connect(postgres.dsn)
+    # To the server, this is how a standby begins.
+    standby = await asyncpg.connect(postgres.dsn, server_settings={"replication": "true"})
+    store = PostgresStore(postgres.address())
+    try:
+        await store.open()
+        assert "Set synchronous_standby_names" in caplog.text
+        caplog.clear()
+        for setting in ("synchronous_commit = local", "synchronous_standby_names = 'one'"):
+            await admin.execute(f"ALTER SYSTEM SET {setting}")
+            await admin.execute("SELECT pg_reload_conf()")
+        await check_standbys(admin, address)
+        assert "synchronous_commit = on" in caplog.text
+        caplog.clear()
+        await admin.execute("SET synchronous_commit = on")
+        await check_standbys(admin, address)
+        assert caplog.text == ""
+    finally:
+        for name in ("synchronous_standby_names", "synchronous_commit"):
+            await admin.execute(f"ALTER SYSTEM RESET {name}")
+            await admin.execute("SELECT pg_reload_conf()")
+        await standby.close()
+        await store.close()
+    await check_standbys(admin, address)
+    assert caplog.text == ""
+    await admin.close()
 
 
 async def test_nodes_that_open_an_empty_database_at_once_set_it_up_once(

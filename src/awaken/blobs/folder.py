@@ -93,8 +93,11 @@ class FolderBlobs:
         finally:
             file.close()
 
-    async def delete_unreferenced(self, before_ms: int) -> FreedBlobs:
-        old = await asyncio.to_thread(_files_before, self.folder, before_ms)
+    async def delete_unreferenced(self, before_ms: int, *, scope: str | None = None) -> FreedBlobs:
+        if scope is not None and not is_scope(scope):
+            return FreedBlobs()
+        folder = self.folder if scope is None else self._of_scope(scope)
+        old = await asyncio.to_thread(_files_before, folder, before_ms)
         blobs = size = 0
         for start in range(0, len(old), _BATCH):
             batch = old[start : start + _BATCH]

@@ -1,27 +1,37 @@
-"""`awaken db`: the tables of a store in Postgres."""
+"""`awaken db`: the tables of a store in Postgres, and what a tenant has in any store."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+from collections.abc import Iterator
 
 import click
+import msgspec
 
 from awaken.cli.address import store_address
-from awaken.cli.console import open_console
+from awaken.cli.console import say
+from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit, Mistake
-from awaken.cli.options import print_json, steers
+from awaken.cli.gc import freed_words
+from awaken.cli.options import MOST_LISTED, complain, print_json, steers
+from awaken.cli.question import shell_word
+from awaken.cli.text import count, terminal_line
+from awaken.contract.threads import Freed, ThreadQuery
 from awaken.domain.secret import shown_address
+from awaken.domain.value import Value
 from awaken.stores import postgres
 
 
-@click.group(short_help="Bring the tables of a Postgres store up to date.")
+@click.group(short_help="Migrate a store in Postgres, or forget a tenant.")
 def db() -> None:
-    """Bring the tables of a store in Postgres up to date.
+    """Bring the tables of a store in Postgres up to date, or delete what a tenant has in a store.
 
     \b
       awaken db migrate --dry-run --store postgresql://…
       awaken db migrate --store postgresql://…
+      awaken db forget --scope acme --dry-run
+
+    Old threads are deleted by `awaken gc`.
     """
 
 
@@ -35,21 +45,97 @@ def migrate(dry_run: bool, store: str | None, as_json: bool) -> Exit:
     replace the nodes one by one.
     """
     address = store_address(store)
-    if not address.startswith(("postgresql:", "postgres:")):
+    if not is_postgres(address):
         raise Mistake(
             f"{shown_address(address)} needs no migrate: a file is brought up to date when it is "
             "opened; name a database with --store postgresql://…"
         )
+    done = migrate_tables(address, dry_run=dry_run)
+    if as_json:
+        return print_json(done)
+    for line in migration_lines(done, dry_run=dry_run):
+        say(line)
+    return Exit.DONE
+
+
+def is_postgres(address: str) -> bool:
+    return address.startswith(("postgresql:", "postgres:"))
+
+
+def migrate_tables(address: str, *, dry_run: bool = False) -> postgres.Migrated:
+    """Bring the tables of a store in Postgres up to date.
+
+    Raises:
+        Mistake: the extra `postgres` is not installed.
+        StoreUnavailable: the database cannot be used.
+    """
     try:
         migrate_address = postgres.migrate_address
     except ModuleNotFoundError as error:
         raise Mistake(str(error)) from error
-    done = asyncio.run(migrate_address(address, dry_run=dry_run))
-    if as_json:
-        return print_json(done)
-    console = open_console(sys.stdout)
+    return asyncio.run(migrate_address(address, dry_run=dry_run))
+
+
+def migration_lines(done: postgres.Migrated, *, dry_run: bool = False) -> Iterator[str]:
+    """What a migration did, or would do, in words."""
     for name in done.steps:
-        console.print(f"{'would apply' if dry_run else 'applied'} {name}", markup=False)
+        yield f"{'would apply' if dry_run else 'applied'} {name}"
     state = "is" if not dry_run or not done.steps else "would be"
-    console.print(f"schema {done.schema} {state} at version {done.version}", markup=False)
-    return Exit.DONE
+    yield f"schema {done.schema} {state} at version {done.version}"
+
+
+class Forgotten(Value, frozen=True, kw_only=True):
+    """What `--json` prints: what was deleted, and the threads that are kept, because they run, or
+    that would be deleted."""
+
+    freed: Freed | None = None
+    kept: tuple[str, ...] | None = None
+    would_free: tuple[str, ...] | None = None
+
+
+@db.command()
+@click.option("--scope", required=True, metavar="NAME", help="The tenant.")
+@click.option("--dry-run", is_flag=True, help="List the threads; delete nothing.")
+@steers
+def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> Exit:
+    """Delete everything that a tenant has: threads with their runs, profiles, and blobs.
+
+    Runs may be in any state, but for those that a process carries out: they are kept and named.
+    Cancel them, and do it again. Revoke the tenant's keys first (`awaken keys`), or new threads may
+    come. Nothing else is held up; and if it is cut short, the next time goes on with the rest.
+    """
+
+    async def work(desk: Desk) -> Exit:
+        if dry_run:
+            return _show(Forgotten(would_free=await _threads_of(desk, scope)), as_json)
+        freed = await desk.runtime.forget_scope(scope)
+        return _show(Forgotten(freed=freed, kept=await _threads_of(desk, scope)), as_json)
+
+    return at_desk(store, work)
+
+
+async def _threads_of(desk: Desk, scope: str) -> tuple[str, ...]:
+    found: list[str] = []
+    query = ThreadQuery(scope=scope, limit=MOST_LISTED)
+    while True:
+        page = await desk.store.list_threads(query)
+        found += [thread.id for thread in page]
+        if page.cursor is None:
+            return tuple(found)
+        query = msgspec.structs.replace(query, cursor=page.cursor)
+
+
+def _show(done: Forgotten, as_json: bool) -> Exit:
+    code = Exit.FAILED if done.kept else Exit.DONE
+    if as_json:
+        print_json(done)
+        return code
+    for id in done.would_free or ():
+        say(terminal_line(id))
+    if done.would_free is not None:
+        say(f"{count(len(done.would_free), 'thread')} would be deleted; nothing was deleted")
+    if done.freed is not None:
+        say(freed_words(done.freed))
+    for id in done.kept or ():
+        complain(f"{id} runs, and is kept: `awaken cancel {shell_word(id)}`, then do this again")
+    return code

@@ -115,7 +115,7 @@ def gc(
         compacted = await _compact(desk) if vacuum else None
         if as_json:
             return print_json(Collected(freed=freed, compacted=compacted))
-        console.print(_words(freed))
+        console.print(freed_words(freed))
         if compacted is not None:
             before, after = size(compacted.before), size(compacted.after)
             console.print(f"the file had {before} and has {after} now")
@@ -169,7 +169,8 @@ def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> Exit:
     return Exit.DONE
 
 
-def _words(freed: Freed) -> str:
+def freed_words(freed: Freed) -> str:
+    """What was deleted, in a line."""
     if not freed.threads and not freed.blobs:
         return "nothing to delete"
     parts = [

@@ -17,6 +17,7 @@ from awaken.cli.address import BUS_VARIABLE, STORE_VARIABLE, bus_address, store_
 from awaken.cli.browser import open_page
 from awaken.cli.builtin import built_in_agent
 from awaken.cli.console import say
+from awaken.cli.db import is_postgres, migrate_tables, migration_lines
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.lines import is_tty
 from awaken.cli.options import store_option
@@ -52,6 +53,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     log: str
     audit: str | None = None
     metrics_port: int | None = None
+    migrate: bool = False
     opens: bool = False
     is_console: bool = False
     inherited: tuple[int, ...] = ()
@@ -148,6 +150,12 @@ def _variable(name: str) -> dict[str, Any]:
     help="Serve /metrics at this port alone; further workers at the ports above it.",
     **_variable("METRICS_PORT"),
 )
+@click.option(
+    "--migrate",
+    is_flag=True,
+    help="First bring the tables of a store in Postgres up to date (`awaken db migrate`).",
+    **_variable("MIGRATE"),
+)
 @click.option("--no-open", is_flag=True, help="Do not open the console in a browser.")
 @click.option("--inherited", hidden=True, default="")
 def serve(inherited: str, no_open: bool, **given: Any) -> Exit:
@@ -180,6 +188,8 @@ def serve_here(options: ServeOptions) -> Exit:
     if options.inherited:
         return _work(options)
     _check_auth(options)
+    if options.migrate:
+        _migrate(options)
     return _serve_alone(options) if options.workers == 1 else _serve_together(options)
 
 
@@ -203,6 +213,19 @@ def _check_auth(options: ServeOptions) -> None:
             f"{options.host} can be reached from other machines: give --keys FILE, or let everyone "
             "in with --no-auth"
         )
+
+
+def _migrate(options: ServeOptions) -> None:
+    """A file needs nothing: it is brought up to date when it is opened."""
+    if _load(options).makes_runtime:
+        raise Mistake(
+            f"{options.target} makes its own Runtime, with a store of its own: run "
+            "`awaken db migrate --store …` instead of --migrate"
+        )
+    address = store_address(options.store)
+    if is_postgres(address):
+        for line in migration_lines(migrate_tables(address)):
+            say(line)
 
 
 # -- one process ----------------------------------------------------------------------------------

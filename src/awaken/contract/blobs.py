@@ -113,8 +113,9 @@ class BlobStore(Protocol):
         """
         ...
 
-    async def delete_unreferenced(self, before_ms: int) -> FreedBlobs:
-        """Delete the blobs that were last put before that time and that no thread uses."""
+    async def delete_unreferenced(self, before_ms: int, *, scope: str | None = None) -> FreedBlobs:
+        """Delete the blobs that were last put before that time and that no thread uses: those of
+        one scope, or of all."""
         ...
 
 

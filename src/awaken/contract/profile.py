@@ -59,6 +59,10 @@ class ProfileStore(Protocol):
 
     async def clear_owner(self, owner: ProfileOwner) -> None: ...
 
+    async def clear_scope(self, scope: str) -> int:
+        """Delete the entries of all owners in a tenant, which has a name; returns how many."""
+        ...
+
 
 def profiles_of(store: ProfileStore | None, scope: str) -> ProfileStore | None:
     """The profiles of one tenant: whatever owner is named, only that owner's entries in `scope`."""
@@ -90,6 +94,9 @@ class _ScopedProfiles:
 
     async def clear_owner(self, owner: ProfileOwner) -> None:
         await self._store.clear_owner(self._inside(owner))
+
+    async def clear_scope(self, scope: str) -> int:
+        return await self._store.clear_scope(self._scope)
 
 
 class ProfileKey(Generic[V]):

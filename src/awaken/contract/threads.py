@@ -362,6 +362,14 @@ class Threads(Protocol):
         """Delete the threads that were last changed before `before_ms`.
 
         Kept are threads with an open run, a submitted run, a live owner or children that are kept,
-        and threads beneath an open run, which may read them again.
+        and threads beneath an open run, which may read them again. Threads are deleted in
+        transactions of a few, so a call that is cut short has done a part of it.
+        """
+        ...
+
+    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+        """Delete the threads of a tenant, whatever state their runs are in, as `prune` does it.
+
+        Kept are threads with a live owner: cancel their runs first, or repeat this later.
         """
         ...

@@ -28,7 +28,7 @@ from awaken.domain.event import RunEvent
 from awaken.domain.manifest import RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.metadata import ThreadPatch
-from awaken.domain.names import is_given_in, scoped_id
+from awaken.domain.names import is_given_in, is_scope, scoped_id
 from awaken.domain.principal import Principal, id_of, scope_of
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
@@ -328,6 +328,27 @@ class Archive:
             raise ConfigError(f"older_than is a length of time, not {older_than!r}")
         freed = await self._store.prune(before_ms=self._clock.now_ms() - round(seconds * 1000))
         swept = await self.sweep_blobs()
+        return msgspec.structs.replace(freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes)
+
+    async def forget_scope(self, scope: str) -> Freed:
+        """Delete everything that a tenant has: threads with their runs, profiles, and blobs.
+
+        Threads that run are kept: cancel them first. It is done in steps, and may be repeated after
+        it was cut short. The ids of deleted threads are kept for seven days, so that a submission
+        that comes late makes none of them again.
+
+        Raises:
+            InvalidId: this is not the name of a tenant.
+        """
+        if not is_scope(scope):
+            raise InvalidId(scope, what="scope", allowed="1 to 63 characters of a-z, 0-9 and '-'")
+        now = self._clock.now_ms()
+        freed = await self._store.forget_scope(scope, at_ms=now)
+        await self._store.profiles.clear_scope(scope)
+        if self._blobs is None:
+            return freed
+        # A millisecond later: blobs of this very moment are among them.
+        swept = await self._blobs.delete_unreferenced(self._clock.now_ms() + 1, scope=scope)
         return msgspec.structs.replace(freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes)
 
     async def sweep_blobs(self) -> FreedBlobs:

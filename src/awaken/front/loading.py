@@ -140,7 +140,7 @@ def as_pool(agent_id: str, names: Sequence[object]) -> ModelPoolSpec:
     if not ids or len(ids) != len(names):
         raise ConfigError(
             f"agent {agent_id!r}: several models are given by their names, as in "
-            f"model=['openai:gpt-5-mini', 'anthropic:claude-sonnet-4-5'], not {list(names)!r}"
+            f"model=['openai:gpt-5-mini', 'anthropic:claude-sonnet-5'], not {list(names)!r}"
         )
     try:
         return ModelPoolSpec(

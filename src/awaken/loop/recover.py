@@ -183,7 +183,9 @@ def _end_delegate(run: LiveRun, step: StepCalls, index: int) -> None:
     """Cancel the delegate's run that the call may have started: its answer is not read any more."""
     # A command to a thread that does not exist is dropped.
     for child in child_ids(run.identity.thread_id, step.keys[index]):
-        run.journal.extras.sends.append(ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms()))
+        run.journal.extras.sends.append(
+            ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms())
+        )
 
 
 def interrupted_step(run: LiveRun) -> StepCalls | None:

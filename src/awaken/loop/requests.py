@@ -69,7 +69,6 @@ class RequestKeeper:
     """Makes the manifests of one run's requests, and gives them to its journal."""
 
     __slots__ = (
-        "_sent",
         "_base",
         "_index",
         "_indexed",
@@ -78,6 +77,7 @@ class RequestKeeper:
         "_list",
         "_parts",
         "_run_id",
+        "_sent",
         "_settings",
         "_texts",
         "_thread_id",

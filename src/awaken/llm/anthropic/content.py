@@ -8,7 +8,6 @@ from base64 import b64decode
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from awaken.codec import Json, digest
 from awaken.contract.llm import InvalidRequest, inline_source
 from awaken.domain.message import (
     Audio,
@@ -25,12 +24,12 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
+from awaken.llm.wire import unsupported
 
 ORIGIN = "anthropic"
 
 BlockParam = dict[str, Any]
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _DATA_URL = re.compile(r"data:([^;,]+)?((?:;[^;,]+)*?)(;base64)?,(.*)", re.DOTALL)
 
 
@@ -95,24 +94,6 @@ def citation_of(data: dict[str, Any]) -> Citation:
         title=data.get("title") or data.get("document_title"),
         quote=data.get("cited_text"),
     )
-
-
-def unsupported(model: str, what: str, where: str) -> InvalidRequest:
-    return InvalidRequest(f"model {model!r} does not support {what} input at {where}")
-
-
-def wire_name(name: str) -> str:
-    """A name or id in the characters that the API accepts; deterministic and unique."""
-    if _NAME.fullmatch(name):
-        return name
-    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:47]}_{digest(name)[:16]}"
-
-
-def call_input(arguments: Json) -> dict[str, Any]:
-    """A call's arguments as an object, which the API requires."""
-    if isinstance(arguments, dict):
-        return arguments
-    return {} if arguments is None else {"arguments": arguments}
 
 
 def _image_source(given: MediaSource) -> BlockParam:

@@ -23,15 +23,12 @@ from awaken.domain.message import (
 from awaken.llm.anthropic.content import (
     ORIGIN,
     BlockParam,
-    call_input,
     media_block,
     system_block,
     text_block,
     thinking_block,
-    unsupported,
-    wire_name,
 )
-from awaken.llm.call_ids import CallIds
+from awaken.llm.wire import CallIds, call_input, unsupported, wire_name
 
 _BEFORE = "(The beginning of the conversation is not shown.)"
 

@@ -13,12 +13,13 @@ from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, Role, Thinking
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
-from awaken.llm.anthropic.content import BlockParam, system_block, thinking_block, wire_name
+from awaken.llm.anthropic.content import BlockParam, system_block, thinking_block
 from awaken.llm.anthropic.conversation import AnthropicConversation
 from awaken.llm.anthropic.models import Claude, Platform, claude
 from awaken.llm.anthropic.schema import strict_schema
 from awaken.llm.anthropic.thinking import ThinkingPlan, plan_of
 from awaken.llm.settings import choice_of, drop, extra_of, obeyed, with_extra
+from awaken.llm.wire import names_back, wire_name
 
 CACHED = {"type": "ephemeral"}
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -103,11 +104,7 @@ def prepare(
         **_by_hand(request.overrides, model, platform, [*betas, *needed] if needed else (), extra),
     }
     options.update((name, part) for name, part in parts.items() if part)
-    names = {wire_name(tool.id): tool.id for tool in request.tools}
-    return Prepared(
-        options=options,
-        names={wire: id for wire, id in names.items() if wire != id},
-    )
+    return Prepared(options=options, names=names_back(request.tools))
 
 
 def _unsampled(overrides: InferenceOverride | None, most: int) -> tuple[str, ...]:

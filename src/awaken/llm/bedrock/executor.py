@@ -24,7 +24,6 @@ from awaken.contract.llm import (
 from awaken.domain.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
 from awaken.llm.anthropic.clouds import REGIONS, first_set, region_of_profile
-from awaken.llm.anthropic.content import wire_name
 from awaken.llm.anthropic.executor import common_options
 from awaken.llm.bedrock.request import converse_body
 from awaken.llm.bedrock.stream import ConverseReader
@@ -32,6 +31,7 @@ from awaken.llm.bounds import bounded_page, is_stream
 from awaken.llm.classify import classify_http
 from awaken.llm.reading import checked
 from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, find_key, sdk
+from awaken.llm.wire import names_back
 
 _ABILITIES = ModelAbilities(native_output=False, input=frozenset({"image", "document"}))
 
@@ -109,7 +109,7 @@ class BedrockConverse:
         body = dumps(converse_body(request))
         url = f"{self._url.rstrip('/')}/model/{quote(request.upstream_model, safe='')}"
         url += "/converse-stream"
-        reader = ConverseReader({wire_name(tool.id): tool.id for tool in request.tools})
+        reader = ConverseReader(names_back(request.tools))
         with self._translating():
             # Finding credentials may read files, or ask another server.
             headers = await asyncio.to_thread(self._signed, url, body)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest
+from awaken.contract.llm import InferenceRequest
 from awaken.domain.message import (
     Base64Source,
     Citation,
@@ -21,9 +21,8 @@ from awaken.domain.message import (
     ToolResultBlock,
     ToolUse,
 )
-from awaken.llm.anthropic.content import call_input, wire_name
-from awaken.llm.call_ids import CallIds
 from awaken.llm.settings import choice_of, extra_of, obeyed, refuse
+from awaken.llm.wire import CallIds, call_input, unsupported, wire_name
 
 ORIGIN = "bedrock"
 
@@ -141,7 +140,7 @@ class _Conversation:
             if isinstance(block, Text):
                 found += _text(block.text)
             elif not isinstance(block, Thinking | Opaque | Citation):
-                raise self._unsupported(block, f"{where}[{at}]")
+                raise unsupported(self._model, block, f"{where}[{at}]")
         return found
 
     def _system(self, message: Message, where: str) -> None:
@@ -206,7 +205,7 @@ class _Conversation:
             kind = kinds.get(block.source.media_type.partition(";")[0].strip().lower())
             if kind is not None:
                 return [self._medium(block, kind, block.source.data)]
-        raise self._unsupported(block, where)
+        raise unsupported(self._model, block, where)
 
     def _medium(self, block: Image | Document, kind: str, data: str) -> Block:
         medium: Block = {"format": kind, "source": {"bytes": data}}
@@ -226,10 +225,6 @@ class _Conversation:
             self.messages[-1]["content"] += blocks
         else:
             self.messages.append({"role": role, "content": blocks})
-
-    def _unsupported(self, block: ContentBlock, where: str) -> InvalidRequest:
-        kind = type(block).__name__
-        return InvalidRequest(f"model {self._model!r} does not support {kind} input at {where}")
 
 
 def _text(text: str) -> list[Block]:

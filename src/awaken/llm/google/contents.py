@@ -37,6 +37,7 @@ from awaken.llm.google.parts import (
     text_part,
     wire_name,
 )
+from awaken.llm.wire import call_input, unsupported
 
 # Gemini 3 requires a signature on every call of the current turn. This value is accepted in its
 # place on calls that Gemini did not make itself.
@@ -154,9 +155,7 @@ class _Contents:
             return opaque_part(block.data) if block.origin == ORIGIN else []
         if isinstance(block, Thinking | Citation):
             return []
-        raise InvalidRequest(
-            f"model {self._model!r} does not support {type(block).__name__} input at {where}"
-        )
+        raise unsupported(self._model, block, where)
 
     def _thought(self, block: Thinking, where: str, parts: list[Part]) -> None:
         if block.origin != ORIGIN:
@@ -172,9 +171,7 @@ class _Contents:
     def _call(self, id: str, name: str, arguments: Any) -> Part:
         name = self._names[id] = wire_name(name)
         self._unanswered.add(id)
-        if not isinstance(arguments, dict):  # models of other providers sometimes give no object
-            arguments = {} if arguments is None else {"arguments": arguments}
-        return {"function_call": {"id": id, "name": name, "args": arguments}}
+        return {"function_call": {"id": id, "name": name, "args": call_input(arguments)}}
 
     def _result(self, id: str, content: Sequence[ContentBlock], where: str) -> None:
         texts = [block.text for block in content if isinstance(block, Text)]

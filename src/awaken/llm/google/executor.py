@@ -22,7 +22,7 @@ from awaken.llm.bounds import bounded
 from awaken.llm.google.faults import Faults
 from awaken.llm.google.lines import data_lines
 from awaken.llm.google.model import abilities
-from awaken.llm.google.parts import names_back
+from awaken.llm.google.parts import wire_name
 from awaken.llm.google.request import gemini_request
 from awaken.llm.google.stream import GeminiStream
 from awaken.llm.native import (
@@ -35,6 +35,7 @@ from awaken.llm.native import (
 )
 from awaken.llm.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 from awaken.llm.settings import with_extra
+from awaken.llm.wire import names_back
 
 if TYPE_CHECKING:
     import httpx2
@@ -145,7 +146,7 @@ class GoogleGemini:
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         asked = gemini_request(request, self._config)
         models = self._client().aio.models
-        stream = GeminiStream(self._ids, names_back(request.tools))
+        stream = GeminiStream(self._ids, names_back(request.tools, wire_name))
         opened: list[httpx2.Response] = []
         chunks: Any = None
         with self._faults.translating(lambda: bool(opened) or stream.began):

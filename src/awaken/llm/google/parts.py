@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -13,7 +12,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from awaken.codec import Json, digest
 from awaken.contract.llm import InvalidRequest, inline_source
 from awaken.domain.message import Audio, Document, Image, MediaSource, Text, UrlSource, Video
-from awaken.domain.tool import ToolDescriptor
+from awaken.llm.wire import MAX_NAME, unsupported
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -23,7 +22,6 @@ ORIGIN = "google"
 Part = dict[str, Any]
 Media = Image | Audio | Video | Document
 
-MAX_NAME = 64
 _RESULT_KINDS = {"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"}
 
 
@@ -33,11 +31,6 @@ def wire_name(name: str) -> str:
         return name
     letters = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
     return f"_{letters[: MAX_NAME - 18]}_{digest(name)[:16]}"
-
-
-def names_back(tools: Iterable[ToolDescriptor]) -> dict[str, str]:
-    """The tools' own names by their names on the wire, for those that had to be changed."""
-    return {wire: tool.id for tool in tools if (wire := wire_name(tool.id)) != tool.id}
 
 
 def text_part(text: str) -> list[Part]:
@@ -95,9 +88,7 @@ def only_text(block: object, where: str, model: str) -> str:
     """
     if isinstance(block, Text):
         return block.text
-    raise InvalidRequest(
-        f"model {model!r} does not support {type(block).__name__} input at {where}"
-    )
+    raise unsupported(model, block, where)
 
 
 def _media(source: MediaSource, where: str) -> Part:

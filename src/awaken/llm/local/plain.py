@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest
+from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import (
     Citation,
@@ -20,6 +20,7 @@ from awaken.domain.message import (
     ToolUse,
 )
 from awaken.llm.settings import choice_of, drop, refuse
+from awaken.llm.wire import unsupported
 
 MODEL = "local"
 
@@ -81,7 +82,5 @@ def _text(content: Sequence[ContentBlock], where: str) -> str:
         elif isinstance(block, ToolResultBlock):
             pieces.append(_text(block.content, f"{where}[{place}]"))
         elif not isinstance(block, Thinking | ToolUse | Opaque | Citation):
-            raise InvalidRequest(
-                f"model {MODEL!r} does not support {type(block).__name__} input at {where}[{place}]"
-            )
+            raise unsupported(MODEL, block, f"{where}[{place}]")
     return "".join(pieces)

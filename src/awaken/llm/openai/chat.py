@@ -23,7 +23,6 @@ from awaken.llm.openai.connection import (
     connect,
     for_another,
 )
-from awaken.llm.openai.content import names_back
 from awaken.llm.openai.dialect import COMPATIBLE, ChatDialect
 from awaken.llm.openai.executor import OpenAIExecutor
 from awaken.llm.openai.failures import Destination
@@ -35,6 +34,7 @@ from awaken.llm.openai.providers import (
     provider_at,
 )
 from awaken.llm.sdk import sdk, secret
+from awaken.llm.wire import names_back
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -26,7 +26,6 @@ from awaken.domain.message import (
     ToolCall,
     ToolResultBlock,
 )
-from awaken.llm.call_ids import CallIds
 from awaken.llm.openai.content import (
     arguments_text,
     cache_key,
@@ -39,13 +38,12 @@ from awaken.llm.openai.content import (
     media_url,
     sampling,
     texts,
-    unsupported,
     wire_call_id,
-    wire_name,
 )
 from awaken.llm.openai.dialect import ChatDialect
 from awaken.llm.openai.schema import object_schema
 from awaken.llm.settings import choice_of, drop, extra_of, obeyed, told_nearest, with_extra
+from awaken.llm.wire import CallIds, unsupported, wire_name
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The fields for reasoning: DeepSeek and llama.cpp use the first, OpenRouter and vLLM both."""

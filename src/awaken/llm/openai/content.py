@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from awaken.codec import digest, dumps_text
-from awaken.contract.llm import InferenceRequest, InvalidRequest, inline_source
+from awaken.contract.llm import InferenceRequest, inline_source
 from awaken.domain.inference import ReasoningBudget, ReasoningEffort
 from awaken.domain.message import (
     Base64Source,
@@ -22,10 +21,9 @@ from awaken.domain.message import (
     ToolUse,
 )
 from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
 from awaken.llm.openai.schema import strict_schema
+from awaken.llm.wire import unsupported, wire_name
 
-MAX_NAME = 64
 MAX_CALL_ID = 40
 MAX_CACHE_KEY = 64
 
@@ -33,26 +31,9 @@ MAX_CACHE_KEY = 64
 _EFFORTS = ((16_384, "high"), (4_096, "medium"), (1, "low"))
 
 
-def wire_name(name: str) -> str:
-    """A tool's name in the characters that the API accepts; deterministic."""
-    return _fitted(name, MAX_NAME)
-
-
 def wire_call_id(id: str) -> str:
     """A call's id in the length that the API accepts; deterministic."""
-    return _fitted(id, MAX_CALL_ID)
-
-
-def _fitted(text: str, length: int) -> str:
-    if re.fullmatch(r"[A-Za-z0-9_-]+", text) and len(text) <= length:
-        return text
-    letters = re.sub(r"[^A-Za-z0-9_-]", "_", text)
-    return f"{letters[: length - 17]}_{digest(text)[:16]}"
-
-
-def names_back(tools: Iterable[ToolDescriptor]) -> dict[str, str]:
-    """The tools' own names by their names on the wire, for those that had to be changed."""
-    return {wire: tool.id for tool in tools if (wire := wire_name(tool.id)) != tool.id}
+    return wire_name(id, MAX_CALL_ID)
 
 
 def arguments_text(arguments: object) -> str:
@@ -71,11 +52,6 @@ def calls_of(content: Sequence[ContentBlock], calls: Sequence[ToolCall] | None) 
 
 
 # -- content ----------------------------------------------------------------------------------
-
-
-def unsupported(model: str, block: ContentBlock, place: str) -> InvalidRequest:
-    kind = type(block).__name__
-    return InvalidRequest(f"model {model!r} does not support {kind} input at {place}")
 
 
 def texts(blocks: Sequence[ContentBlock], model: str, place: str) -> str:

@@ -15,11 +15,11 @@ from awaken.llm.native import (
     written,
 )
 from awaken.llm.openai.connection import ConnectionOptions, checked, connect
-from awaken.llm.openai.content import names_back
 from awaken.llm.openai.executor import OpenAIExecutor
 from awaken.llm.openai.responses_request import ResponsesOptions, responses_body
 from awaken.llm.openai.responses_stream import ResponsesReader
 from awaken.llm.settings import with_extra
+from awaken.llm.wire import names_back
 
 
 def _web_search(tool: WebSearch) -> dict[str, Any]:

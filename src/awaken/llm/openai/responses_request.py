@@ -26,7 +26,6 @@ from awaken.domain.message import (
     ToolUse,
 )
 from awaken.domain.value import Value
-from awaken.llm.call_ids import CallIds
 from awaken.llm.openai.chat_request import effort_word, obeyed_by
 from awaken.llm.openai.content import (
     arguments_text,
@@ -38,14 +37,13 @@ from awaken.llm.openai.content import (
     media_url,
     sampling,
     texts,
-    unsupported,
     wire_call_id,
-    wire_name,
 )
 from awaken.llm.openai.dialect import ChatDialect
 from awaken.llm.openai.providers import CHAT_PROVIDERS, NO_EFFORT, dialect_of
 from awaken.llm.openai.schema import object_schema
 from awaken.llm.settings import choice_of, drop, extra_of, refuse, with_extra
+from awaken.llm.wire import CallIds, unsupported, wire_name
 
 PHASE = "phase"
 """The kind of a part that labels the message before it: commentary or the final answer."""

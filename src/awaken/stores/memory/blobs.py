@@ -50,8 +50,12 @@ class MemoryBlobs:
         start, stop = range.within(blob)
         yield OpenMemoryBlob(blob, data[start:stop])
 
-    async def delete_unreferenced(self, before_ms: int) -> FreedBlobs:
-        old = {key for key, (_, _, at_ms) in self._kept.items() if at_ms < before_ms}
+    async def delete_unreferenced(self, before_ms: int, *, scope: str | None = None) -> FreedBlobs:
+        old = {
+            key
+            for key, (_, _, at_ms) in self._kept.items()
+            if at_ms < before_ms and scope in (None, key[0])
+        }
         used = await self._uses.used_blobs({id for _, id in old})
         freed = [self._kept.pop(key)[0].size for key in old if key[1] not in used]
         return FreedBlobs(blobs=len(freed), bytes=sum(freed))

@@ -47,9 +47,7 @@ class MemoryWrites(MemoryRequests):
         events += commit.events
         lines += commit.calls
         run_id = None if record is None else record.run_id
-        thread.commits.append(
-            CommitRow(len(messages), len(events), len(lines), at_ms, run_id)
-        )
+        thread.commits.append(CommitRow(len(messages), len(events), len(lines), at_ms, run_id))
         thread.updated_at = at_ms
         if commit.thread_state:
             self._change_state(thread, commit.thread_state)

@@ -49,3 +49,9 @@ class MemoryProfiles:
     async def clear_owner(self, owner: ProfileOwner) -> None:
         for address in [a for a in self._entries if a[0] == str(owner)]:
             del self._entries[address]
+
+    async def clear_scope(self, scope: str) -> int:
+        gone = [address for address in self._entries if address[0].startswith(f"{scope}/")]
+        for address in gone:
+            del self._entries[address]
+        return len(gone)

@@ -118,6 +118,14 @@ class MemoryUpkeep(MemoryReads):
             doomed.difference_update(kept)
         return self._delete([self._threads[name] for name in doomed], self._clock.now_ms())
 
+    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+        doomed = [
+            thread
+            for thread in self._threads.values()
+            if thread.place.scope == scope and thread.id not in self._owners
+        ]
+        return self._delete(doomed, at_ms)
+
     async def used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:

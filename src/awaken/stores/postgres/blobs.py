@@ -43,7 +43,7 @@ _BLOB = "SELECT upload, size, sha256, media_type, name FROM @blobs WHERE id = ? 
 _PIECE = "SELECT substring(part FROM ? FOR ?) FROM @blob_parts WHERE upload = ? AND number = ?"
 _SWEEP = """
 DELETE FROM @blobs AS b WHERE b.id IN (
-    SELECT o.id FROM @blobs AS o WHERE o.put_at < $1
+    SELECT o.id FROM @blobs AS o WHERE o.put_at < $1 AND ($2::text IS NULL OR o.scope = $2)
     AND NOT EXISTS (SELECT 1 FROM @blob_uses AS u WHERE u.blob = o.id) LIMIT 500 FOR UPDATE
 ) AND b.put_at < $1 RETURNING b.upload, b.size
 """
@@ -105,12 +105,13 @@ class PostgresBlobs:
         )
         yield OpenedBlob(engine, blob, upload, *range.within(blob))
 
-    async def delete_unreferenced(self, before_ms: int) -> FreedBlobs:
+    async def delete_unreferenced(self, before_ms: int, *, scope: str | None = None) -> FreedBlobs:
         engine = await self._opening.engine()
         blobs = size = 0
-        while gone := await engine.write(lambda db: _sweep(db, before_ms)):
+        while gone := await engine.write(lambda db: _sweep(db, before_ms, scope)):
             blobs, size = blobs + len(gone), size + sum(gone)
-        await engine.write(lambda db: _drop_unfinished(db, before_ms))
+        if scope is None:
+            await engine.write(lambda db: _drop_unfinished(db, before_ms))
         return FreedBlobs(blobs=blobs, bytes=size)
 
 
@@ -181,9 +182,9 @@ async def _drop(db: Db, uploads: list[int]) -> None:
     await db.run(_DROP_UPLOADS, uploads)
 
 
-async def _sweep(db: Db, before_ms: int) -> list[int]:
+async def _sweep(db: Db, before_ms: int, scope: str | None) -> list[int]:
     """Delete some blobs that are not used; returns their sizes."""
-    rows = await db.rows(_SWEEP, before_ms)
+    rows = await db.rows(_SWEEP, before_ms, scope)
     await _drop(db, [upload for upload, _ in rows])
     return [size for _, size in rows]
 

@@ -17,7 +17,7 @@ from awaken.stores.postgres.connections import Db, Pool, Schema, check_pooler, c
 from awaken.stores.postgres.faults import AGAIN, explain, is_lost
 from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, tell
 from awaken.stores.postgres.lease import Heart, PostgresLease
-from awaken.stores.postgres.migrating import prepare
+from awaken.stores.postgres.migrating import check_standbys, prepare
 from awaken.stores.postgres.rows import owner_name
 from awaken.stores.postgres.state import save_snapshot
 from awaken.stores.postgres.submissions import ThreadAppeared
@@ -81,6 +81,7 @@ class Engine:
             connection = await connect(self.address, direct=True)
             await check_pooler(connection, self.address)
             await prepare(connection, self.address, load_migrations("postgres"))
+            await check_standbys(connection, self.address)
             await self.heart.start(connection)
         except Exception as error:
             if connection is not None:

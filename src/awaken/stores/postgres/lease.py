@@ -41,7 +41,8 @@ WHERE id = ? RETURNING id
 """
 _MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
 _RELEASE_ALL = "UPDATE @threads SET owner = NULL WHERE owner = ?"
-_FORGET = "DELETE FROM @nodes WHERE id = ? OR lease_until < clock_timestamp() - interval '1 hour'"
+_FORGET = "DELETE FROM @nodes WHERE id = ?"
+FORGET_NODES = "DELETE FROM @nodes WHERE lease_until < clock_timestamp() - interval '1 hour'"
 
 
 class PostgresLease:
@@ -180,6 +181,7 @@ class Heart:
         self._lease.end()
         await db.run(_RELEASE_ALL, self.node)
         await db.run(_FORGET, self.node)
+        await db.run(FORGET_NODES)
 
     def abandon(self) -> None:
         """End without waiting, for a store that is never closed, or whose event loop is gone: the

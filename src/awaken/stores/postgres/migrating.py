@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import asyncpg
@@ -17,6 +18,14 @@ _LOCK = 0x41574B4E
 """The advisory lock that one migration at a time holds."""
 _OLDEST_SERVER = 150_000
 _VERSION = "SELECT max(number) FROM @migrations"
+# Every user may read these; who is synchronous, and how far it is, only some may.
+_STANDBYS = """
+SELECT count(*), current_setting('synchronous_standby_names'),
+       current_setting('synchronous_commit')
+FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'
+"""
+_NOT_WAITED_FOR = ("off", "local")
+log = logging.getLogger("awaken.stores")
 
 
 class Migrated(Value, frozen=True, kw_only=True):
@@ -86,6 +95,18 @@ async def prepare(
         raise StoreUnavailable(
             f"schema {schema.name!r} of {address.shown} has version {version}, this awaken works "
             f"with {latest} and {latest + 1}: upgrade awaken (pip install --upgrade awaken)"
+        )
+
+
+async def check_standbys(connection: asyncpg.Connection, address: Address) -> None:
+    """Warn if a failover could lose commits that were answered for."""
+    count, names, commit = await connection.fetchrow(_STANDBYS)
+    if count and (not names or commit in _NOT_WAITED_FOR):
+        log.warning(
+            "%s has standbys, and commits do not wait for any of them: after a failover the last "
+            "commits may be lost, and calls may be made again. Set synchronous_standby_names, and "
+            "synchronous_commit = on",
+            address.shown,
         )
 
 

@@ -25,6 +25,8 @@ RETURNING version
 _VERSION = "SELECT version FROM @profiles WHERE owner = ? AND key = ?"
 _DELETE = "DELETE FROM @profiles WHERE owner = ? AND key = ?"
 _CLEAR = "DELETE FROM @profiles WHERE owner = ?"
+# The owners of a scope are those that begin with its name and a slash; `0` comes after the slash.
+_CLEAR_SCOPE = "DELETE FROM @profiles WHERE owner >= $1 || '/' AND owner < $1 || '0'"
 
 
 class PostgresProfiles:
@@ -66,6 +68,10 @@ class PostgresProfiles:
     async def clear_owner(self, owner: ProfileOwner) -> None:
         engine = await self._opening.engine()
         await engine.read(lambda db: db.run(_CLEAR, str(owner)))
+
+    async def clear_scope(self, scope: str) -> int:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: db.run(_CLEAR_SCOPE, scope))
 
 
 def _entry(key: str, value: bytes, version: int, updated_at: int) -> ProfileEntry:

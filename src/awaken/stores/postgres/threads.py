@@ -25,6 +25,7 @@ from awaken.domain.metadata import ThreadPatch
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
+from awaken.stores.pacing import delete_in_batches
 from awaken.stores.postgres import listing, metadata, read, requests, runs, upkeep
 from awaken.stores.postgres.engine import Opening
 from awaken.stores.postgres.rows import find_thread
@@ -152,18 +153,23 @@ class PostgresThreads:
         return freed
 
     async def prune(self, *, before_ms: int) -> Freed:
-        """Delete old threads, a batch at a time; each batch is a transaction of its own."""
         engine = await self._opening.engine()
-        now, freed = self._clock.now_ms(), Freed()
+        now = self._clock.now_ms()
         old = await engine.read(lambda db: upkeep.find_old(db, before_ms))
-        for start in range(0, len(old), upkeep.PRUNED_AT_ONCE):
-            batch = old[start : start + upkeep.PRUNED_AT_ONCE]
-            freed = _added(
-                freed,
-                await engine.write(
-                    lambda db, batch=batch: upkeep.delete_old(db, batch, before_ms, now)  # type: ignore[misc]
-                ),
-            )
+        freed = await delete_in_batches(
+            old,
+            lambda batch: engine.write(lambda db: upkeep.delete_old(db, batch, before_ms, now)),
+        )
+        await engine.write(lambda db: upkeep.forget_expired(db, now))
+        engine.watch.mark_all()
+        return freed
+
+    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+        engine = await self._opening.engine()
+        found = await engine.read(lambda db: upkeep.find_in_scope(db, scope))
+        freed = await delete_in_batches(
+            found, lambda batch: engine.write(lambda db: upkeep.delete_free(db, batch, at_ms))
+        )
         engine.watch.mark_all()
         return freed
 
@@ -214,12 +220,3 @@ class PostgresThreads:
     async def list_tickets(self, query: TicketQuery) -> Page[Ticket]:
         engine = await self._opening.engine()
         return await engine.read(lambda db: listing.list_tickets(db, query))
-
-
-def _added(one: Freed, other: Freed) -> Freed:
-    return Freed(
-        threads=one.threads + other.threads,
-        runs=one.runs + other.runs,
-        commits=one.commits + other.commits,
-        bytes=one.bytes + other.bytes,
-    )

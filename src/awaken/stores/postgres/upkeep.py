@@ -14,6 +14,7 @@ from awaken.domain.names import place_of
 from awaken.domain.thread import Thread
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.postgres.connections import Db
+from awaken.stores.postgres.lease import FORGET_NODES
 from awaken.stores.postgres.metadata import write_metadata
 from awaken.stores.postgres.read import place_at
 from awaken.stores.postgres.rows import (
@@ -23,9 +24,6 @@ from awaken.stores.postgres.rows import (
     owner_name,
     thread_of,
 )
-
-PRUNED_AT_ONCE = 200
-"""The most threads that one transaction of `prune` deletes."""
 
 # -- fork -------------------------------------------------------------------------------------
 
@@ -236,6 +234,14 @@ WHERE t.pk = ANY ($1::bigint[]) AND t.updated_at < $2 AND t.open_run IS NULL
   AND NOT EXISTS (SELECT 1 FROM @threads AS c WHERE c.parent = t.id AND c.pk <> ALL ($1::bigint[]))
 ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
 """
+_BENEATH_OPEN = """
+WITH RECURSIVE above(of, parent) AS (
+    SELECT id, parent FROM @threads WHERE id = ANY (?::text[])
+    UNION SELECT a.of, t.parent FROM above AS a JOIN @threads AS t ON t.id = a.parent
+)
+SELECT DISTINCT a.of FROM above AS a JOIN @threads AS t ON t.id = a.parent
+WHERE t.open_run IS NOT NULL
+"""
 
 
 async def find_old(db: Db, before_ms: int) -> list[int]:
@@ -245,5 +251,40 @@ async def find_old(db: Db, before_ms: int) -> list[int]:
 
 async def delete_old(db: Db, threads: Sequence[int], before_ms: int, at_ms: int) -> Freed:
     """Delete those of the threads that were not used meanwhile."""
-    rows = await db.rows(_STILL_OLD, threads, before_ms)
+    rows = [ThreadRow(*row) for row in await db.rows(_STILL_OLD, threads, before_ms)]
+    born = [row.id for row in rows if row.parent is not None]
+    kept = {id for (id,) in await db.rows(_BENEATH_OPEN, born)} if born else set()
+    return await _delete(db, [row for row in rows if row.id not in kept], at_ms)
+
+
+# -- what has expired -------------------------------------------------------------------------
+
+_FORGET_KEYS = "DELETE FROM @submission_keys WHERE at_ms < ?"
+
+
+async def forget_expired(db: Db, at_ms: int) -> None:
+    """Delete what is kept for some days alone: keys, ids of deleted threads, and dead nodes."""
+    await db.run(_FORGET_KEYS, at_ms - KEY_KEPT_MS)
+    await db.run(_FORGET_DELETED, at_ms - KEY_KEPT_MS)
+    await db.run(FORGET_NODES)
+
+
+# -- forgetting a tenant ----------------------------------------------------------------------
+
+_IN_SCOPE = "SELECT pk FROM @threads WHERE scope = ? ORDER BY pk DESC"
+_FREE = f"""
+SELECT {THREAD_COLUMNS} FROM @threads AS t
+WHERE t.pk = ANY (?::bigint[]) AND NOT @is_alive_v1(t.owner)
+ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
+"""
+
+
+async def find_in_scope(db: Db, scope: str) -> list[int]:
+    """The threads of a tenant, the latest first."""
+    return [pk for (pk,) in await db.rows(_IN_SCOPE, scope)]
+
+
+async def delete_free(db: Db, threads: Sequence[int], at_ms: int) -> Freed:
+    """Delete those of the threads that have no live owner, whatever state their runs are in."""
+    rows = await db.rows(_FREE, threads)
     return await _delete(db, [ThreadRow(*row) for row in rows], at_ms)

@@ -393,6 +393,8 @@ OLD_THREADS = f"""
 SELECT {THREAD_COLUMNS} FROM threads WHERE updated_at < ? AND open_run IS NULL
 AND NOT EXISTS (SELECT 1 FROM commands AS c WHERE c.kind = 'run' AND c.thread = threads.pk)
 """
+OLD_THREAD = f"{OLD_THREADS} AND pk = ?"
+PKS_OF_SCOPE = "SELECT pk FROM threads WHERE scope = ? ORDER BY pk DESC"
 CHILD_IDS = "SELECT id FROM threads WHERE parent = ?"
 BENEATH_OPEN = """
 WITH RECURSIVE beneath(id) AS (
@@ -460,3 +462,5 @@ SET value = excluded.value, version = excluded.version, updated_at = excluded.up
 """
 DELETE_PROFILE = "DELETE FROM profiles WHERE owner = ? AND key = ?"
 CLEAR_PROFILES = "DELETE FROM profiles WHERE owner = ?"
+# The owners of a scope are those that begin with its name and a slash; `0` comes after the slash.
+CLEAR_PROFILES_OF_SCOPE = "DELETE FROM profiles WHERE owner >= ? || '/' AND owner < ? || '0'"

@@ -57,6 +57,11 @@ class SqliteProfiles:
             lambda db: _done(db.execute(queries.CLEAR_PROFILES, (str(owner),)))
         )
 
+    async def clear_scope(self, scope: str) -> int:
+        return await self._engine().write(
+            lambda db: db.execute(queries.CLEAR_PROFILES_OF_SCOPE, (scope, scope)).rowcount
+        )
+
 
 def _find(db: sqlite3.Connection, owner: ProfileOwner, key: str) -> ProfileEntry | None:
     row = db.execute(queries.PROFILE, (str(owner), key)).fetchone()

@@ -33,6 +33,7 @@ from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
+from awaken.stores.pacing import delete_in_batches
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import pack, writable
 from awaken.stores.sqlite import (
@@ -278,8 +279,25 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         is_alive = engine.owners.is_alive
         now = self._clock.now_ms()
-        return await engine.write(
-            lambda db: upkeep.prune(db, is_alive, before_ms, now), channels=(ALL,)
+        old = await engine.read(lambda db: upkeep.find_old(db, is_alive, before_ms))
+        freed = await delete_in_batches(
+            old,
+            lambda batch: engine.write(
+                lambda db: upkeep.delete_old(db, is_alive, batch, before_ms, now), channels=(ALL,)
+            ),
+        )
+        await engine.write(lambda db: upkeep.forget_expired(db, now))
+        return freed
+
+    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+        engine = self._ready()
+        is_alive = engine.owners.is_alive
+        found = await engine.read(lambda db: upkeep.find_in_scope(db, scope))
+        return await delete_in_batches(
+            found,
+            lambda batch: engine.write(
+                lambda db: upkeep.delete_free(db, is_alive, batch, at_ms), channels=(ALL,)
+            ),
         )
 
     async def used_blobs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from awaken.budget.account import book_key
 from awaken.codec import dumps
@@ -149,20 +149,49 @@ def _children(db: sqlite3.Connection, thread: ThreadRow) -> list[ThreadRow]:
     return [ThreadRow._make(row) for row in db.execute(queries.CHILDREN, (thread.id,))]
 
 
-def prune(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int, at_ms: int) -> Freed:
+# -- prune ------------------------------------------------------------------------------------
+
+
+def find_old(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int) -> list[int]:
+    """The threads that `prune` may delete, children before their parents."""
     rows = [ThreadRow._make(row) for row in db.execute(queries.OLD_THREADS, (before_ms,))]
-    alive = {owner: is_alive(owner) for owner in {row.owner for row in rows} if owner is not None}
     needed = {id for (id,) in db.execute(queries.BENEATH_OPEN)}
+    going = {row.id: row for row in _free(rows, is_alive) if row.id not in needed}
+    return sorted((row.pk for row in _without_kept_children(db, going)), reverse=True)
+
+
+def delete_old(
+    db: sqlite3.Connection, is_alive: IsAlive, threads: Sequence[int], before_ms: int, at_ms: int
+) -> Freed:
+    """Delete those of the threads that were not used meanwhile."""
+    old = [row for pk in threads for row in db.execute(queries.OLD_THREAD, (before_ms, pk))]
     going = {
         row.id: row
-        for row in rows
-        if row.id not in needed and not alive.get(row.owner or "", False)
+        for row in _free(map(ThreadRow._make, old), is_alive)
+        if db.execute(queries.OPEN_ABOVE, (row.id, row.id)).fetchone() is None
     }
-    # A thread with a child that is kept is kept too, and then its own parent as well.
+    return _delete(db, _without_kept_children(db, going), at_ms)
+
+
+def _without_kept_children(
+    db: sqlite3.Connection, going: dict[str, ThreadRow]
+) -> Iterable[ThreadRow]:
+    """Those that have no child that is kept. One with such a child is kept too, and then its own
+    parent as well."""
     while staying := [row for row in going.values() if _has_child_outside(db, row, going)]:
         for row in staying:
             del going[row.id]
-    return _delete(db, going.values(), at_ms)
+    return going.values()
+
+
+def _free(rows: Iterable[ThreadRow], is_alive: IsAlive) -> Iterator[ThreadRow]:
+    """Those that have no live owner."""
+    alive: dict[str, bool] = {}
+    for row in rows:
+        if row.owner is not None and row.owner not in alive:
+            alive[row.owner] = is_alive(row.owner)
+        if row.owner is None or not alive[row.owner]:
+            yield row
 
 
 def _has_child_outside(
@@ -170,6 +199,25 @@ def _has_child_outside(
 ) -> bool:
     rows = db.execute(queries.CHILD_IDS, (thread.id,)).fetchall()
     return any(child not in going for (child,) in rows)
+
+
+def forget_expired(db: sqlite3.Connection, at_ms: int) -> None:
+    """Delete what is kept for some days alone: keys, and ids of deleted threads."""
+    db.execute(queries.DROP_OLD_SUBMISSION_KEYS, (at_ms - KEY_KEPT_MS,))
+    db.execute(queries.FORGET_DELETED, (at_ms - KEY_KEPT_MS,))
+
+
+def find_in_scope(db: sqlite3.Connection, scope: str) -> list[int]:
+    """The threads of a tenant, the latest first."""
+    return [pk for (pk,) in db.execute(queries.PKS_OF_SCOPE, (scope,))]
+
+
+def delete_free(
+    db: sqlite3.Connection, is_alive: IsAlive, threads: Sequence[int], at_ms: int
+) -> Freed:
+    """Delete those of the threads that have no live owner, whatever state their runs are in."""
+    rows = [row for pk in threads for row in db.execute(queries.THREAD_BY_PK, (pk,))]
+    return _delete(db, _free(map(ThreadRow._make, rows), is_alive), at_ms)
 
 
 def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) -> Freed:

@@ -180,6 +180,23 @@ async def a_sweep_deletes_what_no_thread_uses(blobs: BlobStore, store: Store) ->
 
 
 @check
+async def a_sweep_of_one_tenant_leaves_the_others(blobs: BlobStore, store: Store) -> None:
+    """06 §5.6"""
+    mine = [await put_bytes(blobs, "acme", data, PLAIN) for data in (b"one", b"two")]
+    other = await put_bytes(blobs, "acme-2", b"one", PLAIN)
+    default = await put_bytes(blobs, "", b"one", PLAIN)
+    await write(store, "acme/t", blobs=(mine[0].id,))
+
+    freed = await blobs.delete_unreferenced(LATER, scope="acme")
+
+    assert (freed.blobs, freed.bytes) == (1, 3)
+    assert (await read_bytes(blobs, "acme", mine[0].id))[1] == b"one"
+    assert (await read_bytes(blobs, "acme-2", other.id))[1] == b"one"
+    assert (await blobs.delete_unreferenced(LATER, scope="")).blobs == 1
+    await refused(BlobNotFound, read_bytes(blobs, "", default.id))
+
+
+@check
 async def a_forks_blobs_outlive_its_origin(blobs: BlobStore, store: Store) -> None:
     """06/SV-14."""
     early = await put_bytes(blobs, "", b"early", PLAIN)

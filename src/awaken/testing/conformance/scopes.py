@@ -154,3 +154,42 @@ async def a_filter_and_a_scope_hold_together(store: Store) -> None:
     assert await _ticket_keys(store, thread_id="acme/talk", **opened) == ["key acme/talk"]
     assert len(await _ticket_keys(store, **opened)) == 4
     assert await _ticket_keys(store, status=TicketStatus.ANSWERED, **inside) == []
+
+
+@check
+async def a_tenant_is_forgotten_but_for_what_runs(store: Store) -> None:
+    """06 §5.6: whatever state its runs are in, and what others have stays. It may be repeated."""
+    await _fill(store)
+    await write(store, "acme-2/talk", at_ms=9)
+    fence = await store.claim("acme/walk", at_ms=10)
+
+    freed = await store.forget_scope("acme", at_ms=11)
+
+    assert (freed.threads, freed.runs, freed.commits) == (3, 3, 3)
+    assert await all_threads(store, scope="acme") == ["acme/walk"]
+    left = len(await all_threads(store))
+    assert left == 2 * len(ORDER) + 1 - 3
+    await store.release(fence)
+    assert (await store.forget_scope("acme", at_ms=12)).threads == 1
+    assert (await store.forget_scope("acme", at_ms=13)).threads == 0
+    assert await _ticket_keys(store, scope="acme") == []
+    assert await all_runs(store, scope="acme") == []
+    assert len(await all_threads(store)) == left - 1
+
+
+@check
+async def profiles_of_a_tenant_are_cleared(store: Store) -> None:
+    """06 §5.6: those of all its agents, and of no other tenant."""
+    owners = [
+        ProfileOwner(agent=agent, scope=scope)
+        for scope in ("", "acme", "acme-2", "acm")
+        for agent in (None, "acme", "a/b", "é")
+    ]
+    for owner in owners:
+        await store.profiles.set(owner, "k", str(owner))
+
+    assert await store.profiles.clear_scope("acme") == 4
+    assert await store.profiles.clear_scope("acme") == 0
+
+    left = [owner for owner in owners if await store.profiles.list(owner)]
+    assert left == [owner for owner in owners if owner.scope != "acme"]

@@ -147,7 +147,7 @@ function turns(records) {
 function textOf(message) {
   const { content } = message;
   if (typeof content === 'string') return content;
-  return (content ?? []).map((/** @type {any} */ block) => (block.type === 'text' ? block.text : block.type === 'thinking' ? '' : `[${block.type}]`)).join('');
+  return (content ?? []).map((/** @type {any} */ block) => (block.type === 'text' ? block.text : block.type === 'thinking' ? '' : `[${block.kind ?? block.title ?? block.type}]`)).join('');
 }
 
 /** @param {{turn: any, agents: Map<string, string>}} props */

@@ -69,7 +69,7 @@ const calls = (message) => (message.tool_calls ?? []).map((/** @type {any} */ ca
 /** @param {any} content */
 function textOf(content) {
   if (typeof content === 'string') return content;
-  return (content ?? []).map((/** @type {any} */ block) => block.text ?? `[${block.type}]`).join('');
+  return (content ?? []).map((/** @type {any} */ block) => block.text ?? `[${block.kind ?? block.title ?? block.type}]`).join('');
 }
 
 /** @param {{step: any, error: any}} props */

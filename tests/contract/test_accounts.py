@@ -298,6 +298,27 @@ def test_siblings_never_overdraw_together() -> None:
     assert root.reserved.tokens == 100
 
 
+@pytest.mark.parametrize(
+    ("budget", "held"),
+    [
+        (Budget(steps=1), Amount(steps=1)),
+        (Budget(tokens=1), Amount(tokens=1)),
+        (Budget(money=0.25), Amount(money=0.25)),
+    ],
+)
+def test_what_a_call_holds_may_come_back_however_little_it_is(budget: Budget, held: Amount) -> None:
+    account = Account(budget)
+    reserved = account.reserve("r", held)
+    with pytest.raises(BudgetExhausted) as error:
+        account.reserve("other", held)
+    assert error.value.may_come_back
+
+    reserved.settle(held)
+    with pytest.raises(BudgetExhausted) as error:
+        account.reserve("other", held)
+    assert not error.value.may_come_back
+
+
 def test_crumbs_of_floats_are_not_taken_for_money_that_may_come_back() -> None:
     """0.1 + 0.3 + 0.6 - 0.1 - 0.3 - 0.6 is not 0; whoever waited for that would wait for ever."""
     root = Account(Budget(money=1.0))

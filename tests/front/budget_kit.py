@@ -85,7 +85,7 @@ async def look() -> str:
 def walker(*script: Scripted, usage: TokenUsage | None = None, **options: Any) -> Agent:
     """An agent that looks around again and again, each time for `usage`."""
     model = Meter(*script, ever=calls("look", {}, usage or took(100, 20)))
-    return Agent("walker", model=model, tools=[look], max_rounds=0, **options)
+    return Agent("walker", model=model, max_rounds=0, **({"tools": [look]} | options))
 
 
 def meter_of(agent: Agent) -> Meter:

@@ -309,13 +309,21 @@ async def test_who_does_not_know_what_models_cost_can_still_end_a_run() -> None:
 
 
 async def test_a_live_run_goes_on_with_the_answer_and_waiting_takes_no_time() -> None:
+    """What it does before the question and after the answer does take time."""
     clock = FakeClock()
-    agent = after(3, budget=Budget(steps=2, seconds=60, at_limit="ask"))
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look for two seconds."""
+        clock.advance(2)
+        return "seen"
+
+    agent = after(3, tools=[look], budget=Budget(steps=2, seconds=60, at_limit="ask"))
 
     async with Runtime([agent], clock=clock) as runtime, asyncio.timeout(100):
         async with runtime.stream("walker", "go", thread=T, wait=True) as events:
             async for event in events:
-                if isinstance(event.event, RunFinish) and not clock.monotonic():
+                if isinstance(event.event, RunFinish) and clock.monotonic() < 3_600:
                     clock.advance(3_600)
                     assert await runtime.decide(
                         T, await by_id(runtime, {"budget-2": yes(9)}), by="ann"
@@ -324,7 +332,7 @@ async def test_a_live_run_goes_on_with_the_answer_and_waiting_takes_no_time() ->
         kept = await on_record(runtime, result.run_id)
 
     assert result.response == "done"
-    assert kept.seconds == 0
+    assert kept.seconds == 6
     assert kept.steps == 4
 
 

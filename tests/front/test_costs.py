@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from awaken import Agent, Budget, Price, Runtime
 from awaken.contract.llm import RateLimited, Stop, Usage
 from awaken.domain.event import InferenceComplete, TextDelta
 from awaken.domain.inference import StopReason, TokenUsage
-from awaken.testing import ScriptedModel, text_response, tool_call_response
+from awaken.testing import ScriptedModel, text_response, tool_call_response, truncated_response
 
 pytestmark = pytest.mark.anyio
 
@@ -83,6 +84,20 @@ async def test_steps_add_up_and_each_says_its_own() -> None:
     costs = [e.cost for e in events if isinstance(e, InferenceComplete)]
     assert costs == [pytest.approx(PRICE.of_usage(usage))] * 2
     assert result.cost == pytest.approx(2 * PRICE.of_usage(usage))
+
+
+async def test_an_answer_that_came_in_pieces_costs_what_all_of_them_cost() -> None:
+    usage = used(prompt_tokens=100, completion_tokens=10)
+    cut = replace(truncated_response("once upon "), usage=usage)
+    agent = Agent("a", model=ScriptedModel([cut, cut, text_response("a time", usage)]))
+    async with Runtime([agent], prices={"a.model": PRICE}) as runtime:
+        result = await runtime.run("a", "go", thread="t")
+        events = [e.event for e in await runtime.store.load_events(result.thread_id)]
+    (answered,) = [event for event in events if isinstance(event, InferenceComplete)]
+    assert answered.usage is not None
+    assert answered.usage.prompt_tokens == 300
+    assert answered.cost == pytest.approx(3 * PRICE.of_usage(usage))
+    assert result.cost == pytest.approx(answered.cost)
 
 
 async def test_without_a_price_there_is_no_cost() -> None:

@@ -21,6 +21,7 @@ from awaken.domain.event import (
 )
 from awaken.domain.inference import StopReason
 from awaken.domain.message import Role
+from awaken.domain.spec import StopOnTool
 from awaken.errors import AgentLoopError
 from awaken.testing import ScriptedModel, tool_call_response
 
@@ -54,8 +55,13 @@ WHOLE: list[LlmStreamEvent] = [
 ]
 
 
-async def test_a_call_dropped_because_of_max_rounds_is_closed() -> None:
-    stage = _stage(tool_call_response("", "add", "c1", {}), max_rounds=1)
+@pytest.mark.parametrize(
+    "limits", [{"max_rounds": 1}, {"stop": [StopOnTool(tool_name="add")]}], ids=str
+)
+async def test_a_call_dropped_because_of_max_rounds_or_a_stop_condition_is_closed(
+    limits: dict[str, Any],
+) -> None:
+    stage = _stage(tool_call_response("", "add", "c1", {}), **limits)
 
     await stage.run()
 

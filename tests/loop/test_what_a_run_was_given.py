@@ -8,12 +8,13 @@ import pytest
 from loop_stage import CheckedModel, Stage
 from msgspec.structs import replace
 
-from awaken import Agent, Suspend, tool
+from awaken import Agent, Runtime, Suspend, tool
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.message import Message
 from awaken.domain.run import MessageSeqRange, RunRecord
 from awaken.domain.suspension import SuspendTicket, Suspension
-from awaken.testing import tool_call_response
+from awaken.errors import InferenceFailed
+from awaken.testing import ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +54,28 @@ async def test_a_run_asked_with_messages_in_the_log_has_read_all_of_it() -> None
 
     record = await stage.record()
     assert (_input(record), record.own_input) == (_range(1, 4), _range(3, 4))
+
+
+async def test_what_others_say_at_the_end_of_a_run_is_no_output_of_it() -> None:
+    """The range ends with the last message that the run has made, whatever follows it."""
+    runtime: Runtime
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        assert await runtime.send("t", "hurry up")
+        return "seen"
+
+    model = ScriptedModel([tool_call_response("", "look", "c1", {}), ValueError("no idea")])
+    async with Runtime([Agent("a", model=model, tools=[look])]) as runtime:
+        with pytest.raises(InferenceFailed):
+            await runtime.run("a", "go", thread="t")
+        (record,) = await runtime.list_runs()
+        said = [message.text() for message in await runtime.messages("t")]
+
+    assert said == ["go", "", "seen", "hurry up"]
+    assert record.output is not None
+    assert record.output.range == _range(2, 3)
 
 
 async def test_what_an_earlier_version_kept_is_the_runs_own_input() -> None:

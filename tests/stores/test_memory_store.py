@@ -8,6 +8,7 @@ import pytest
 
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.contract.store import Store
+from awaken.contract.threads import ChildStrategy
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
@@ -108,3 +109,14 @@ async def test_whoever_waits_for_a_thread_hears_that_it_was_deleted(store: Memor
         assert not waiting.done()
         await store.commit(commit())
         assert await waiting > gone
+
+
+async def test_a_caller_that_waits_for_a_child_hears_that_its_parent_is_gone(
+    store: MemoryStore,
+) -> None:
+    await store.commit(commit(thread_id="parent"))
+    await store.commit(commit(thread_id="child", parent_thread_id="parent"))
+    seen = await store.changed("child", 0)
+    waiting = asyncio.ensure_future(store.changed("child", seen))
+    await store.delete_thread("parent", children=ChildStrategy.DETACH, at_ms=2)
+    assert await asyncio.wait_for(waiting, 60) > seen

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import textwrap
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, closing, contextmanager
 from pathlib import Path
@@ -178,3 +179,16 @@ for n in range(10**6):
     assert os.listdir(path.parent) == [path.name]
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.timeout(100)
+def test_a_process_that_never_closes_its_store_ends_all_the_same(path: Path) -> None:
+    """Nothing that reads or writes for it holds it up."""
+    program = """
+        await write(store, messages=says("a"))
+        say(await texts(store))
+        globals()["kept"] = store
+    """
+    with child(path, textwrap.dedent(program)) as process:
+        assert said(process) == "['a']"
+        assert process.wait() == 0

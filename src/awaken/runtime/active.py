@@ -54,8 +54,7 @@ class ActiveRun:
     are the ids of the commands it has taken: ids may become visible in any order, so the highest of
     them would not do. When they are more than `forget_at`, those that were acknowledged are
     forgotten. `reads` counts the reads of commands that are under way. `has_next` says that another
-    run was submitted to the thread, `is_lost` that another process has the thread. `waiter` is what
-    the caller of the run waits for: unlike its task, the caller may cancel that.
+    run was submitted to the thread, `is_lost` that another process has the thread.
     """
 
     __slots__ = (
@@ -81,7 +80,6 @@ class ActiveRun:
         "token",
         "told_early",
         "topic",
-        "waiter",
     )
 
     def __init__(self, thread_id: str, release: Callable[[ActiveRun], None]) -> None:
@@ -93,7 +91,6 @@ class ActiveRun:
         self.inbox: InboxSender | None = None
         self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None
-        self.waiter: asyncio.Future[None] | None = None
         self.seen = _NONE_SEEN
         self.reads, self.forget_at = 0, MOST_SEEN
         self.left_on_close = False
@@ -107,7 +104,7 @@ class ActiveRun:
         self._release = release
 
     def release(self) -> None:
-        """Free the thread's slot, and wake its caller and those of `wait_ended`."""
+        """Free the thread's slot, and wake the callers of `wait_ended`."""
         if self.decisions is not None:
             self.decisions.close()
         self.has_ended, self.fence = True, None
@@ -115,13 +112,6 @@ class ActiveRun:
         self._release(self)
         if self._ended is not None:
             self._ended.set()
-        self.wake()
-
-    def wake(self, _: object = None) -> None:
-        """Wake the caller of the run: the run's task ends in this turn of the event loop, or has
-        ended before it began."""
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(None)
 
     async def wait_ended(self, timeout: float | None) -> bool:
         """Wait until the slot is free. Returns false if that takes more than `timeout` seconds."""

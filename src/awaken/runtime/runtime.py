@@ -188,11 +188,8 @@ class AgentRuntime(Stopping):
         task = slot.task = start_task(
             self._drive(request, slot, sink or _NO_SINK, inherited or _ALONE, fence)
         )
-        task.add_done_callback(slot.wake)
-        slot.waiter = task.get_loop().create_future()
         try:
-            await slot.waiter
-            return task.result()
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
                 await cancel_and_wait(task, slot)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import pytest
 from follow_kit import Reader
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.contract.llm import ContentFiltered, InferenceRequest, LlmStreamEvent, Stop
 from awaken.contract.store import Store
 from awaken.domain.event import (
     ReasoningDelta,
@@ -28,8 +28,10 @@ from awaken.domain.event import (
 )
 from awaken.domain.inference import StopReason, StreamResult
 from awaken.domain.message import Role
-from awaken.errors import InvalidCursor
+from awaken.domain.phase import Phase
+from awaken.errors import InferenceFailed, InvalidCursor
 from awaken.live.bus import LocalBus
+from awaken.plugin.context import PhaseContext
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response
@@ -294,3 +296,54 @@ async def test_a_delegate_is_told_before_the_call_that_it_answers(store: Store) 
                 elif isinstance(told.event, RunFinish):
                     break
     assert (told_of, missing) == (rounds, 0)
+
+
+class FilteredModel:
+    """Its answer is stopped by a filter, in the middle of a word."""
+
+    name = "filtered"
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        yield TextDelta(delta="I should not s")
+        raise ContentFiltered("the answer was filtered")
+
+
+async def join_while_a_step_ends(store: Store, agent: Agent) -> tuple[Reader, Reader]:
+    """What a reader has that was there from the beginning, and what one has that joins while a
+    hook at the end of the step works."""
+    is_ending, may_end = asyncio.Event(), asyncio.Event()
+
+    @agent.on(Phase.STEP_END)
+    async def hold(ctx: PhaseContext) -> None:
+        is_ending.set()
+        await may_end.wait()
+
+    async def run(runtime: Runtime) -> None:
+        with suppress(InferenceFailed):
+            await runtime.run("a", "go", thread=T)
+
+    early, late = Reader(), Reader()
+    async with Runtime([agent], store=store) as runtime, asyncio.TaskGroup() as group:
+        group.create_task(read_to_the_end(runtime.follow(T), early, ends))
+        group.create_task(run(runtime))
+        await is_ending.wait()
+        group.create_task(read_to_the_end(runtime.follow(T), late, ends))
+        while not late.texts:  # it has joined within the step
+            late.news.clear()
+            await late.news.wait()
+        may_end.set()
+    return early, late
+
+
+async def test_an_answer_is_shown_to_readers_that_join_while_its_step_ends(store: Store) -> None:
+    early, late = await join_while_a_step_ends(store, Agent("a", model=ScriptedModel(["Hi."])))
+
+    assert list(early.texts.values()) == list(late.texts.values()) == ["Hi."]
+
+
+async def test_text_that_was_taken_back_is_not_shown_to_readers_that_join_after_it(
+    store: Store,
+) -> None:
+    early, late = await join_while_a_step_ends(store, Agent("a", model=FilteredModel()))
+
+    assert list(early.texts.values()) == list(late.texts.values()) == [""]

@@ -153,7 +153,7 @@ async def beside(server: Postgres, *, threads: int, runs: int, seconds: float) -
             looking = group.create_task(longest_lock(server.dsn, ended))
             store.took.clear()
             took = await prune(address)
-            while len(store.took) < runs:
+            while len(store.took) < runs:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             with_prune = list(store.took)
             ended.set()

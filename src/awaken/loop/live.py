@@ -36,6 +36,8 @@ from awaken.stream.accumulate import StreamAccumulator
 from awaken.tool import FrontEndTool
 
 log = logging.getLogger("awaken.loop")
+_NOT_YET = sys.maxsize
+"""The `seq` of an event that is not noted yet: no event has it."""
 
 
 def taken_before(record: RunRecord | None) -> dict[str, Any]:
@@ -305,7 +307,7 @@ class LiveRun:
         """
         self.message_id = self.ids.new() if message_id is None else message_id
         self.cut_off = ""
-        self.in_step, self.reading = True, None
+        self.in_step, self.reading, self.step_ends = True, None, _NOT_YET
         self.journal.enter_step()
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 
@@ -314,7 +316,7 @@ class LiveRun:
 
     def _open_step(self) -> StepSnapshot | None:
         """What listeners have been sent of the open step; `None` if its end was sent."""
-        if not self.in_step and self.journal.seq >= self.step_ends:
+        if self.journal.seq >= self.step_ends:
             return None
         if self.reading is not None:
             return self.reading.so_far(self.message_id)

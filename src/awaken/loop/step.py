@@ -142,8 +142,8 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
     failure = answer.failure
     if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
         # Not logged: with this text in the conversation, later requests could be refused as well.
+        run.reading, run.streamed = None, ()  # a follower that joins later is shown none of it
         await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
-        run.streamed = ()
     else:
         if run.streamed:
             await drop_streamed(run, _why(answer))

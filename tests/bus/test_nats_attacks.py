@@ -273,7 +273,7 @@ async def test_a_server_that_hangs_costs_bounded_memory_and_is_left(
                 tracemalloc.start()
                 while topic.wanted:
                     for _ in range(20):
-                        say(topic, "x" * 15_000)
+                        say(topic, "x" * 10_000)
                     await asyncio.sleep(0.001)
                 _, peak = tracemalloc.get_traced_memory()
                 tracemalloc.stop()

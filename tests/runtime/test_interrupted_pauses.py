@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Collection, Sequence
 
 import pytest
 
 from awaken import Agent, Runtime, tool
 from awaken.contract.commands import ThreadCommand
+from awaken.domain.lifecycle import RunStatus
 from awaken.errors import RuntimeFailed
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response
@@ -27,8 +27,8 @@ class OddStore(MemoryStore):
     async def load_commands(
         self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
-        error, caller = self._error, inspect.stack()[1].function
-        if error is not None and caller == "_is_called":
+        error, run = self._error, await self.latest_run(thread_id)
+        if error is not None and run is not None and run.status is RunStatus.WAITING:
             self._error = None
             raise error
         return await super().load_commands(thread_id, skip=skip)

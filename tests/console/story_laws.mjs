@@ -49,7 +49,7 @@ assert.ok([...kinds].some((kind) => kind.endsWith('became a summary')));
 const days = 2 * 86_400_000;
 const { run_id: runId, stored, words } = stories.find((story) => story.name === 'suspended twice');
 const answered = stored.findIndex((told) => told.event.event_type === 'run_start' && told.event.cause === 'answered');
-const later = stored.map((told, at) => (at < answered ? told : { ...told, at_ms: told.at_ms + days }));
+const later = stored.map((told, at) => ({ ...told, at_ms: 1_000 + at * 10 + (at < answered ? 0 : days) }));
 const waited = grow(runId, later, words);
 const scale = makeScale(busyTimes(waited, 0));
 assert.equal(scale.cuts.filter((cut) => cut.ms > days / 2).length, 1);

@@ -134,10 +134,12 @@ async def test_a_reader_who_has_scrolled_up_is_not_moved(browser: Browser, tmp_p
         await expect(page.get_by_text("step 20", exact=True)).to_be_visible()
         await page.locator(".tree").evaluate("(tree) => (tree.scrollTop = 100)")
         await expect(page.get_by_text("step 20", exact=True)).to_have_count(0)
-        for _ in range(21):
+        for _ in range(15):
             counter.allowed.release()
         await expect(page.get_by_role("button", name="new")).to_be_visible()
         assert await page.locator(".tree").evaluate("(tree) => tree.scrollTop") == 100
+        for _ in range(6):
+            counter.allowed.release()
         await shop.runtime.wait(run)
         await page.close()
         assert shop.problems == []

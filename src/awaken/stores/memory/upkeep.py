@@ -116,7 +116,12 @@ class MemoryUpkeep(MemoryReads):
             name for name in doomed if not self._children.get(name, {}).keys() <= doomed
         ]:
             doomed.difference_update(kept)
-        return self._delete([self._threads[name] for name in doomed], self._clock.now_ms())
+        now = self._clock.now_ms()
+        freed = self._delete([self._threads[name] for name in doomed], now)
+        for name, keys in list(self._submitted.items()):
+            young = {key: kept for key, kept in keys.items() if kept.at_ms >= now - KEY_KEPT_MS}
+            self._submitted[name] = young
+        return freed
 
     async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
         doomed = [

@@ -279,6 +279,15 @@ async def answers_that_are_submitted_go_to_the_run_that_asked(store: Store) -> N
     await refused_without_change(store, DecisionRefused, store.submit(answers))
 
 
+@check
+async def pruning_forgets_keys_that_are_kept_no_longer(store: Store) -> None:
+    """By the clock of the store: keys of days long past are gone."""
+    await store.submit(submission("s", key="k"))
+    await store.prune(before_ms=0)
+
+    assert (await store.submit(submission("other", key="k"))).is_new
+
+
 # -- withdrawing ------------------------------------------------------------------------------
 
 

@@ -56,5 +56,5 @@ export function useLoaded(load, needs) {
 export function Loaded({ load, ...others }) {
   const { value: Found, error, again } = useLoaded(load, [load]);
   if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
-  return Found ? html`<${Found} ...${others} />` : html`<${Loading} />`;
+  return Found ? html`<${Found} ...${others} />` : html`<h1 class="hidden-words">Loading</h1><${Loading} />`;
 }

@@ -20,6 +20,7 @@ import { Text, now } from '../parts/text.mjs';
 
 const LONG = 300;
 const OUTLINE_PAGE = 1000;
+const AGAIN_MS = 2000;
 
 /** @param {{id: string}} props */
 export function RunPage({ id }) {
@@ -29,21 +30,14 @@ export function RunPage({ id }) {
   return html`<${Run} key=${id} known=${value} again=${again} />`;
 }
 
-/** The record of a run, the rows of its steps, and where its events begin. @param {string} id */
+/** The record of a run, the first rows of its steps, and where its events begin. @param {string} id */
 async function load(id) {
-  const [run, first] = await Promise.all([
-    get(`/v1/runs/${part(id)}`),
-    get(`/v1/runs/${part(id)}/outline`, { limit: OUTLINE_PAGE }),
-  ]);
-  const [thread, outline] = [await get(`/v1/threads/${part(run.thread_id)}`), first];
-  while (outline.has_more) {
-    const after = outline.items[outline.items.length - 1].step;
-    const page = await get(`/v1/runs/${part(id)}/outline`, { after, limit: OUTLINE_PAGE });
-    outline.items.push(...page.items);
-    outline.has_more = page.has_more;
-  }
-  return { run, thread, outline };
+  const [run, outline] = await Promise.all([get(`/v1/runs/${part(id)}`), rowsBehind(id, 0, LONG + 1)]);
+  return { run, outline, thread: await get(`/v1/threads/${part(run.thread_id)}`) };
 }
+
+/** @param {string} id @param {number} after @param {number} limit */
+const rowsBehind = (id, after, limit) => get(`/v1/runs/${part(id)}/outline`, { after, limit });
 
 /** @param {any} known */
 function growTree({ run, thread, outline }) {
@@ -70,8 +64,27 @@ function Run({ known, again }) {
   const [isCancelling, setIsCancelling] = useState(false);
   const changed = () => setVersion((n) => n + 1);
   const words = useRef(new Map(outline.items.map((/** @type {any} */ row) => [row.message_id, row])));
+  const [whole, setWhole] = useState(/** @type {any} */ (null));
+  const isWhole = !outline.has_more || whole === known;
 
-  useEffect(() => followThread({
+  // The first rows of a long run are shown at once. It is followed when all rows are known, so that they are in order.
+  useEffect(() => {
+    let isWanted = true;
+    const readOn = async () => {
+      for (let page = outline; page.has_more && isWanted;) {
+        page = await rowsBehind(run.run_id, page.items[page.items.length - 1].step, OUTLINE_PAGE);
+        if (!isWanted) return;
+        for (const row of page.items) words.current.set(row.message_id, row);
+        tree.outline(page.items);
+        changed();
+      }
+      setWhole(known);
+    };
+    readOn().catch(() => setTimeout(() => isWanted && again(), AGAIN_MS));
+    return () => void (isWanted = false);
+  }, [known]);
+
+  useEffect(() => isWhole ? followThread({
     thread: run.thread_id,
     root: outline.root_thread_id,
     after: String(grown.after),
@@ -84,7 +97,7 @@ function Run({ known, again }) {
       if (tree.root.status !== before) announce(`run ${statusOf(tree.root.status).word}`);
       changed();
     },
-  }), [known]);
+  }) : undefined, [known, isWhole]);
 
   const { query } = place.value;
   const fits = useMemo(() => filterOf(query, tree), [query.show, query.find, version]);

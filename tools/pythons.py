@@ -76,7 +76,7 @@ def environment(version: str, python: Path) -> Path:
     pip: Command = [folder / "bin" / "pip", "install", "--quiet"]
     commands: list[Command] = [
         [python, "-m", "venv", "--clear", folder],
-        *([*pip, "--require-hashes", "--requirement", lock] for lock in locks),
+        *([*pip, "--require-hashes", "--no-deps", "--requirement", lock] for lock in locks),
         [*pip, "--no-deps", "--no-build-isolation", "--editable", HOME],
     ]
     for command in commands:

@@ -24,12 +24,14 @@ def test_every_requirement_has_its_version_and_hashes_and_no_place_of_its_own(na
     assert [line for line in found if PINNED.fullmatch(line) is None] == []
 
 
-def test_make_installs_nothing_without_its_hashes() -> None:
-    """The package itself is a folder and has none; `make lock` is what writes them down."""
+def test_make_installs_nothing_but_what_is_listed_with_hashes() -> None:
+    """The package itself is a folder and has none; `make lock` is what writes them down. Without
+    `--no-deps`, an old pip takes the newest release for a dependency with an extra."""
     fetched = [
         line
         for line in (ROOT / "Makefile").read_text().splitlines()
         if "pip install" in line and "$(EDITABLE)" not in line and ".venv-lock" not in line
     ]
     assert fetched
-    assert [line for line in fetched if "--require-hashes" not in line] == []
+    for flag in ("--require-hashes", "--no-deps"):
+        assert [line for line in fetched if flag not in line] == []

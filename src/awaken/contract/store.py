@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from awaken.contract.access import Access
 from awaken.contract.blobs import BlobUses
 from awaken.contract.commands import Commands
 from awaken.contract.commits import Commits
@@ -26,7 +27,7 @@ class Process(Value, frozen=True, kw_only=True):
 
 
 class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
-    """A store of threads, runs, tickets, commands and profiles."""
+    """A store of threads, runs, tickets, commands and profiles, and of the keys of its servers."""
 
     @property
     def owner(self) -> str:
@@ -40,6 +41,11 @@ class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
 
     @property
     def profiles(self) -> ProfileStore: ...
+
+    @property
+    def access(self) -> Access:
+        """What the servers in front of this store keep in it."""
+        ...
 
     async def open(self) -> None:
         """Connect, and check that the data is readable and of a known version. May be repeated.

@@ -11,6 +11,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.store import Process
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
+from awaken.stores.memory.access import MemoryAccess
 from awaken.stores.memory.blobs import MemoryBlobs
 from awaken.stores.memory.submissions import MemorySubmissions
 from awaken.stores.memory.upkeep import MemoryUpkeep
@@ -25,6 +26,7 @@ class MemoryStore(MemorySubmissions, MemoryUpkeep):
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(clock)
         self.blobs = MemoryBlobs(self, clock=clock)
+        self.access = MemoryAccess()
 
     @classmethod
     def from_address(cls, address: str) -> Self:

@@ -13,6 +13,7 @@ from awaken.contract.store import Process
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
+from awaken.stores.sqlite.access import SqliteAccess
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.owners import new_owner
@@ -48,6 +49,7 @@ class SqliteFile:
         self._engine: Engine | None = None
         self._closed = False
         self._profiles = SqliteProfiles(self._ready, clock)
+        self._access = SqliteAccess(self._ready)
 
     @classmethod
     def from_address(cls, address: str, *, clock: Clock = SYSTEM_CLOCK, ids: Ids = UUID7) -> Self:
@@ -75,6 +77,10 @@ class SqliteFile:
     @property
     def profiles(self) -> SqliteProfiles:
         return self._profiles
+
+    @property
+    def access(self) -> SqliteAccess:
+        return self._access
 
     async def open(self) -> None:
         with self._lock:

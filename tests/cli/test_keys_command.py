@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from awaken.cli import main
-from awaken.server.keys import KeyFile
+from awaken.server.keys import KeyFile, known_key
 
 
 def _run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
@@ -42,8 +43,9 @@ def test_keys_are_made_listed_and_revoked(
     assert key not in file.read_text()
     file.write_text("# ours\n" + file.read_text())
     keys = KeyFile(file)
-    known = keys.authenticate({"authorization": f"bEaReR {key}"})
-    assert known is not None
+    found = asyncio.run(known_key(keys, {"authorization": f"bEaReR {key}"}))
+    assert found is not None
+    known = found[1].principal(found[0])
     assert (known.id, known.scope, known.roles, known.agents) == (
         "web",
         "acme",
@@ -54,8 +56,8 @@ def test_keys_are_made_listed_and_revoked(
     first, second = json.loads(listed)
     assert (first["name"], second["roles"]) == ("web", ["admin"])
     assert _run(capsys, "revoke", first["id"], *at)[0] == 0
-    assert keys.authenticate({"authorization": f"Bearer {key}"}) is None
-    assert keys.authenticate({"authorization": f"Bearer {other}"}) is not None
+    assert asyncio.run(known_key(keys, {"authorization": f"Bearer {key}"})) is None
+    assert asyncio.run(known_key(keys, {"authorization": f"Bearer {other}"})) is not None
     assert file.read_text().startswith("# ours\n")
     assert "web" not in _run(capsys, "list", *at)[1]
 

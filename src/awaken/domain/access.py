@@ -61,16 +61,26 @@ class KeyEntry(Value, frozen=True, kw_only=True):
         return Principal(id=self.name or id, scope=self.scope, roles=self.roles, agents=self.agents)
 
 
+class Door(StrEnum):
+    """How a server finds out who someone is: not at all, by keys, or with code of its own."""
+
+    OPEN = "open"
+    KEYS = "keys"
+    OWN = "own"
+
+
 class Session(Value, frozen=True, kw_only=True):
     """Someone who is signed in, until when (in milliseconds).
 
-    `id` is the SHA-256 of what they show. `key` is the id of the key that the session began with:
-    it ends when that is revoked. `is_word` marks a link's one-time word, which begins a session.
+    `id` is the SHA-256 of what they show. `door` is how they came in, `key` the id of the key that
+    the session began with: it ends when that is revoked. `is_word` marks a link's one-time word,
+    which begins a session.
     """
 
     id: str
     principal: Principal
     expires_at_ms: int
+    door: Door
     key: str | None = None
     is_word: bool = False
 

@@ -46,8 +46,8 @@ class SqliteAccess:
         )
 
     async def signing_secret(self) -> str:
-        row = await self._engine().read(_secret)
-        return row or await self._engine().write(_make_secret)
+        made = await self._engine().read(_secret)
+        return made if made is not None else await self._engine().write(_make_secret)
 
     async def begin_session(self, session: Session, *, now_ms: int) -> None:
         with writable(f"session {session.id!r}"):

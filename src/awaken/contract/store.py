@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from awaken.contract.access import Access
@@ -61,6 +61,12 @@ class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
         Raises:
             StoreUnavailable: it cannot; the text says what is wrong and what to do.
         """
+        ...
+
+    def when_written(self, told: Callable[[int, float], object]) -> None:
+        """Call `told` after each batch of writes, from now on: with how many writes shared it, and
+        the seconds it took. It may be called on another thread. A store without batches never
+        calls it."""
         ...
 
     async def processes(self) -> Sequence[Process]:

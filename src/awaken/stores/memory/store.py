@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -45,6 +45,9 @@ class MemoryStore(MemorySubmissions, MemoryUpkeep):
         return
 
     async def check(self) -> None:
+        return
+
+    def when_written(self, told: Callable[[int, float], object]) -> None:
         return
 
     async def processes(self) -> Sequence[Process]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from functools import partial
 from typing import Self
 
@@ -83,6 +83,9 @@ class PostgresStore(PostgresCommits, PostgresThreads):
 
     async def check(self) -> None:
         await (await self._opening.engine()).read(lambda db: db.value(_CHECK))
+
+    def when_written(self, told: Callable[[int, float], object]) -> None:
+        self._opening.batches.subscribe(lambda batch: told(*batch))
 
     async def processes(self) -> Sequence[Process]:
         engine = await self._opening.engine()

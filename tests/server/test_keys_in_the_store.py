@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import msgspec
@@ -130,7 +131,8 @@ async def test_sessions_words_and_the_audit_are_those_of_all_nodes(tmp_path: Pat
         assert told[0] == told[1]
         assert [deed["status"] for deed in told[0]["items"]].count(401) == 5
         assert [deed["method"] for deed in told[0]["items"]].count("DELETE") == 1
-        pages, cursor = [], ""
+        pages: list[dict[str, Any]] = []
+        cursor = ""
         while len(pages) < 20:
             page = (await there.get(f"/v1/audit?limit=2{cursor}", headers=boss)).json()
             pages += page["items"]
@@ -294,6 +296,21 @@ async def test_a_locked_file_does_not_lock_clients_in(tmp_path: Path) -> None:
             other.close()
         made = await client.post("/v1/threads", json={"id": "t"}, headers=key)
         assert made.status_code == 201
+
+
+async def test_the_log_and_the_audit_name_the_run_that_was_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """06 §3.10: a line a request, with its run."""
+    store = MemoryStore()
+    async with node(Runtime([talker()], store=store)) as client:
+        key = with_key(await add_to_store(store.access, name="ann", roles=["admin"]))
+        with caplog.at_level("INFO", "awaken.server.requests"):
+            answer = await client.post("/v1/runs", json=SAID, headers=key)
+        run = answer.json()["run_id"]
+        ((_, deed),) = await store.access.list_deeds("", limit=9)
+    assert deed.on == {"run": run}
+    assert [record.facts["run"] for record in caplog.records if hasattr(record, "facts")] == [run]
 
 
 async def test_strangers_cannot_fill_the_audit() -> None:

@@ -43,7 +43,7 @@ class Observer:
             "seconds": round(seconds, 6),
             "scope": principal.scope if principal else None,
             "principal": principal.id if principal else None,
-            "run": scope.get("path_params", {}).get("run"),
+            "run": scope.get("submitted_run") or scope.get("path_params", {}).get("run"),
         }
         requests.info(
             "%s %s %d %.0f ms",

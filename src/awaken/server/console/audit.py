@@ -102,12 +102,18 @@ class Audited:
             scope=principal.scope if principal is not None else "",
             method=scope["method"],
             route=str(getattr(scope.get("route"), "path", scope["path"])),
-            on={name: str(value) for name, value in scope.get("path_params", {}).items()},
+            on=_on(scope),
             status=status,
             address=client[0] if client else "",
             session=session.id[:SHOWN] if session is not None else None,
             request_id=scope.get("request_id"),
         )
+
+
+def _on(scope: Scope) -> dict[str, str]:
+    """The ids of the path, and that of the run that was asked for."""
+    on = {name: str(value) for name, value in scope.get("path_params", {}).items()}
+    return {**on, "run": scope["submitted_run"]} if "submitted_run" in scope else on
 
 
 def _is_noted(scope: Scope) -> bool:

@@ -12,6 +12,7 @@ from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.engine import Opening
 from awaken.stores.sql.delta import writable
 
+DEEDS_AT_ONCE = 1_000
 _SIGNING = "signing"
 _ADD_KEY = """
 INSERT INTO @keys (id, scope, record) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING id
@@ -34,12 +35,14 @@ _DEEDS = """
 SELECT number, record FROM @audit WHERE scope = $1 AND ($2::bigint IS NULL OR number < $2)
 ORDER BY number DESC LIMIT $3
 """
-_DELETE_OLD_DEEDS = "DELETE FROM @audit WHERE at_ms < ?"
-_CLEAR_SCOPE = (
-    "DELETE FROM @keys WHERE scope = ?",
-    "DELETE FROM @sessions WHERE scope = ?",
-    "DELETE FROM @audit WHERE scope = ?",
-)
+_DELETE_OLD_DEEDS = """
+DELETE FROM @audit WHERE number IN (SELECT number FROM @audit WHERE at_ms < ? LIMIT ?)
+"""
+_DELETE_DEEDS_OF_SCOPE = """
+DELETE FROM @audit WHERE number IN (SELECT number FROM @audit WHERE scope = ? LIMIT ?)
+"""
+_DELETE_KEYS_OF_SCOPE = "DELETE FROM @keys WHERE scope = ?"
+_DELETE_SESSIONS_OF_SCOPE = "DELETE FROM @sessions WHERE scope = ?"
 
 
 class PostgresAccess:
@@ -115,11 +118,21 @@ class PostgresAccess:
         return [(number, loads(record, Deed)) for number, record in rows]
 
     async def delete_deeds(self, *, before_ms: int) -> int:
-        engine = await self._opening.engine()
-        return await engine.write(lambda db: db.run(_DELETE_OLD_DEEDS, before_ms))
+        return await self._delete_deeds(_DELETE_OLD_DEEDS, before_ms)
 
     async def clear_scope(self, scope: str) -> int:
         async def write(db: Db) -> int:
-            return sum([await db.run(clear, scope) for clear in _CLEAR_SCOPE])
+            keys = await db.run(_DELETE_KEYS_OF_SCOPE, scope)
+            return keys + await db.run(_DELETE_SESSIONS_OF_SCOPE, scope)
 
-        return await (await self._opening.engine()).write(write)
+        count = await (await self._opening.engine()).write(write)
+        return count + await self._delete_deeds(_DELETE_DEEDS_OF_SCOPE, scope)
+
+    async def _delete_deeds(self, statement: str, by: int | str) -> int:
+        """In batches: there may be very many, and other writers come in between."""
+        engine = await self._opening.engine()
+        count, last = 0, DEEDS_AT_ONCE
+        while last == DEEDS_AT_ONCE:
+            last = await engine.write(lambda db: db.run(statement, by, DEEDS_AT_ONCE))
+            count += last
+        return count

@@ -481,9 +481,11 @@ ADD_DEED = "INSERT INTO audit (scope, at_ms, record) VALUES (?, ?, ?)"
 DEEDS = """
 SELECT number, record FROM audit WHERE scope = ? AND number < ? ORDER BY number DESC LIMIT ?
 """
-DELETE_OLD_DEEDS = "DELETE FROM audit WHERE at_ms < ?"
-CLEAR_ACCESS_OF_SCOPE = (
-    "DELETE FROM keys WHERE scope = ?",
-    "DELETE FROM sessions WHERE scope = ?",
-    "DELETE FROM audit WHERE scope = ?",
-)
+DELETE_OLD_DEEDS = """
+DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at_ms < ? LIMIT ?)
+"""
+DELETE_DEEDS_OF_SCOPE = """
+DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE scope = ? LIMIT ?)
+"""
+DELETE_KEYS_OF_SCOPE = "DELETE FROM keys WHERE scope = ?"
+DELETE_SESSIONS_OF_SCOPE = "DELETE FROM sessions WHERE scope = ?"

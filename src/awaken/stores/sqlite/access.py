@@ -13,6 +13,7 @@ from awaken.stores.sql import queries
 from awaken.stores.sql.delta import writable
 from awaken.stores.sqlite.engine import Engine
 
+DEEDS_AT_ONCE = 1_000
 _SIGNING = "signing"
 _NEWEST = 2**63 - 1
 
@@ -83,16 +84,25 @@ class SqliteAccess:
         return [(number, loads(record, Deed)) for number, record in rows]
 
     async def delete_deeds(self, *, before_ms: int) -> int:
-        return await self._engine().write(
-            lambda db: db.execute(queries.DELETE_OLD_DEEDS, (before_ms,)).rowcount
-        )
+        return await self._delete_deeds(queries.DELETE_OLD_DEEDS, before_ms)
 
     async def clear_scope(self, scope: str) -> int:
-        return await self._engine().write(
-            lambda db: sum(
-                db.execute(clear, (scope,)).rowcount for clear in queries.CLEAR_ACCESS_OF_SCOPE
+        def write(db: sqlite3.Connection) -> int:
+            keys = db.execute(queries.DELETE_KEYS_OF_SCOPE, (scope,)).rowcount
+            return keys + db.execute(queries.DELETE_SESSIONS_OF_SCOPE, (scope,)).rowcount
+
+        count = await self._engine().write(write)
+        return count + await self._delete_deeds(queries.DELETE_DEEDS_OF_SCOPE, scope)
+
+    async def _delete_deeds(self, statement: str, by: int | str) -> int:
+        """In batches: there may be very many, and other writers come in between."""
+        count, last = 0, DEEDS_AT_ONCE
+        while last == DEEDS_AT_ONCE:
+            last = await self._engine().write(
+                lambda db: db.execute(statement, (by, DEEDS_AT_ONCE)).rowcount
             )
-        )
+            count += last
+        return count
 
 
 def _secret(db: sqlite3.Connection) -> str | None:

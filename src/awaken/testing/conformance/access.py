@@ -159,3 +159,13 @@ async def they_outlive_threads(store: Store) -> None:
     await store.prune(before_ms=10**15)
     assert await store.access.find_key("k") == OTHER
     assert len(await store.access.list_deeds("", limit=9)) == 1
+
+
+@check
+async def very_many_deeds_are_deleted(store: Store) -> None:
+    """Also more than a store deletes at once."""
+    deeds = [a_deed(at, "acme" if at % 2 else "") for at in range(2_050)]
+    await race(StoreError, *[store.access.note_deed(deed) for deed in deeds])
+    assert await store.access.delete_deeds(before_ms=1_024) == 1_024
+    assert await store.access.clear_scope("acme") == 513
+    assert len(await store.access.list_deeds("", limit=9_999)) == 513

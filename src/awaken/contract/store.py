@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from awaken.contract.access import Access
 from awaken.contract.blobs import BlobUses
 from awaken.contract.commands import Commands
 from awaken.contract.commits import Commits
@@ -14,6 +13,9 @@ from awaken.contract.profile import ProfileStore
 from awaken.contract.requests import Requests
 from awaken.contract.threads import Threads
 from awaken.domain.value import Value
+
+if TYPE_CHECKING:
+    from awaken.contract.access import Access
 
 
 class Process(Value, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
@@ -21,7 +21,7 @@ class MemoryAccess:
         self._sessions: dict[str, Session] = {}
         self._deeds: dict[int, Deed] = {}
         self._numbers = 0
-        self._secret = secrets.token_hex(32)
+        self._secret = os.urandom(32).hex()
 
     async def add_key(self, id: str, entry: KeyEntry) -> None:
         if id in self._keys:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 
 from awaken.codec import dumps, loads
@@ -78,7 +78,7 @@ class PostgresAccess:
         found = await engine.read(lambda db: db.value(_SECRET, _SIGNING))
         if found is None:
             # Of several nodes that start at once, the first one's counts.
-            made = secrets.token_hex(32)
+            made = os.urandom(32).hex()
             await engine.write(lambda db: db.run(_ADD_SECRET, _SIGNING, made))
             found = await engine.read(lambda db: db.value(_SECRET, _SIGNING))
         return str(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 
@@ -112,7 +112,7 @@ def _secret(db: sqlite3.Connection) -> str | None:
 
 def _make_secret(db: sqlite3.Connection) -> str:
     # Of several nodes that start at once, the first one's counts.
-    db.execute(queries.ADD_SECRET, (_SIGNING, secrets.token_hex(32)))
+    db.execute(queries.ADD_SECRET, (_SIGNING, os.urandom(32).hex()))
     made = _secret(db)
     assert made is not None, "it was written just now"
     return made

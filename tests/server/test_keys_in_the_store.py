@@ -14,12 +14,15 @@ import msgspec
 import pytest
 from edge_kit import code_of, slow, talker
 from server_kit import served
+from stream_kit import ask, serving
 
 from awaken import Agent, Runtime, tool
+from awaken.cli import main
 from awaken.domain.access import Deed, KeyEntry, Role
 from awaken.domain.budget import Budget
 from awaken.errors import StoreUnavailable
 from awaken.server import app, open_streams
+from awaken.server.console import audit
 from awaken.server.console.audit import MOST_OF_STRANGERS
 from awaken.server.keys import add_to_store
 from awaken.stores.memory import MemoryStore
@@ -277,6 +280,24 @@ async def test_what_cannot_be_written_down_is_in_the_log(
     assert "in the log alone, not in the store: the disk is full" in caplog.text
 
 
+async def test_a_store_that_hangs_keeps_no_answer_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The audit is waited for, but not for ever."""
+    monkeypatch.setattr(audit, "PATIENCE", 0.01)
+    store = MemoryStore()
+
+    async def hang(deed: Deed) -> None:
+        await asyncio.Event().wait()
+
+    store.access.note_deed = hang  # type: ignore[method-assign]
+    async with node(Runtime([talker()], store=store)) as client:
+        key = with_key(await add_to_store(store.access, name="ann", roles=["admin"]))
+        made = await client.post("/v1/threads", json={"id": "t"}, headers=key)
+    assert made.status_code == 201
+    assert "not yet in the store" in caplog.text
+
+
 async def test_a_locked_file_does_not_lock_clients_in(tmp_path: Path) -> None:
     """Another program holds the file's write lock: reading keys goes on, writing is told as 503."""
     file = tmp_path / "a.db"
@@ -327,3 +348,31 @@ async def test_strangers_cannot_fill_the_audit() -> None:
         await client.post("/v1/threads", json={"id": "t"}, headers=key)
         ((_, newest),) = await store.access.list_deeds("", limit=1)
         assert (newest.who, newest.status) == ("ann", 201)
+
+
+def test_a_server_that_is_killed_leaves_its_sessions_to_the_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Processes on one file. What the first one was told of, the second one knows; and a key that a
+    third one revokes is over, with all that began with it."""
+    file = tmp_path / "f.db"
+    at = ("--store", f"sqlite:///{file}")
+    assert main(["keys", "add", "--name", "ann", "--role", "admin", *at]) == 0
+    key = capsys.readouterr().out.strip()
+    with serving(file, "--keys", "store") as first, serving(file, "--keys", "store") as second:
+        _, session = ask(first.address, "POST", "/v1/session", {}, with_key(key))
+        _, thread = ask(first.address, "POST", "/v1/threads", {"id": "t"}, with_key(key))
+        asked = {"thread_id": "t"}
+        _, token = ask(first.address, "POST", "/v1/tokens", asked, with_key(session["token"]))
+        first.kill()
+        shown = [key, session["token"], token["token"]]
+
+        def look() -> list[int]:
+            path = f"/v1/threads/{thread['id']}"
+            return [ask(second.address, "GET", path, head=with_key(one))[0] for one in shown]
+
+        assert look() == [200, 200, 200]
+        _, told = ask(second.address, "GET", "/v1/audit", head=with_key(key))
+        assert [deed["route"] for deed in told["items"]] == ["/v1/threads", "/v1/session"]
+        assert main(["keys", "revoke", key.split("_")[1], *at]) == 0
+        assert look() == [401, 401, 401]

@@ -6,6 +6,7 @@ not, and reads of what only some may see.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import msgspec
@@ -18,6 +19,8 @@ from awaken.domain.principal import Principal
 from awaken.errors import AwakenError
 from awaken.server.edge import CLIENT_LEFT
 
+PATIENCE = 1.0
+"""Seconds for which an answer waits until its deed is written down."""
 MOST_OF_STRANGERS = 60
 """How many deeds of no one known are written down in a minute."""
 SHOWN = 16
@@ -41,7 +44,7 @@ class Audit:
         self._minute, self._strangers = 0, 0
 
     async def note(self, deed: Deed) -> None:
-        """Write a deed down. If the store is away, it is in the log alone."""
+        """Write a deed down. If the store is away, or takes too long, it may be in the log alone."""
         log.info(
             "%s %s %s from %s: %d",
             deed.who or "no one",
@@ -53,7 +56,10 @@ class Audit:
         )
         if deed.who or self._has_room():
             try:
-                await self._access.note_deed(deed)
+                async with asyncio.timeout(PATIENCE):
+                    await self._access.note_deed(deed)
+            except TimeoutError:
+                log.error("a deed is in the log, and not yet in the store: it takes too long")
             except AwakenError as error:
                 log.error("a deed is in the log alone, not in the store: %s", error)
 

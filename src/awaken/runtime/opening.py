@@ -189,9 +189,9 @@ def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
 class _Past(msgspec.Struct, kw_only=True, gc=False):
     """What a thread's earlier runs have left for the next one.
 
-    `log` is the end of its log, `shown` are the messages in it that the model sees, `marks` the tool
-    messages that close earlier calls. `step` is the last message with calls of a run that goes on,
-    `told` are the last events, if it was cut short.
+    `log` is the end of its log, `shown` are the messages in it that the model sees, `marks` the
+    tool messages that close earlier calls. `step` is the last message with calls of a run that goes
+    on, `told` are the last events, if it was cut short.
     """
 
     log: Sequence[Message] = ()

@@ -110,9 +110,8 @@ class MemoryWrites(MemoryRequests):
             _check_ids(messages)
         if commit.tickets:
             _check_tickets(commit.tickets, thread_id)
-        if commit.sends:
-            for command in commit.sends:
-                check_sent(command)
+        for command in commit.sends:
+            check_sent(command)
         if commit.rewinds_to is not None:
             check_rewind(commit)
         if thread is None:

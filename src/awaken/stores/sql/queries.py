@@ -16,16 +16,20 @@ FROM pragma_application_id, pragma_user_version
 CHECK = "SELECT floor FROM epochs"
 
 TABLES = (
+    "audit",
     "blob_uses",
     "command_keys",
     "commands",
     "commits",
     "deleted_threads",
     "epochs",
+    "keys",
     "outboxes",
     "profiles",
     "rewinds",
     "runs",
+    "secrets",
+    "sessions",
     "snapshots",
     "streams",
     "thread_metadata",

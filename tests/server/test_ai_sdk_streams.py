@@ -15,7 +15,8 @@ from chat_kit import Desk, application
 from edge_kit import open_desk
 from server_kit import served
 
-from awaken import Runtime
+from awaken import Message, Runtime
+from awaken.contract.submissions import SubmitMode
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import BlobSource
@@ -99,6 +100,31 @@ async def test_the_stream_of_a_run_that_is_withdrawn_ends(stage: Stage) -> None:
         await stage.runtime.submit("desk", "count", thread="t", mode="interrupt")
     chunks = chunks_of(queued.result())
     assert [chunk["type"] for chunk in chunks] == ["start", "abort", "finish"]
+
+
+async def test_a_page_shows_the_question_of_a_run_that_has_not_started(stage: Stage) -> None:
+    """06/SV-21: the server was killed behind the first frame, say, and the page is loaded before
+    another one has begun with the run, whose stream brings the answer alone."""
+    first = await stage.runtime.submit("desk", Message.user("Hello?", id="u1"), thread="t")
+    await stage.runtime.wait(first.run_id)
+    later = await stage.runtime.submit(
+        "desk", Message.user("And now?", id="u2"), thread="t", not_before_ms=2**52
+    )
+    for _ in range(2):
+        shown = (await stage.client.get(f"{CHAT}/t/messages")).json()
+        assert [message["role"] for message in shown] == ["user", "assistant", "user"]
+        assert [message["id"] for message in shown if message["role"] == "user"] == ["u1", "u2"]
+    await stage.runtime.cancel(later.run_id)
+    await stage.runtime.submit(
+        "desk",
+        Message.user("Hi?", id="u3"),
+        thread="t",
+        rewind_to="u1",
+        mode=SubmitMode.INTERRUPT,
+        not_before_ms=2**52,
+    )
+    shown = (await stage.client.get(f"{CHAT}/t/messages")).json()
+    assert [message["id"] for message in shown] == ["u3"]
 
 
 async def test_a_page_that_leaves_cancels_the_run_only_if_it_says_so(stage: Stage) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.store import Store
+from awaken.contract.submissions import Submission
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 
@@ -21,12 +24,23 @@ class OpenRun(NamedTuple):
 
     `before` is the number of the thread's last event before the run's first. `event_count` is the
     number of the thread's last event at a moment when the run was open: an end of the run up to
-    there was a pause.
+    there was a pause. `asked` is what was submitted, if the run had not begun with it.
     """
 
     run: RunRecord
     before: int
     event_count: int
+    asked: Submission | None = None
+
+    def in_view(self, log: Sequence[Message]) -> list[Message]:
+        """The messages of the thread, read later than the run, as they are when it has begun."""
+        if self.asked is None:
+            return list(log)
+        known, rewound = {message.id for message in log}, self.asked.rewind_to
+        kept = log
+        if rewound is not None:
+            kept = list(takewhile(lambda message: message.id != rewound, log))
+        return [*kept, *(message for message in self.asked.messages if message.id not in known)]
 
 
 async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
@@ -40,7 +54,9 @@ async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
     run = await _open_run(store, thread, commands)
     if run is None:
         return None
-    return OpenRun(run, await _before(store, thread, run), thread.event_count)
+    asked = [command.submission for command in commands if command.run_id == run.run_id]
+    before = await _before(store, thread, run)
+    return OpenRun(run, before, thread.event_count, next(filter(None, asked), None))
 
 
 async def _open_run(

@@ -44,7 +44,7 @@ class Audit:
         self._minute, self._strangers = 0, 0
 
     async def note(self, deed: Deed) -> None:
-        """Write a deed down. If the store is away, or takes too long, it may be in the log alone."""
+        """Write a deed down. If the store is away or takes too long, it may be in the log alone."""
         log.info(
             "%s %s %s from %s: %d",
             deed.who or "no one",

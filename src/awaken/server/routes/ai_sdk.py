@@ -102,7 +102,7 @@ async def cancel(call: Call) -> ASGIApp:
 
 async def messages(call: Call) -> ASGIApp:
     """The messages of a chat, for a page that is loaded. The message of a run that works is not
-    among them: resuming its stream brings it whole."""
+    among them: resuming its stream brings it whole. What it was asked is, begun or not."""
     store, thread = call.runtime.store, await _existing(call)
     working = await find_open_run(store, thread)
     left_out = working.run.run_id if working is not None else None
@@ -111,8 +111,9 @@ async def messages(call: Call) -> ASGIApp:
     async with aclosing(follow_tree(store, LocalBus(), thread, live=False)) as events:
         async for told in events:
             history.read(call.names.event(told))
-    log = await with_media(call, await call.runtime.messages(thread))
-    return JsonResponse(history.messages(log))
+    log = await call.runtime.messages(thread)
+    shown = working.in_view(log) if working is not None else log
+    return JsonResponse(history.messages(await with_media(call, shown)))
 
 
 async def _runs(call: Call, thread: str) -> list[RunRecord]:

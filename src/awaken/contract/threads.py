@@ -41,12 +41,14 @@ class RunQuery(Value, frozen=True, kw_only=True):
     """Which runs to list, newest first.
 
     `scope` selects the runs of one tenant (the default scope is the empty text), `None` those of
-    all. `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those
+    all. `run_id` selects one run: unlike `load_run`, that costs the same however long the run was.
+    `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those
     of agents, or those of background tasks; `user` those that work for an end user, with all that
     they have started; `updated_after_ms` those whose record was written after that time.
     """
 
     scope: str | None = None
+    run_id: str | None = None
     thread_id: str | None = None
     ancestor_thread_id: str | None = None
     agent_id: str | None = None

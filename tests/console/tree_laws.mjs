@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 const [folder, story] = process.argv.slice(2);
 const load = (name) => import(pathToFileURL(`${folder}/${name}`));
 const { RunTree } = await load('tree.mjs');
-const { makeScale } = await load('scale.mjs');
+const { makeScale } = await load('tree_views.mjs');
 const { money, pieces } = await load('format.mjs');
 const { run_id: runId, events } = JSON.parse(readFileSync(story, 'utf8'));
 
@@ -69,7 +69,7 @@ assert.equal(scale.place(2000 + days), 1);
 assert.ok(makeScale(Array.from({ length: 400 }, (_, at) => [at * 50, at * 50 + 1])).cuts.length <= 20);
 
 // The difference of two values, applied to the one, gives the other.
-const { changesBetween, withChanges } = await load('diff.mjs');
+const { changesBetween, withChanges } = await load('json.mjs');
 const values = [{}, { a: 1 }, { a: { b: [1, 2], c: null } }, { a: { b: [1], d: 'x' }, e: false }, { a: [], 'e.f': 0 }, { a: { b: { b: {} } } }];
 for (const before of values) for (const after of values) {
   assert.deepEqual(withChanges(before, changesBetween(before, after)), after);
@@ -108,7 +108,7 @@ const { coloured } = await load('format.mjs');
 assert.deepEqual(coloured('a\u001b[1;31mb\u001b[0mc\u001b[2J'), [{ text: 'a', colour: null }, { text: 'b', colour: 1 }, { text: 'c\u001b[2J', colour: null }]);
 
 // Arguments become fields and come back as they were, with every digit of their numbers.
-const { fieldsOfValue, fieldsOfSchema, parse, readFields } = await load('fields.mjs');
+const { fieldsOfValue, fieldsOfSchema, parse, readFields } = await load('json.mjs');
 const source = '{"to":"Bob","euros":12345678901234567890,"half":0.5,"now":true,"deep":{"a":[1,null]},"none":null}';
 const fields = fieldsOfValue(parse(source));
 assert.equal(JSON.stringify(readFields(fields, {}).value), source);

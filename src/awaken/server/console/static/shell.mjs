@@ -1,14 +1,12 @@
 /** The frame of every page: the places, the connection, who one is. */
 
+import { may, me, signOut } from './api.mjs';
+import { took } from './format.mjs';
+import { go, place, useKeys } from './router.mjs';
 import { computed, effect, html, signal, useState } from './view.mjs';
-import { useKeys } from './keys.mjs';
-import { may, me, signOut } from './session.mjs';
-import { go, place } from './router.mjs';
-import { openTickets } from './tickets.mjs';
-import { connection } from './wire.mjs';
+import { connection, openTickets } from './wire.mjs';
 import { Loaded } from './parts/faces.mjs';
 import { now } from './parts/text.mjs';
-import { took } from './format.mjs';
 
 const THEME = 'awaken.theme';
 const PLACES = { inbox: 'Inbox', threads: 'Threads', runs: 'Runs', audit: 'Audit' };
@@ -20,6 +18,15 @@ let lastSaid = 0;
 /** @type {number | undefined} */
 let saying;
 
+const DENSITY = 'awaken.density';
+/** Whether rows are high. */
+export const isRoomy = signal(localStorage.getItem(DENSITY) === 'roomy');
+
+effect(() => {
+  const density = isRoomy.value ? 'roomy' : 'dense';
+  document.documentElement.dataset.density = density;
+  localStorage.setItem(DENSITY, density);
+});
 effect(() => {
   if (theme.value === 'system') delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme.value;
@@ -35,7 +42,7 @@ effect(() => {
 /** What the server shows above every page: the demo has a button that kills it. */
 const Bar = signal(/** @type {any} */ (null));
 effect(() => {
-  if (me.value?.features.includes('kill')) import('./parts/kill.mjs').then((found) => (Bar.value = found.KillBar));
+  if (me.value?.features.includes('kill')) import('./parts/dialogs.mjs').then((found) => (Bar.value = found.KillBar));
 });
 
 /** The page's part of the window's title. @param {string} text */
@@ -51,7 +58,7 @@ export function announce(sentence) {
   }, Math.max(0, lastSaid + PAUSE - Date.now()));
 }
 
-const help = async () => (await import('./parts/keys_help.mjs')).KeysHelp;
+const help = async () => (await import('./parts/dialogs.mjs')).KeysHelp;
 
 /** The keys of every page. @param {() => void} showHelp */
 function useShellKeys(showHelp) {

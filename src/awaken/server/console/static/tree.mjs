@@ -6,7 +6,7 @@
  */
 
 import { beginning } from './format.mjs';
-import { HANDLERS, WORDS, callIn } from './tree_events.mjs';
+import { callIn, HANDLERS, WORDS } from './tree_events.mjs';
 
 /** One row of the tree. */
 export class Node {
@@ -21,6 +21,8 @@ export class Node {
     if (parent) this.depth = parent.depth + 1;
     /** @type {Node[]} */
     this.children = [];
+    /** Its place among its siblings, from 1, since the rows were last laid out. */
+    this.place = 1;
     this.status = 'running';
     this.isOpen = true;
     this.startedAt = 0;
@@ -139,7 +141,12 @@ export class RunTree {
       const at = found.length;
       found.push(node);
       let isWanted = !fits || fits(node);
-      if (node.isOpen || fits) for (const child of node.children) isWanted = walk(child) || isWanted;
+      if (node.isOpen || fits) {
+        node.children.forEach((child, at) => {
+          child.place = at + 1;
+          isWanted = walk(child) || isWanted;
+        });
+      }
       if (!isWanted) found.length = at;
       return isWanted;
     };

@@ -1,20 +1,15 @@
 /** One conversation, live; here one chats. */
 
-import { get, part } from '../api.mjs';
+import { get, may, part, post } from '../api.mjs';
 import { beginning, money, tokens } from '../format.mjs';
-import { may } from '../session.mjs';
-import { Reconnecting, entitle } from '../shell.mjs';
-import { openTickets } from '../tickets.mjs';
+import { RunList } from './lists.mjs';
+import { entitle, Reconnecting } from '../shell.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
-import { followThread } from '../wire.mjs';
-import { CancelDialog } from '../parts/cancel.mjs';
-import { Composer } from '../parts/composer.mjs';
-import { Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
-import { Json } from '../parts/json.mjs';
-import { Markdown } from '../parts/markdown.mjs';
-import { Output, Text, When } from '../parts/text.mjs';
+import { followThread, openTickets } from '../wire.mjs';
+import { CancelDialog, Receipt } from '../parts/dialogs.mjs';
+import { Dialog, Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
+import { Json, Markdown, Output, Text, When } from '../parts/text.mjs';
 import { TicketCard } from '../parts/ticket.mjs';
-import { RunList } from './runs.mjs';
 
 const PAGE = 200;
 const SETTLED = ['run_start', 'run_finish', 'step_end', 'tool_call_done', 'tool_call_resumed', 'messages_rewound', 'error'];
@@ -166,4 +161,65 @@ function Turn({ turn: { message, calls }, agents }) {
       ${result && html`<h3>Result</h3><${Output} of=${textOf(result)} />`}
     </details>`)}
   </article>`;
+}
+
+// -- Where one writes to an agent.
+
+/** @type {Record<string, string>} */
+const MODES = { steer: 'next step', queue: 'after it', instead: 'instead' };
+const INSTEAD = 'instead';
+const WAIT = 10;
+/** What becomes of a message that is not answered at once. @type {Record<string, string>} */
+const SENT = {
+  steer: 'Sent: the run reads it at its next step.',
+  queue: 'Sent: it is taken up when the run has ended.',
+};
+
+/** Ask an agent in a thread, which is begun if there is none.
+ * @param {string} thread @param {any} asked */
+const submit = (thread, asked) => post(`/v1/threads/${part(thread)}/runs`, asked);
+
+/** @param {{thread: string, agent: string | undefined, run: any, isOpen: boolean, onStop: () => void}} props
+ * `isOpen`: the run works, or waits for an answer */
+function Composer({ thread, agent, run, isOpen, onStop }) {
+  const [text, setText] = useState('');
+  const [mode, setMode] = useState('steer');
+  const [wrong, setWrong] = useState('');
+  const [receipt, setReceipt] = useState(/** @type {any} */ (null));
+  const [note, setNote] = useState('');
+  const isSending = useRef(false);
+  const send = async () => {
+    if (!text.trim() || isSending.current) return;
+    isSending.current = true;
+    setWrong('');
+    setNote('');
+    try {
+      if (isOpen && mode === INSTEAD) setReceipt(await post(`/v1/runs/${part(run.run_id)}/cancel`, undefined, { deadline: WAIT }));
+      await submit(thread, { agent_id: agent, messages: [text], ...(isOpen && mode !== INSTEAD ? { mode } : {}) });
+      setText('');
+      if (isOpen) setNote(SENT[mode] ?? '');
+    } catch (error) {
+      setWrong(/** @type {Error} */ (error).message);
+    }
+    isSending.current = false;
+  };
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    send();
+  };
+  return html`<div class="composer">
+    <textarea aria-label="Message" placeholder="Write… Enter sends, Shift+Enter makes a new line" value=${text} dir="auto"
+      onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown}></textarea>
+    ${wrong && html`<p class="wrong" role="alert"><${Text} of=${wrong} /></p>`}
+    <div class="acts">
+      <span class="acts">${isOpen && html`<select aria-label="When" value=${mode}
+        onChange=${(/** @type {any} */ event) => setMode(event.target.value)}>
+        ${Object.entries(MODES).map(([name, label]) => html`<option key=${name} value=${name}>${label}</option>`)}</select>
+        <button class="no" onClick=${onStop}>Stop</button>`}<small role="status">${note}</small></span>
+      <button class="main" disabled=${!text.trim()} onClick=${send}>Send</button>
+    </div>
+    ${receipt && html`<${Dialog} title="What the cancel reached" onClose=${() => setReceipt(null)}>
+      <${Receipt} receipt=${receipt} /><form method="dialog" class="acts"><button>Close</button></form></${Dialog}>`}
+  </div>`;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import io
@@ -16,6 +17,7 @@ import pytest
 from console_kit import Shop, open_shop
 
 import console_libraries
+from awaken import Runtime
 from awaken.contract.profile import ProfileOwner
 from awaken.server import app
 from awaken.server.auth import LOCAL
@@ -23,11 +25,12 @@ from awaken.server.console import Pages, Sessions
 from awaken.server.console.pages import FOLDER
 from awaken.server.console.sessions import SESSION_SECONDS, WORD_SECONDS
 from awaken.server.errors import Refused
-from awaken.server.keys import NO_TERMS, add_key, revoke_key
+from awaken.server.keys import NO_TERMS, Terms, add_key, revoke_key
 from awaken.server.routes import ROUTES
 from awaken.server.table import Route
 from awaken.server.tokens import Tokens
 from awaken.stores.memory import MemoryStore
+from awaken.stores.memory.profile import MemoryProfiles
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -53,29 +56,56 @@ async def begin(shop: Shop, key: str) -> str:
     return str(made.json()["token"])
 
 
-def test_a_word_works_once_and_for_ten_minutes() -> None:
+async def test_a_word_works_once_and_for_ten_minutes() -> None:
     """07/CO-4."""
     clock = FakeClock()
-    sessions = Sessions(clock=clock)
-    used, late = sessions.make_word(LOCAL), sessions.make_word(LOCAL)
-    assert sessions.redeem(used)[0].principal == LOCAL
+    sessions = Sessions(MemoryProfiles(), clock=clock)
+    used, late = await sessions.make_word(LOCAL), await sessions.make_word(LOCAL)
+    assert (await sessions.redeem(used))[0].principal == LOCAL
     for word in (used, "never made"):
         with pytest.raises(Refused):
-            sessions.redeem(word)
+            await sessions.redeem(word)
     clock.advance(WORD_SECONDS)
     with pytest.raises(Refused):
-        sessions.redeem(late)
+        await sessions.redeem(late)
+
+
+async def test_a_word_works_once_on_any_node_even_if_all_hear_it_at_once(tmp_path: Path) -> None:
+    """07/CO-4: `awaken console --link` may reach another worker than the page does."""
+    async with Runtime([], store=f"sqlite:///{tmp_path / 'shared.db'}") as runtime:
+        nodes = [Sessions(runtime.store.profiles, lambda: "shared") for _ in range(3)]
+        terms = Terms(rate=3)
+        like, _ = nodes[0].begin(LOCAL, key="of a key", terms=terms)
+        word = await nodes[0].make_word(LOCAL, like)
+        heard = await asyncio.gather(*(node.redeem(word) for node in nodes), return_exceptions=True)
+        (won,) = [one for one in heard if not isinstance(one, BaseException)]
+        assert [type(one) for one in heard].count(Refused) == 2
+        assert (won[0].principal, won[0].key, won[0].terms) == (LOCAL, "of a key", terms)
+        assert all(node.find(as_bearer(won[1])) == won[0] for node in nodes)
+        await nodes[1].make_word(LOCAL)
+        with pytest.raises(Refused):
+            await nodes[2].redeem(word)
+
+
+async def test_words_that_were_used_or_are_late_are_not_kept() -> None:
+    clock, profiles = FakeClock(), MemoryProfiles()
+    sessions = Sessions(profiles, clock=clock)
+    await sessions.redeem(await sessions.make_word(LOCAL))
+    await sessions.make_word(LOCAL)
+    clock.advance(WORD_SECONDS)
+    await sessions.make_word(LOCAL)
+    assert len(await profiles.list(ProfileOwner(agent="~words"))) == 1
 
 
 async def test_a_session_ends_by_itself_when_it_is_signed_out_and_if_it_was_changed() -> None:
     clock = FakeClock()
-    sessions = Sessions(clock=clock)
+    sessions = Sessions(MemoryProfiles(), clock=clock)
     tokens = [sessions.begin(LOCAL)[1] for _ in range(2)]
     first = sessions.find(as_bearer(tokens[0]))
     assert first is not None
     assert first.principal == LOCAL
     await sessions.end(first)
-    other_node = Sessions(clock=clock).begin(LOCAL)[1]
+    other_node = Sessions(MemoryProfiles(), clock=clock).begin(LOCAL)[1]
     for token in (tokens[0], tokens[1][:-1], other_node, "awc_"):
         with pytest.raises(Refused):
             sessions.find(as_bearer(token))
@@ -120,7 +150,7 @@ async def test_every_route_refuses_requests_of_others(
                 if answer.status_code != status:
                     allowed.append((who, route.method, route.path, answer.status_code))
     assert allowed == []
-    word = {"word": shop.link().partition("#t=")[2]}
+    word = {"word": (await shop.link()).partition("#t=")[2]}
     foreign = {"origin": "http://127.0.0.1:1"}
     answers = [
         await shop.client.post("/v1/session", json={}),
@@ -216,7 +246,7 @@ async def test_a_session_is_signed_out_on_every_node(keyed: tuple[Shop, Path]) -
 
 async def test_what_is_kept_of_ended_sessions_does_not_grow() -> None:
     clock, store = FakeClock(), MemoryStore()
-    sessions = Sessions(clock=clock, ended=store.profiles)
+    sessions = Sessions(store.profiles, clock=clock)
     for _ in range(3):
         session, _ = sessions.begin(LOCAL)
         await sessions.end(session)

@@ -248,6 +248,29 @@ def test_another_worker_goes_on_with_the_runs_of_one_that_died(
         server.kill()
 
 
+def test_what_one_worker_has_signed_is_good_at_the_other(tmp_path: Path, slow: Path) -> None:
+    """The word of `awaken console --link`, a session's token and a stream's, without a key file:
+    every request here comes on a connection of its own, to either worker."""
+    server = Server(tmp_path / "f.db", "--workers", "2", target=slow)
+    try:
+        assert ask(server.address, "POST", "/v1/threads", {"id": "t"})[0] == 201
+        for _ in range(6):
+            word = ask(server.address, "POST", "/v1/session/words", {})[1]["word"]
+            status, made = ask(server.address, "POST", "/v1/session", {"word": word})
+            assert status == 201
+            head = {"authorization": f"Bearer {made['token']}"}
+            assert ask(server.address, "GET", "/v1/me", None, head)[1]["has_session"]
+            asked = {"thread_id": "t", "ttl": 30}
+            token = ask(server.address, "POST", "/v1/tokens", asked, head)[1]["token"]
+            head = {"authorization": f"Bearer {token}"}
+            assert ask(server.address, "GET", "/v1/threads/t", None, head)[0] == 200
+            assert ask(server.address, "POST", "/v1/session", {"word": word})[0] == 401
+        server.send(signal.SIGTERM)
+        assert server.join() == 0
+    finally:
+        server.kill()
+
+
 def _check_figures(server: Server, port: int) -> None:
     """Each worker has its figures at a port of its own, and there alone."""
     assert ask(server.address, "GET", "/metrics")[0] == 404

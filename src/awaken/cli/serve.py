@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import click
@@ -29,6 +30,8 @@ from awaken.front.loading import load
 BUILT_IN = "the built-in agent"
 _STORES_IN_MEMORY = "memory:"
 CONSOLE = "/console/"
+SECRET_VARIABLE = "AWAKEN_SERVER_SECRET"
+"""What signs tokens where there is no key file; the workers of one server share it."""
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,8 +238,8 @@ def _serve_alone(options: ServeOptions) -> Exit:
     found = _load(options)
     listening = _bind(options)
 
-    def started(agents: Sequence[str], application: Any) -> None:
-        console = _console_place(options, application)
+    async def started(agents: Sequence[str], application: Any) -> None:
+        console = await _console_place(options, application)
         _greet(options, listening, agents, own_store=found.makes_runtime, console=console)
 
     return _run(options, found, listening, started)
@@ -246,7 +249,7 @@ def _work(options: ServeOptions) -> Exit:
     """Serve as a worker of a parent process, which has bound the socket."""
     sock, ready, _ = options.inherited
 
-    def started(agents: Sequence[str], application: Any) -> None:
+    async def started(agents: Sequence[str], application: Any) -> None:
         os.write(ready, load("awaken.server.workers", "PID").pack(os.getpid()))
 
     return _run(options, _load(options), socket.socket(fileno=sock), started)
@@ -256,7 +259,7 @@ def _run(
     options: ServeOptions,
     found: Target,
     listening: socket.socket,
-    started: Callable[[Sequence[str], Any], None],
+    started: Callable[[Sequence[str], Any], Awaitable[None]],
 ) -> Exit:
     port = options.metrics_port
     metrics = _bind(options, port) if port is not None else None
@@ -299,6 +302,8 @@ def _edge(options: ServeOptions) -> dict[str, Any]:
         edge["hosts"] = ["*"]
     if options.metrics_port is not None:
         edge["metrics"] = False
+    if secret := os.environ.get(SECRET_VARIABLE):
+        edge["secret"] = secret
     return edge
 
 
@@ -335,6 +340,8 @@ def _serve_together(options: ServeOptions) -> Exit:
             "each worker would have a memory of its own: name a store that they share, as in "
             f"--store sqlite:///awaken.db or {STORE_VARIABLE}"
         )
+    # A token that one worker has made is good at the others.
+    os.environ.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
     found = _load(options)  # mistakes are told once, before any worker starts
     listening = _bind(options)
     workers = load("awaken.server.workers", "Workers")(
@@ -348,13 +355,13 @@ def _serve_together(options: ServeOptions) -> Exit:
 # -- telling ------------------------------------------------------------------------------------
 
 
-def _console_place(options: ServeOptions, application: Any) -> str:
+async def _console_place(options: ServeOptions, application: Any) -> str:
     """Where the console is. A server without keys adds a one-time word, by which the page begins a
     session; with keys, the page asks for one."""
     if options.keys:
         return CONSOLE
     local = load("awaken.server.auth", "LOCAL")
-    return f"{CONSOLE}#t={application.state.sessions.make_word(local)}"
+    return f"{CONSOLE}#t={await application.state.sessions.make_word(local)}"
 
 
 def _greet(

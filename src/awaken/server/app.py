@@ -40,6 +40,7 @@ def app(
     limits: Limits | None = None,
     audit: str | os.PathLike[str] | None = None,
     metrics: bool = True,
+    secret: str | None = None,
 ) -> Starlette:
     """An application that serves the agents of a runtime, to run or to mount.
 
@@ -57,6 +58,8 @@ def app(
             and from where. Without it, the last thousand deeds are kept in memory.
         metrics: false leaves out `/metrics`, which needs no key; `state.observer.metrics.text()`
             gives the same text.
+        secret: signs the tokens of streams and of the console's sessions if there are no `keys`,
+            which bring one: processes behind one address need the same.
 
     Raises:
         ConfigError: the key file cannot be read, or the arguments do not go together.
@@ -69,11 +72,12 @@ def app(
     origins = tuple(cors_origins)
     if ANY in origins and is_open:
         raise ConfigError("pages of every origin (*) may use a server only if it has keys")
-    tokens = Tokens(lambda: file.content.token_secret if file is not None else None)
+    signing = (lambda: file.content.token_secret) if file is not None else (lambda: secret)
+    tokens = Tokens(signing)
     sessions = Sessions(
-        lambda: file.content.token_secret if file is not None else None,
+        runtime.store.profiles,
+        signing,
         is_key=lambda digest: file is None or file.has(digest),
-        ended=runtime.store.profiles,
     )
     pages, routes = Pages(), [route for route in ROUTES if metrics or route.path != METRICS]
     steps: list[Step] = [Connections(limits.connections), Heads()]

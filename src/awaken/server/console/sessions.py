@@ -16,16 +16,18 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.codec import dumps, loads
+from awaken.codec import Json, dumps, loads, to_json
 from awaken.contract.profile import ProfileOwner, ProfileStore
 from awaken.domain.principal import Principal
+from awaken.errors import VersionConflict
 from awaken.server.errors import unauthorized
 from awaken.server.keys import NO_TERMS, Terms, bearer
 
 WORD_SECONDS = 10 * 60
 SESSION_SECONDS = 12 * 60 * 60
 _PREFIX = "awc_"
-_MOST_WORDS = 1_000
+_WORDS = ProfileOwner(agent="~words")
+"""Whose entries the words of links are, by their digests. No agent has such a name."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,52 +45,60 @@ class Sessions:
     """Makes words and sessions, and reads the tokens of sessions.
 
     Args:
+        store: where words, and sessions that were signed out, are written down for all nodes.
         secret: returns what signs tokens; nodes with the same secret accept each other's. If it
             returns `None`, tokens are good on this node only, while it lives.
         is_key: whether a key with this digest is still good.
-        ended: where sessions that were signed out are written down, for all nodes.
     """
 
     def __init__(
         self,
+        store: ProfileStore,
         secret: Callable[[], str | None] = lambda: None,
         is_key: Callable[[str], bool] = lambda digest: True,
-        ended: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._secret, self._is_key, self._clock = secret, is_key, clock
+        self._store, self._secret, self._is_key, self._clock = store, secret, is_key, clock
         self._own = secrets.token_hex(32)
-        self._words: dict[str, Session] = {}
         self._ended: dict[str, int] = {}
-        self._shared = ended
 
     # -- words ----------------------------------------------------------------------------------
 
-    def make_word(self, principal: Principal, like: Session | None = None) -> str:
-        """A word that begins one session of this principal, once, within ten minutes. That session
-        has the terms of `like`, and ends with the key of `like`."""
-        word = secrets.token_urlsafe(32)
-        if len(self._words) >= _MOST_WORDS:
-            del self._words[next(iter(self._words))]
-        self._words[digest(word)] = Session(
+    async def make_word(self, principal: Principal, like: Session | None = None) -> str:
+        """A word that begins one session of this principal, once, within ten minutes, on any node.
+        That session has the terms of `like`, and ends with the key of `like`."""
+        word, now = secrets.token_urlsafe(32), self._clock.now_ms()
+        meant = Session(
             session="",
             principal=principal,
-            expires_at_ms=self._clock.now_ms() + WORD_SECONDS * 1000,
+            expires_at_ms=now + WORD_SECONDS * 1000,
             key=like.key if like is not None else None,
             terms=like.terms if like is not None else NO_TERMS,
         )
+        for entry in await self._store.list(_WORDS):
+            if entry.value is None or _meant(entry.value).expires_at_ms <= now:
+                await self._store.delete(_WORDS, entry.key)
+        await self._store.set(_WORDS, digest(word), to_json(meant))
         return word
 
-    def redeem(self, word: str) -> tuple[Session, str]:
+    async def redeem(self, word: str) -> tuple[Session, str]:
         """Begin the session of a word, which no other session can begin with from now on. Returns
         the session and its token.
 
         Raises:
             Refused: the word was used before, is too old, or was not made here.
         """
-        meant = self._words.pop(digest(word), None)
-        if meant is None or meant.expires_at_ms <= self._clock.now_ms():
-            raise unauthorized("the link was used before, or is older than ten minutes")
+        refused = unauthorized("the link was used before, or is older than ten minutes")
+        entry = await self._store.get(_WORDS, digest(word))
+        if entry is None or entry.value is None:
+            raise refused
+        meant = _meant(entry.value)
+        if meant.expires_at_ms <= self._clock.now_ms():
+            raise refused
+        try:
+            await self._store.set(_WORDS, entry.key, None, expected_version=entry.version)
+        except VersionConflict:
+            raise refused from None
         return self.begin(meant.principal, key=meant.key, terms=meant.terms)
 
     # -- tokens ---------------------------------------------------------------------------------
@@ -130,9 +140,9 @@ class Sessions:
         Raises:
             Refused: the session was signed out, on this node or on another.
         """
-        if self._shared is None or session.session in self._ended:
+        if session.session in self._ended:
             return
-        if await self._shared.get(_owner(session), session.session) is not None:
+        if await self._store.get(_owner(session), session.session) is not None:
             self._ended[session.session] = session.expires_at_ms
             raise unauthorized("the session is over: sign in again")
 
@@ -141,17 +151,19 @@ class Sessions:
         now = self._clock.now_ms()
         self._ended = {id: until for id, until in self._ended.items() if until > now}
         self._ended[session.session] = session.expires_at_ms
-        if self._shared is None:
-            return
-        await self._shared.set(_owner(session), session.session, session.expires_at_ms)
-        for entry in await self._shared.list(_owner(session)):
+        await self._store.set(_owner(session), session.session, session.expires_at_ms)
+        for entry in await self._store.list(_owner(session)):
             if entry.value <= now:
-                await self._shared.delete(_owner(session), entry.key)
+                await self._store.delete(_owner(session), entry.key)
 
     def _sign(self, said: str) -> str:
         # Stream tokens are signed with the same secret: the name keeps the two apart.
         secret = self._secret() or self._own
         return _encode(hmac.digest(secret.encode(), b"session:" + said.encode(), hashlib.sha256))
+
+
+def _meant(value: Json) -> Session:
+    return msgspec.convert(value, Session)
 
 
 def _owner(session: Session) -> ProfileOwner:

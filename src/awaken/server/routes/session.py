@@ -59,7 +59,7 @@ async def begin(call: Call) -> ASGIApp:
     asked: SessionAsked = call.body
     sessions: Sessions = call.request.app.state.sessions
     if asked.word is not None:
-        session, token = sessions.redeem(asked.word)
+        session, token = await sessions.redeem(asked.word)
         call.request.scope["principal"] = session.principal  # the log and the audit name them
         return _made((session, token))
     if not call.principal.id:
@@ -86,7 +86,7 @@ def _made(begun: tuple[Session, str]) -> JsonResponse:
 async def make_word(call: Call) -> ASGIApp:
     sessions: Sessions = call.request.app.state.sessions
     like = _session(call) or _begun(call)[0]
-    return JsonResponse(WordMade(word=sessions.make_word(call.principal, like)), status_code=201)
+    return JsonResponse(WordMade(word=await sessions.make_word(call.principal, like)), 201)
 
 
 async def end(call: Call) -> ASGIApp:

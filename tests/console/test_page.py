@@ -260,7 +260,7 @@ async def test_two_hundred_hostile_texts_are_shown_as_texts(page: Page, shop: Sh
         await expect(page.get_by_text("<script>").first).to_be_visible()
         await page.evaluate(OPEN_ALL)
     await row(page, "call", "policy").first.click()
-    for tab in ("Overview", "Request", "Result", "State", "Events"):
+    for tab in ("Overview", "Request", "Result", "State", "Ledger", "Events"):
         await page.get_by_role("tab", name=tab).click()
         await page.evaluate(OPEN_ALL)
     await expect(page.locator(".side")).to_contain_text("<script>")
@@ -290,6 +290,7 @@ PARTS = {
     "runs/{run}": ("**/outline?*", "find_order"),
     "runs/{run}?tab=events": ("**/steps/2", "step_start"),
     "runs/{run}?tab=request": ("**/steps/2/request?*", "The system prompt"),
+    "runs/{run}?tab=ledger": ("**/steps/2", "waits for an answer"),
     "runs/{run}?tab=state": ("**/steps/2/state", "Changed by step 2"),
     "runs/{run}?tab=overview": ("**/v1/tickets/*0", "Approve"),
 }

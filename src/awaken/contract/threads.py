@@ -143,7 +143,8 @@ class CommitView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     in the log, `first_event` the `seq` of its first event; for a commit without any, those of the
     next one. `run_id` is `None` if the commit has no run, or was copied by a fork. `rewinds_to` is
     the position to which it rewound the thread, if it did. `changed_keys` are the names of the
-    thread's state keys that it wrote, in order; a rewind may have changed others, too.
+    thread's state keys that it wrote, in order; a rewind may have changed others, too. `calls` are
+    the lines that it added to the call ledger.
     """
 
     position: int
@@ -155,6 +156,7 @@ class CommitView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     events: tuple[RunEvent, ...] = ()
     rewinds_to: int | None = None
     changed_keys: tuple[str, ...] = ()
+    calls: tuple[CallEntry, ...] = ()
 
 
 class ChildStrategy(StrEnum):

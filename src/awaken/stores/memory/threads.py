@@ -360,6 +360,7 @@ def _commit_view(thread: ThreadRow, index: int, row: CommitRow) -> CommitView:
         events=tuple(_events_of(thread, slice(events, row.events))),
         rewinds_to=next((r.after for r in thread.rewinds if r.commit == index + 1), None),
         changed_keys=_changed_keys(thread, index + 1),
+        calls=tuple(thread.call_lines[before.call_lines if before else 0 : row.call_lines]),
     )
 
 

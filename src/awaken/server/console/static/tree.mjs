@@ -102,15 +102,16 @@ export class RunTree {
     for (const row of rows) {
       const known = this.nodes.get(`${run.node.threadId}/${row.message_id}`);
       const step = known ?? this._step(run, row.message_id, row.step, row.started_at_ms, row.agent_id);
-      step.said ||= row.words;
+      step.said ||= row.words ?? '';
       step.label = beginning(step.said, WORDS);
       if (known) continue;
       step.endedAt = row.ended_at_ms ?? null;
-      step.status = row.ended_at_ms == null ? 'running' : row.outcome;
+      step.status = row.ended_at_ms == null ? 'running' : row.outcome ?? 'succeeded';
       step.more.isUnread = true;
       step.isOpen = false;
       step.more.seq = row.seq;
-      this._add(step, row.input_tokens, row.output_tokens, row.cost ?? null, row.input_tokens + row.output_tokens > 0);
+      const { input_tokens: input = 0, output_tokens: output = 0 } = row;
+      this._add(step, input, output, row.cost ?? null, input + output > 0);
       run.isStepOpen = row.ended_at_ms == null;
     }
   }

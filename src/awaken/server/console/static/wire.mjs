@@ -7,6 +7,7 @@
 
 import { ApiError, get, part, post, send } from './api.mjs';
 import { parse } from './json.mjs';
+import { go } from './router.mjs';
 import { computed, signal } from './view.mjs';
 
 const KINDS = [
@@ -174,10 +175,30 @@ function learn(tickets) {
   known.value = now;
 }
 
+/** Whether the reader may be asked to let the page tell of new questions while it is not seen. */
+export const mayAsk = signal('Notification' in window && Notification.permission === 'default');
+
+export async function askToNotify() {
+  await Notification.requestPermission();
+  mayAsk.value = Notification.permission === 'default';
+}
+
+/** Tell of a question that is new while nobody sees the page. @param {any} ticket */
+function notify(ticket) {
+  const isNew = ticket.status === 'open' && !known.value.has(ticket.key);
+  if (!isNew || !document.hidden || !('Notification' in window) || Notification.permission !== 'granted') return;
+  const shown = new Notification(`${ticket.tool_name} waits for an answer`, { body: `thread ${ticket.thread_id}`, tag: ticket.key });
+  shown.onclick = () => {
+    focus();
+    go(`/console/inbox?ticket=${part(ticket.key)}`);
+    shown.close();
+  };
+}
+
 /** Read the open tickets, then follow them until the signal. @param {AbortSignal} until */
 export async function watchTickets(until) {
   await readTickets();
-  if (problem.value === null) await followTickets((ticket) => learn([ticket]), until);
+  if (problem.value === null) await followTickets((ticket) => (notify(ticket), learn([ticket])), until);
 }
 
 export async function readTickets() {

@@ -5,7 +5,7 @@ import { beginning } from '../format.mjs';
 import { keepInAddress, place, useKeys } from '../router.mjs';
 import { entitle } from '../shell.mjs';
 import { html, useState } from '../view.mjs';
-import { changes, openTickets, problem, readTickets } from '../wire.mjs';
+import { askToNotify, changes, mayAsk, openTickets, problem, readTickets } from '../wire.mjs';
 import { Dialog, Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
 import { Left, Shape, Text, When } from '../parts/text.mjs';
 import { kindOf, TicketCard } from '../parts/ticket.mjs';
@@ -51,7 +51,7 @@ function Waiting() {
         ${(tools.length > 1 || query.tool) && html`<select class="short" aria-label="Tool" value=${query.tool ?? ''}
           onChange=${(/** @type {any} */ event) => keepInAddress({ tool: event.target.value, ticket: null })}>
           <option value="">every tool</option>${tools.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select>`}
-        <${Faces} /></div></div>
+        ${mayAsk.value && html`<button onClick=${askToNotify}>Notify me</button>`}<${Faces} /></div></div>
     <div class="body">
       ${tickets.length ? html`<${Tickets} tickets=${tickets} shown=${shown} />`
         : html`<${Empty} title="Nothing waits for you"><p>When an agent asks before it acts, its question appears here.</p></${Empty}>`}

@@ -2,7 +2,7 @@
 
 import { get, may, part } from '../api.mjs';
 import { money, plain, runStatus, short, statusOf, tokens, took, whyEnded } from '../format.mjs';
-import { keepInAddress, place } from '../router.mjs';
+import { keepInAddress, place, useKeys } from '../router.mjs';
 import { entitle } from '../shell.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
 import { changes } from '../wire.mjs';
@@ -14,7 +14,9 @@ const newThread = async () => (await import('../parts/dialogs.mjs')).NewThread;
 
 export function ThreadsPage() {
   const [limit, setLimit] = useState(PAGE);
-  const [isNew, setIsNew] = useState(false);
+  const isNew = Boolean(place.value.query.new) && may('invoke');
+  const setIsNew = (/** @type {boolean} */ isIt) => keepInAddress({ new: isIt ? '1' : null });
+  useKeys({ n: () => may('invoke') && setIsNew(true) });
   const { value, error, again } = useLoaded(() => load(limit), [limit]);
   entitle('Threads');
   useEffect(() => {
@@ -30,7 +32,7 @@ export function ThreadsPage() {
     <div class="head-bar"><div><h1>Threads</h1><p class="sub">conversations, newest first</p></div>
       <div class="acts">
         <button onClick=${again}>Refresh</button>
-        ${may('invoke') && html`<button class="main" onClick=${() => setIsNew(true)}>New thread</button>`}
+        ${may('invoke') && html`<button class="main" onClick=${() => setIsNew(true)}>New thread<kbd>n</kbd></button>`}
       </div></div>
     <div class="body">
       ${error ? html`<${Failed} error=${error} onRetry=${again} />`

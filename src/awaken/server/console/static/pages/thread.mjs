@@ -25,17 +25,18 @@ export function ThreadPage({ id }) {
 /** @param {string} id */
 async function load(id) {
   const at = `/v1/threads/${part(id)}`;
-  const [thread, runs, messages] = await Promise.all([
+  const [thread, usage, runs, messages] = await Promise.all([
     get(at),
+    get(`${at}/usage`),
     get(`${at}/runs`, { limit: 20 }),
     get(`${at}/messages`, { order: 'desc', limit: PAGE }),
   ]);
-  return { thread, runs: runs.items, messages: messages.items.reverse(), hasMore: messages.cursor !== null };
+  return { thread, usage, runs: runs.items, messages: messages.items.reverse(), hasMore: messages.cursor !== null };
 }
 
 /** @param {{known: any, again: () => void}} props */
 function Thread({ known, again }) {
-  const { thread, runs, messages } = known;
+  const { thread, usage, runs, messages } = known;
   const [live, setLive] = useState('');
   const [isCancelling, setIsCancelling] = useState(false);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
@@ -67,7 +68,7 @@ function Thread({ known, again }) {
   const questions = openTickets.value.filter((ticket) => ticket.thread_id === thread.id);
   entitle(thread.title || thread.id);
   return html`<div class="screen sided">
-    <${Head} thread=${thread} runs=${runs} isOpen=${isOpen} onStop=${() => setIsCancelling(true)} />
+    <${Head} thread=${thread} usage=${usage} isOpen=${isOpen} onStop=${() => setIsCancelling(true)} />
     <div class="talk">
       <div class="messages" ref=${box} onScroll=${look} tabindex="0" role="log" aria-label="Conversation">
         <${Reconnecting} />
@@ -105,17 +106,14 @@ function growText(text, { event }) {
 }
 
 /** @param {any} props */
-function Head({ thread, runs, isOpen, onStop }) {
-  const used = runs.reduce((/** @type {number} */ sum, /** @type {any} */ run) => sum + run.usage.total_tokens, 0);
-  const costs = runs.map((/** @type {any} */ run) => run.cost);
-  const isUnknown = costs.includes(null);
-  const cost = costs.reduce((/** @type {number} */ sum, /** @type {number | null} */ one) => sum + (one ?? 0), 0);
+function Head({ thread, usage, isOpen, onStop }) {
+  const { runs, cost, usage: { total_tokens: used } } = usage;
   return html`<div class="head-bar">
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
       <p class="sub">${thread.title && html`<code><${Text} of=${thread.id} /></code> · `}begun <${When} at=${thread.created_at} isInSentence />${thread.created_by && html` by <${Text} of=${thread.created_by} />`}
         ${thread.parent_thread_id && html` · within <a href=${`/console/threads/${part(thread.parent_thread_id)}`}>${thread.parent_thread_id}</a>`}</p></div>
-    <div class="stats" title="What this thread's own steps took; runs of delegates and tasks have their own."><span><b>${runs.length}</b>${runs.length === 1 ? 'run' : 'runs'}</span><span><b>${tokens(used) || 0}</b>tokens</span>
-      <span><b>${used && !(isUnknown && !cost) ? money(cost, isUnknown) : '—'}</b>cost</span></div>
+    <div class="stats" title="All runs of this thread, with what they have started."><span><b>${runs}</b>${runs === 1 ? 'run' : 'runs'}</span><span><b>${tokens(used) || 0}</b>tokens</span>
+      <span><b>${used ? money(cost, usage.has_unknown_cost) : '—'}</b>cost</span></div>
     <div class="acts">${isOpen && may('decide', 'invoke') && html`<button class="no" onClick=${onStop}>Cancel</button>`}</div>
   </div>`;
 }

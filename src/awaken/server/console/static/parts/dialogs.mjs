@@ -89,13 +89,15 @@ const KEYS = [
   [['g i', 'g t', 'g r'], 'Inbox, Threads, Runs'],
   [['j', 'k', '↓', '↑'], 'move in a list or in the tree of a run'],
   [['←', '→', '*'], 'fold, unfold, unfold everything beneath'],
-  [['1', '…', '5'], 'tabs of the inspector'],
+  [['1', '…', '6'], 'tabs of the inspector'],
   [['n', 'p'], 'next, previous failure of a run'],
   [['a'], 'approve: press it twice, or Enter'],
   [['e'], 'edit the arguments'],
   [['d'], 'deny: it asks for the reason, Enter sends it'],
+  [['n'], 'new thread, in the list of threads'],
   [['x'], 'cancel the run (it asks)'],
-  [['/'], 'find in this run'],
+  [['Ctrl K'], 'do anything by name'],
+  [['/'], 'find in this run, or do anything by name'],
   [['c'], 'copy the link to what you see'],
   [['Esc'], 'close, or back to the list'],
   [['?'], 'these keys'],
@@ -108,6 +110,43 @@ export function KeysHelp({ onClose }) {
     <label class="check"><input type="checkbox" checked=${areOn.value} onChange=${(/** @type {any} */ event) => switchKeys(event.target.checked)} />
       Single keys act when no field has the focus</label>
     <form method="dialog" class="acts"><button>Close</button></form></${Dialog}>`;
+}
+
+// -- Anything by name.
+
+const MOST_FOUND = 12;
+
+/** @param {{commands: [string, () => void][], onClose: () => void}} props */
+export function Palette({ commands, onClose }) {
+  const [text, setText] = useState('');
+  const [at, setAt] = useState(0);
+  const threads = useLoaded(() => get('/v1/threads', { root: true, limit: 200 }), []);
+  /** @type {[string, () => void][]} */
+  const known = (threads.value?.items ?? []).map((/** @type {any} */ one) => [`Thread: ${one.title || one.id}`, () => go(`/console/threads/${part(one.id)}`)]);
+  const words = text.toLowerCase().split(/\s+/);
+  const found = [...commands, ...known].filter(([name]) => words.every((word) => name.toLowerCase().includes(word))).slice(0, MOST_FOUND);
+  const pick = (/** @type {number} */ which) => {
+    if (!found[which]) return;
+    onClose();
+    found[which][1]();
+  };
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by) setAt((at + by + found.length) % Math.max(1, found.length));
+    else if (event.key === 'Enter' && !event.isComposing) pick(at);
+    else return;
+    event.preventDefault();
+  };
+  const onInput = (/** @type {any} */ event) => {
+    setText(event.target.value);
+    setAt(0);
+  };
+  return html`<${Dialog} title="Do anything by name" onClose=${onClose}>
+    <input role="combobox" aria-label="Name of a place, a thread or a deed" aria-expanded="true" aria-controls="palette"
+      aria-activedescendant=${found.length ? `palette-${at}` : undefined} autocomplete="off" value=${text} onInput=${onInput} onKeyDown=${onKeyDown} />
+    <ul class="palette" id="palette" role="listbox" aria-label="What fits">${found.map(([name], which) => html`<li key=${which} id=${`palette-${which}`}
+      role="option" aria-selected=${which === at} onClick=${() => pick(which)}><${Text} of=${name} /></li>`)}</ul>
+    ${!found.length && html`<p class="sub" role="status">Nothing has such a name.</p>`}</${Dialog}>`;
 }
 
 // -- The demo's bar: its button kills the server, which is started again by its parent process.

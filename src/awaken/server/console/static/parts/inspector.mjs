@@ -10,7 +10,7 @@ import { Json, Markdown, now, Output, Shape, Text } from './text.mjs';
 import { TicketCard } from './ticket.mjs';
 
 /** @type {Record<string, string>} */
-const TABS = { overview: 'Overview', request: 'Request', result: 'Result', state: 'State', events: 'Events' };
+const TABS = { overview: 'Overview', request: 'Request', result: 'Result', state: 'State', ledger: 'Ledger', events: 'Events' };
 /** What only developers see. */
 const INSPECTED = ['request', 'state'];
 
@@ -18,7 +18,7 @@ const INSPECTED = ['request', 'state'];
 export function Inspector({ node, tab, version }) {
   const names = Object.keys(TABS).filter((name) => !INSPECTED.includes(name) || may('inspect'));
   const chosen = names.includes(tab) ? tab : 'overview';
-  const Tab = { overview: Overview, request: RequestTab, result: Result, state: StateTab, events: Events }[/** @type {'overview'} */ (chosen)];
+  const Tab = { overview: Overview, request: RequestTab, result: Result, state: StateTab, ledger: Ledger, events: Events }[/** @type {'overview'} */ (chosen)];
   useKeys(Object.fromEntries(names.map((name, at) => [String(at + 1), () => keepInAddress({ tab: name })])));
   return html`<aside class="side" aria-label="Inspector">
     <h2><${Shape} of=${node.status} /><span><${Text} of=${titleOf(node)} /></span></h2>
@@ -94,14 +94,58 @@ function Result({ node }) {
     ${result && result.data !== null && result.data !== undefined && html`<h3>Data</h3><${Json} of=${result.data} />`}`;
 }
 
+/** What the server says of the step of a row, or what to show instead.
+ * @param {any} node @param {string} [of] @returns {{step: any, value?: any, face?: any}} */
+function useStep(node, of = '') {
+  const step = stepOf(node);
+  const path = step && `/v1/runs/${part(step.runId)}/steps/${step.more.number}${of}`;
+  const { value, error, again } = useLoaded(async () => (path ? get(path) : null), [path, node.status]);
+  if (!path) return { step, face: html`<p class="sub">Choose a step, or a call in one.</p>` };
+  if (error) return { step, face: html`<${Failed} error=${error} onRetry=${again} />` };
+  return value ? { step, value } : { step, face: html`<${Loading} />` };
+}
+
+/** @type {Record<string, string>} */
+const PHASES = {
+  intent: 'intent: from here on it may have begun',
+  suspended: 'waits for an answer',
+  unknown: 'unknown: nobody knows whether it took effect',
+};
+/** @type {Record<string, (event: any) => string>} */
+const DECISIONS = {
+  run_start: ({ cause }) => (cause === 'recovered' ? 'taken up again after its process had gone' : ''),
+  tool_call_resumed: ({ by, reason }) => `answered${by ? ` by ${by}` : ''}${reason ? `: ${reason}` : ''}`,
+};
+
+/** What the ledger says of a call, or of all calls of a step: what was meant, what came of it, and
+ * what was decided in between. @param {{node: any}} props */
+function Ledger({ node }) {
+  const { value, face } = useStep(node);
+  if (face) return face;
+  const { callId } = node.more;
+  const lines = value.ledger.filter((/** @type {any} */ line) => !callId || line.call_id === callId);
+  if (!lines.length) return html`<p class="sub">No call was begun.</p>`;
+  const decided = value.events
+    .map((/** @type {any} */ { at_ms: at, event }) => ({ at, about: event.target_id ?? event.id, words: DECISIONS[event.event_type]?.(event) }))
+    .filter((/** @type {any} */ { words, about }) => words && (!callId || !about || about === callId));
+  const calls = new Map(lines.map((/** @type {any} */ line) => [line.key, line]));
+  // A decision is written with what came of it, and comes first.
+  const told = [...decided, ...lines.map((/** @type {any} */ line) => ({ at: line.at, name: line.tool_name, words: `${PHASES[line.phase] ?? line.phase}${line.stopped ? ', no longer at work' : ''}` }))];
+  return html`
+    ${[...calls.values()].map((line) => html`<h3 class="key" key=${line.key}><${Text} of=${line.tool_name} /></h3>
+      <dl><dt>key</dt><dd><code><${Text} of=${line.key} /></code></dd>
+        <dt>effect</dt><dd>${line.effect ?? 'not known here'}</dd>
+        ${line.recovery && html`<dt>after a crash</dt><dd>${line.recovery}</dd>`}</dl>`)}
+    <table><thead><tr><th>when</th><th>what</th></tr></thead>
+      <tbody>${told.sort((a, b) => a.at - b.at).map(({ at, name, words }, number) => html`<tr key=${number}>
+        <td class="keys"><time title=${exactly(at)}>${exactly(at).slice(11)}</time></td>
+        <td>${calls.size > 1 && name && html`<b><${Text} of=${name} /></b> `}<${Text} of=${words} /></td></tr>`)}</tbody></table>`;
+}
+
 /** @param {{node: any}} props */
 function Events({ node }) {
-  const step = stepOf(node);
-  const path = step && `/v1/runs/${part(step.runId)}/steps/${step.more.number}`;
-  const { value, error, again } = useLoaded(async () => (path ? get(path) : null), [path, node.status]);
-  if (!path) return html`<${NoStep} />`;
-  if (error) return html`<${Failed} error=${error} onRetry=${again} />`;
-  if (!value) return html`<${Loading} />`;
+  const { step, value, face } = useStep(node);
+  if (face) return face;
   return html`<p class="sub">The durable events of step ${step.more.number}.</p>
     ${value.events.map((/** @type {any} */ told) => html`<details class="event-line" key=${told.seq}>
       <summary><span>${told.seq}</span> ${told.event.event_type}</summary><${Json} of=${told.event} />
@@ -194,12 +238,8 @@ const LONGEST = 160;
 
 /** @param {{node: any}} props */
 function StateTab({ node }) {
-  const step = stepOf(node);
-  const path = step && `/v1/runs/${part(step.runId)}/steps/${step.more.number}/state`;
-  const { value, error, again } = useLoaded(async () => (path ? get(path) : null), [path, node.status]);
-  if (!path) return html`<${NoStep} />`;
-  if (error) return html`<${Failed} error=${error} onRetry=${again} />`;
-  if (!value) return html`<${Loading} />`;
+  const { value, face } = useStep(node, '/state');
+  if (face) return face;
   const changes = changesBetween(value.before, value.after);
   const touched = new Set(changes.map((change) => change.path[0]));
   const same = Object.keys(value.after).filter((key) => !touched.has(key));

@@ -162,12 +162,41 @@ async def test_a_server_that_comes_back_is_heard_again_without_a_gap(
     await page.goto(await shop.link(f"runs/{run}"))
     await expect(row(page, "call", "refund")).to_be_visible()
     await shop.stop()
-    await expect(page.get_by_role("alert")).to_contain_text("has not been heard")
+    await expect(page.get_by_text("has not been heard")).to_be_visible()
     await shop.answer_elsewhere("order-7")
     await shop.start()
     await expect(page.locator(".head-bar .badge")).to_have_text("finished")
     await expect(row(page, "call", "refund")).to_have_count(1)
     await expect(row(page, "call", "refund")).to_contain_text("denied")
+    await expect(page.get_by_role("alert")).to_have_count(0)
+
+
+async def test_a_server_that_dies_leaves_every_page_as_it_was_and_failed_ones_come_by_themselves(
+    page: Page, shop: Shop
+) -> None:
+    """07/CO-29, 07/CO-55: also a page that is opened while there is no server."""
+    run = await shop.waiting_run("order-7")
+    await page.goto(await shop.link("inbox"))
+    foot, places = page.locator(".foot"), ("inbox", "threads", "audit", "threads/order-7")
+    texts = dict(
+        zip(places, ("refund", "order-7", "people and programs", "My mug arrived"), strict=True)
+    )
+    for place, text in texts.items():
+        await page.evaluate(GO, place)
+        await expect(page.get_by_text(text).first).to_be_visible()
+        await shop.stop()
+        await expect(foot).to_contain_text("lost")
+        await expect(page.get_by_text(text).first).to_be_visible()
+        await shop.start()
+        await expect(foot).to_contain_text("connected")
+    await shop.stop()
+    await expect(foot).to_contain_text("lost")
+    for place in ("runs", f"runs/{run}"):
+        await page.evaluate(GO, place)
+        await expect(page.get_by_role("alert").first).to_contain_text("cannot be reached")
+    await shop.start()
+    await expect(row(page, "call", "refund")).to_be_visible()
+    await expect(page.get_by_role("button", name="Approve")).to_be_visible()
     await expect(page.get_by_role("alert")).to_have_count(0)
 
 

@@ -1,6 +1,6 @@
 /** The address is the state of the view: a link shows a colleague the same thing. */
 
-import { signal, useEffect, useRef } from './view.mjs';
+import { signal, useLayoutEffect, useRef } from './view.mjs';
 
 const HOME = '/console/';
 
@@ -90,7 +90,8 @@ let chordUntil = 0;
 export function useKeys(deeds) {
   const mine = useRef(deeds);
   mine.current = deeds;
-  useEffect(() => {
+  // What is seen can be used: a key that is pressed at once is not lost.
+  useLayoutEffect(() => {
     const latest = new Proxy({}, { get: (_, key) => mine.current[/** @type {string} */ (key)] });
     parts.unshift(latest);
     return () => void parts.splice(parts.indexOf(latest), 1);

@@ -136,18 +136,18 @@ function Foot({ onShow }) {
   return html`<div class="foot">
     <span class=${`light ${isOpen ? '' : 'off'}`}><span>${isOpen ? 'connected' : `lost ${took(Math.max(0, now.value - since))} ago`}</span></span>
     <span class="who">${who.name}${' · '}${roleOf()}</span>
-    <${Choice} name="Theme" all=${THEMES} value=${theme.value} onChoose=${(/** @type {string} */ chosen) => (theme.value = chosen)} />
-    <${Choice} name="Density" all=${DENSITIES} value=${isRoomy.value ? 'roomy' : 'dense'} onChoose=${(/** @type {string} */ chosen) => (isRoomy.value = chosen === 'roomy')} />
-    <button class="quiet" onClick=${() => onShow('palette')}>Do… <kbd>Ctrl K</kbd></button>
+    <${Choice} name="Theme" of="theme" all=${THEMES} value=${theme.value} onChoose=${(/** @type {string} */ chosen) => (theme.value = chosen)} />
+    <${Choice} name="Density" of="rows" all=${DENSITIES} value=${isRoomy.value ? 'roomy' : 'dense'} onChoose=${(/** @type {string} */ chosen) => (isRoomy.value = chosen === 'roomy')} />
+    <button class="quiet" onClick=${() => onShow('palette')}>Find <kbd>Ctrl K</kbd></button>
     <button class="quiet" onClick=${() => onShow('keys')}>Keys <kbd>?</kbd></button>
     ${who.has_session && html`<button class="quiet" onClick=${signOut}>Sign out</button>`}
   </div>`;
 }
 
-/** @param {{name: string, all: string[], value: string, onChoose: (chosen: string) => void}} props */
-const Choice = ({ name, all, value, onChoose }) => html`<select aria-label=${name} value=${value}
+/** @param {{name: string, of: string, all: string[], value: string, onChoose: (chosen: string) => void}} props */
+const Choice = ({ name, of, all, value, onChoose }) => html`<select aria-label=${name} value=${value}
   onChange=${(/** @type {any} */ event) => onChoose(event.target.value)}>
-  ${all.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select>`;
+  ${all.map((one) => html`<option key=${one} value=${one}>${one} ${of}</option>`)}</select>`;
 
 function roleOf() {
   if (may()) return 'admin';

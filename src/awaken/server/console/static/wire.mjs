@@ -198,7 +198,13 @@ function notify(ticket) {
 /** Read the open tickets, then follow them until the signal. @param {AbortSignal} until */
 export async function watchTickets(until) {
   await readTickets();
-  if (problem.value === null) await followTickets((ticket) => (notify(ticket), learn([ticket])), until);
+  for (let tries = 0; problem.value && ![401, 403].includes(problem.value.status); tries += 1) {
+    if (problem.value.status === 0) note(false);
+    await new Promise((resolve) => setTimeout(resolve, waitFor(tries)));
+    if (until.aborted) return;
+    await readTickets();
+  }
+  if (!problem.value) await followTickets((ticket) => (notify(ticket), learn([ticket])), until);
 }
 
 export async function readTickets() {

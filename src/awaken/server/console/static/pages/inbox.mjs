@@ -23,7 +23,7 @@ const KINDS = {
   approval: ({ arguments: given }) => ({ shape: 'waits', words: JSON.stringify(given ?? '') }),
   value: ({ arguments: given }) => ({ shape: 'waits', words: JSON.stringify(given ?? '') }),
   outcome: () => ({ shape: 'unknown', words: 'nobody knows whether it happened' }),
-  budget: ({ arguments: { limit, amount } }) => ({ shape: 'budget', words: `${limit === 'money' ? '' : `${amount} `}${limit} used up` }),
+  budget: ({ arguments: { limit, amount } }) => ({ shape: 'budget', words: `${limit === 'money' ? '' : `${amount} `}${amount === 1 ? limit.replace(/s$/, '') : limit} used up` }),
 };
 
 function Waiting() {
@@ -45,7 +45,7 @@ function Waiting() {
   useKeys({ j: () => go(1), k: () => go(-1), ArrowDown: () => go(1), ArrowUp: () => go(-1) });
   return html`<div class=${`screen ${shown ? 'sided' : ''}`}>
     <div class="head-bar"><div><h1>Inbox</h1>
-      <p class="sub">${tickets.length ? html`${tickets.length} wait${tickets.length === 1 ? 's' : ''} for an answer · oldest <${When} at=${tickets[0].asked_at} />` : 'nothing waits for an answer'}</p></div>
+      <p class="sub">${tickets.length ? html`${tickets.length} wait${tickets.length === 1 ? 's' : ''} for an answer · oldest <${When} at=${tickets[0].asked_at} isInSentence />` : 'nothing waits for an answer'}</p></div>
       <div class="acts">
         ${same.length > 1 && may('decide', 'invoke') && html`<button onClick=${() => setMany(same)}>Answer ${same.length} alike</button>`}
         ${(tools.length > 1 || query.tool) && html`<select class="short" aria-label="Tool" value=${query.tool ?? ''}

@@ -74,7 +74,7 @@ function Threads({ threads }) {
       <span class="title"><b><${Text} of=${thread.title || thread.id} /></b></span>
       <span class="about">${aboutOf(thread)}</span>
       <span class="when"><${When} at=${thread.active_at || thread.updated_at} /></span>
-      <span class="more">${thread.run && sums(thread.run)}</span>
+      <span class="more" title="its latest run, without what that has started">${thread.run && sums(thread.run)}</span>
     </a></li>`)}</ul>`;
 }
 
@@ -127,7 +127,7 @@ export function RunList({ runs }) {
       <span class="title"><b><${Text} of=${run.agent_id} /></b> <code>${short(run.run_id)}</code></span>
       <span class="about">${run.kind !== 'agent' ? `${run.kind} · ` : ''}<${Text} of=${whyEnded(run.termination) || plain(run.response ?? '') || statusOf(runStatus(run)).word} /></span>
       <span class="when"><${When} at=${run.started_at ?? run.created_at} /></span>
-      <span class="more">${sums(run)}${run.finished_at && run.started_at ? ` · ${took(run.finished_at - run.started_at)}` : ''}</span>
+      <span class="more" title="its own steps, without what it has started">${sums(run)}${run.finished_at && run.started_at ? ` · ${took(run.finished_at - run.started_at)}` : ''}</span>
     </a></li>`)}</ul>`;
 }
 

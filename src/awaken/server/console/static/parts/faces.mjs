@@ -1,6 +1,7 @@
 /** What a part of the page shows when it has nothing to show, not yet or not at all. */
 
 import { html, useEffect, useRef, useState } from '../view.mjs';
+import { connection } from '../wire.mjs';
 import { Text } from './text.mjs';
 
 export const Loading = () => html`<div class="lines" role="status" aria-busy="true" aria-label="Loading">
@@ -48,7 +49,11 @@ export function useLoaded(load, needs) {
     );
     return () => void (isWanted = false);
   }, [...needs, count]);
-  return { value: state.value, error: state.error, again: () => setCount((n) => n + 1) };
+  const again = () => setCount((n) => n + 1);
+  const isHeard = connection.value.isOpen;
+  // What failed for want of a server is asked for again when it is back.
+  useEffect(() => void (isHeard && state.error?.status === 0 && again()), [isHeard]);
+  return { value: state.value, error: state.error, again };
 }
 
 /** A part that is loaded when it is first shown; it gets the other properties.

@@ -16,7 +16,7 @@ export class ApiError extends Error {
    * @param {string | null} requestId
    */
   constructor(status, said, requestId) {
-    super(said.message ?? `the server answered ${status}`);
+    super(said.message ?? (status ? `the server answered ${status}` : 'the server cannot be reached'));
     this.status = status;
     this.code = said.code ?? '';
     this.hint = said.hint ?? '';
@@ -49,7 +49,7 @@ export async function send(method, path, more = {}, isLast = false) {
     });
   } catch (error) {
     if (more.signal?.aborted) throw error;
-    throw new ApiError(0, { message: 'the server cannot be reached' }, null);
+    throw new ApiError(0, {}, null);
   }
   if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));

@@ -35,7 +35,7 @@ function Page() {
   const [name, id] = place.value.parts;
   if (!name) return html`<${Loading} />`;
   const load = loaderOf(place.value.parts);
-  return load ? html`<${Loaded} key=${`${name}/${id}`} load=${load} id=${id} />` : html`<${Failed} error=${NOTHING} isPage />`;
+  return load ? html`<${Loaded} key=${`${name}/${id}`} load=${load} id=${id} isPage />` : html`<${Failed} error=${NOTHING} isPage />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));

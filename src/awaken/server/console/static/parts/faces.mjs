@@ -1,5 +1,6 @@
 /** What a part of the page shows when it has nothing to show, not yet or not at all. */
 
+import { ApiError } from '../api.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
 import { connection } from '../wire.mjs';
 import { Text } from './text.mjs';
@@ -56,11 +57,20 @@ export function useLoaded(load, needs) {
   return { value: state.value, error: state.error, again };
 }
 
-/** A part that is loaded when it is first shown; it gets the other properties.
- * @param {{load: () => Promise<any>, [name: string]: any}} props */
-export function Loaded({ load, ...others }) {
-  const { value: Found, error, again } = useLoaded(load, [load]);
-  if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
+const reload = () => location.reload();
+
+/** A part whose file is loaded when it is first shown; it gets the other properties. Browsers do not
+ * ask again for a file that failed: the page is loaded anew, a whole page by itself when the server is
+ * back. @param {{load: () => Promise<any>, isPage?: boolean, [name: string]: any}} props */
+export function Loaded({ load, isPage, ...others }) {
+  const { value: Found, error } = useLoaded(load, [load]);
+  const wasLost = useRef(false);
+  const isHeard = connection.value.isOpen;
+  useEffect(() => {
+    if (error && isPage && isHeard && wasLost.current) reload();
+    wasLost.current = !isHeard;
+  }, [isHeard]);
+  if (error) return html`<${Failed} error=${new ApiError(0, {}, null)} onRetry=${reload} isPage />`;
   return Found ? html`<${Found} ...${others} />` : html`<h1 class="hidden-words">Loading</h1><${Loading} />`;
 }
 

@@ -8,7 +8,9 @@ import json
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
@@ -17,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stream_kit import Client, Server, ask, failed_start, frames_of, serving, stream
 
 from awaken.server.keys import add_key
+from awaken.server.listening import bind_free
 from awaken.stores.sqlite import SqliteStore
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "served.py"
@@ -323,3 +326,25 @@ def test_figures_are_what_prometheus_reads_and_the_log_keeps_secrets(tmp_path: P
         "status": 200,
         "principal": "local",
     }
+
+
+# -- ports ----------------------------------------------------------------------------------------
+
+
+def test_many_that_want_the_same_port_at_once_get_one_each(free_port: int) -> None:
+    """`make run` or `awaken console`, started twice at once: between binding a port and listening
+    on it, another program may be quicker."""
+    start = threading.Barrier(12)
+
+    def listen(_: int) -> socket.socket:
+        start.wait()
+        return bind_free("127.0.0.1", free_port)
+
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(listen, range(12)))
+    ports = {one.getsockname()[1] for one in found}
+    assert len(ports) == 12
+    for port in ports:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    for one in found:
+        one.close()

@@ -10,7 +10,7 @@ import pytest
 from asking import AGENTS, ARRIVED, SHIPPING
 from console_kit import ANN, Shop, open_shop
 from hostile import TEXTS
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from awaken.contract.threads import TicketQuery
 from awaken.domain.metadata import ThreadPatch
@@ -367,6 +367,24 @@ async def test_a_long_run_is_drawn_from_its_outline_and_a_step_is_read_when_it_i
     )
     shown = page.locator(".stats span", has_text="tokens").locator("b")
     await expect(shown).to_have_text(f"{used / 1000:.1f}k")
+
+
+async def test_grey_lines_are_there_before_the_first_of_the_page_s_code(
+    page: Page, shop: Shop
+) -> None:
+    """07 §10: on a slow network the page is not blank, and the lines give way to it."""
+    held = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await page.route("**/app.mjs", hold)
+    await page.goto(await shop.link("threads"), wait_until="commit")
+    await expect(page.get_by_role("status", name="Loading")).to_be_visible()
+    held.set()
+    await expect(page.get_by_text("No threads yet")).to_be_visible()
+    await expect(page.locator(".lines")).to_have_count(0)
 
 
 async def test_a_viewer_signs_in_with_a_key_and_is_offered_nothing_else(

@@ -9,9 +9,10 @@ from starlette.types import ASGIApp
 
 from awaken.contract.commits import CallPhase
 from awaken.contract.threads import CommitView
-from awaken.contract.tool import Recover, ToolEffect, ToolTraits
+from awaken.contract.tool import ToolTraits
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
+from awaken.domain.recovery import Recover, ToolEffect
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.errors import AwakenError, InvalidCursor

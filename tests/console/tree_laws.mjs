@@ -43,6 +43,24 @@ const models = [...whole.nodes.values()].filter((node) => node.kind === 'model')
 assert.equal(whole.root.tokens, models.reduce((sum, node) => sum + node.tokens, 0));
 assert.ok(Math.abs(whole.root.cost - models.reduce((sum, node) => sum + node.cost, 0)) < 1e-9);
 
+// Steps that are known by their rows are not counted again when their events come: a long run's rows
+// are read while it goes on. What the server leaves out is what is usual.
+const own = events.filter((told) => told.run_id === runId);
+const steps = grow(own).root.children.filter((node) => node.kind === 'step');
+const rows = steps.map((node) => ({
+  step: node.more.number, message_id: node.more.messageId, seq: 1, started_at_ms: node.startedAt, ended_at_ms: node.endedAt,
+  input_tokens: node.input, output_tokens: node.output, cost: node.cost, words: node.said,
+  ...(node.status === 'succeeded' ? {} : { outcome: node.status }),
+}));
+for (let known = 0; known <= rows.length; known += 1) {
+  const outlined = new RunTree(runId);
+  outlined.root.threadId = own[0].thread_id;
+  outlined.outline(rows.slice(0, known));
+  own.forEach((event) => outlined.take(event));
+  assert.equal(outlined.root.tokens, grow(own).root.tokens, `${known} steps were known`);
+  assert.deepEqual(outlined.root.children.filter((node) => node.kind === 'step').map((node) => node.status), steps.map((node) => node.status));
+}
+
 // A price that is not known is unknown in its row and in every sum above it.
 const unpriced = grow(events.map((told) => (told.event.cost === undefined ? told : { ...told, event: { ...told.event, cost: null } })));
 assert.equal(money(unpriced.root.cost, unpriced.root.hasUnknownCost), '—');

@@ -6,7 +6,7 @@
  */
 
 import { beginning } from './format.mjs';
-import { callIn, HANDLERS, WORDS } from './tree_events.mjs';
+import { callIn, HANDLERS, isKnown, WORDS } from './tree_events.mjs';
 
 /** One row of the tree. */
 export class Node {
@@ -92,7 +92,8 @@ export class RunTree {
     if (!run) return false;
     this.events += 1;
     const kind = /** @type {keyof typeof HANDLERS} */ (event.event_type);
-    HANDLERS[kind]?.(this, run, event, told);
+    // A step that is known is not told of again: it is read when it is opened.
+    if (!isKnown(run.step) || OF_RUNS.includes(kind)) HANDLERS[kind]?.(this, run, event, told);
     return true;
   }
 
@@ -260,6 +261,7 @@ export class RunTree {
   }
 }
 
+const OF_RUNS = ['run_start', 'run_finish', 'error', 'step_start'];
 const GOES_ON = {
   recovered: 'taken up again after its process had gone',
   answered: 'goes on: its question is settled',

@@ -26,8 +26,8 @@ export function busyTimes(tree, time) {
   const spans = [];
   for (const step of tree.root.children) {
     if (step.kind !== 'step') continue;
-    const models = step.children.filter((one) => one.kind === 'model');
-    const from = Math.min(step.startedAt, ...models.map((one) => one.startedAt));
+    let from = step.startedAt;
+    for (const one of step.children) if (one.kind === 'model') from = Math.min(from, one.startedAt);
     spans.push([from, step.endedAt ?? Math.max(time, from)]);
     for (const call of step.children) if (call.more.answer && call.endedAt) spans.push([call.endedAt, call.endedAt]);
   }
@@ -103,8 +103,9 @@ export function makeScale(busy) {
   const spans = merged(busy);
   if (!spans.length) return { place: () => 0, cuts: [] };
   const work = Math.max(1, spans.reduce((sum, [from, to]) => sum + to - from, 0));
-  const gaps = spans.slice(1).map(([from], index) => from - spans[index][1]).sort((a, b) => b - a);
-  const least = Math.max(1, work * GAP, gaps[MOST_CUTS] ?? 0);
+  const long = Math.max(1, work * GAP);
+  const gaps = spans.slice(1).map(([from], index) => from - spans[index][1]).filter((gap) => gap > long).sort((a, b) => b - a);
+  const least = Math.max(long, gaps[MOST_CUTS] ?? 0);
   /** @type {{from: number, to: number, width: number, isCut: boolean, at: number, share: number}[]} */
   const placed = [];
   const put = (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ width, isCut = false) =>

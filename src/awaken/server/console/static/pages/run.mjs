@@ -18,7 +18,7 @@ const LONG = 300;
 const OUTLINE_PAGE = 1000;
 const AGAIN_MS = 2000;
 /** How often rows that are read on are drawn. */
-const READ_ON_MS = 300;
+const READ_ON_MS = 1000;
 
 /** @param {{id: string}} props */
 export function RunPage({ id }) {

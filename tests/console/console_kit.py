@@ -163,9 +163,9 @@ class Shop:
         self._server.should_exit = self._server.force_exit = True
         await self._serving
 
-    async def link(self, place: str = "") -> str:
+    def link(self, place: str = "") -> str:
         """The address that `awaken serve` would print."""
-        word = await self.application.state.sessions.make_word(LOCAL)
+        word = self.application.state.sessions.make_word(LOCAL)
         return f"{self.address}/console/{place}#t={word}"
 
     # -- what happens in it ---------------------------------------------------------------------

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import secrets
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -31,8 +30,6 @@ from awaken.front.loading import load
 BUILT_IN = "the built-in agent"
 _STORES_IN_MEMORY = "memory:"
 CONSOLE = "/console/"
-SECRET_VARIABLE = "AWAKEN_SERVER_SECRET"
-"""What signs tokens where there is no key file; the workers of one server share it."""
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +52,6 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     cors_origins: tuple[str, ...]
     drain: float
     log: str
-    audit: str | None = None
     metrics_port: int | None = None
     migrate: bool = False
     opens: bool = False
@@ -71,7 +67,6 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
             "--store": self.store,
             "--bus": self.bus,
             "--keys": self.keys,
-            "--audit": self.audit,
         }
         words += [word for option, value in given.items() if value for word in (option, value)]
         words += ["--no-auth"] if self.no_auth else []
@@ -111,7 +106,10 @@ def _variable(name: str) -> dict[str, Any]:
     **_variable("WORKERS"),
 )
 @click.option(
-    "--keys", metavar="FILE", help="The keys of clients (`awaken keys add`).", **_variable("KEYS")
+    "--keys",
+    metavar="FILE",
+    help="The keys of clients (`awaken keys add`), or the word `store` for those in the store.",
+    **_variable("KEYS"),
 )
 @click.option(
     "--no-auth",
@@ -141,12 +139,6 @@ def _variable(name: str) -> dict[str, Any]:
     default="text",
     help="How requests are logged, on standard error.",
     **_variable("LOG"),
-)
-@click.option(
-    "--audit",
-    metavar="FILE",
-    help="Append to this file what clients do: who, what, when, from where.",
-    **_variable("AUDIT"),
 )
 @click.option(
     "--metrics-port",
@@ -214,8 +206,8 @@ def _check_auth(options: ServeOptions) -> None:
     is_loopback: Callable[[str], bool] = load("awaken.server.listening", "is_loopback")
     if not (options.keys or options.no_auth or is_loopback(options.host)):
         raise Mistake(
-            f"{options.host} can be reached from other machines: give --keys FILE, or let everyone "
-            "in with --no-auth"
+            f"{options.host} can be reached from other machines: give --keys FILE or --keys store, "
+            "or let everyone in with --no-auth"
         )
 
 
@@ -239,8 +231,8 @@ def _serve_alone(options: ServeOptions) -> Exit:
     found = _load(options)
     listening = _bind(options)
 
-    async def started(agents: Sequence[str], application: Any) -> None:
-        console = await _console_place(options, application)
+    def started(agents: Sequence[str], application: Any) -> None:
+        console = _console_place(options, application)
         _greet(options, listening, agents, own_store=found.makes_runtime, console=console)
 
     return _run(options, found, listening, started)
@@ -250,7 +242,7 @@ def _work(options: ServeOptions) -> Exit:
     """Serve as a worker of a parent process, which has bound the socket."""
     sock, ready, _ = options.inherited
 
-    async def started(agents: Sequence[str], application: Any) -> None:
+    def started(agents: Sequence[str], application: Any) -> None:
         os.write(ready, load("awaken.server.workers", "PID").pack(os.getpid()))
 
     return _run(options, _load(options), socket.socket(fileno=sock), started)
@@ -260,7 +252,7 @@ def _run(
     options: ServeOptions,
     found: Target,
     listening: socket.socket,
-    started: Callable[[Sequence[str], Any], Awaitable[None]],
+    started: Callable[[Sequence[str], Any], None],
 ) -> Exit:
     port = options.metrics_port
     metrics = _bind(options, port) if port is not None else None
@@ -268,7 +260,7 @@ def _run(
     application = load("awaken.server", "app")(runtime, **_edge(options))
 
     def reload() -> str:
-        if application.state.keys is not None:
+        if hasattr(application.state.keys, "read_again"):  # keys in the store are always read
             application.state.keys.read_again()
         again = _load(options)
         if again.makes_runtime:
@@ -302,16 +294,12 @@ def _edge(options: ServeOptions) -> dict[str, Any]:
     edge: dict[str, Any] = {}
     if options.keys:
         edge["keys"] = options.keys
-    if options.audit:
-        edge["audit"] = options.audit
     if options.cors_origins:
         edge["cors_origins"] = options.cors_origins
     if options.no_auth:
         edge["hosts"] = ["*"]
     if options.metrics_port is not None:
         edge["metrics"] = False
-    if secret := os.environ.get(SECRET_VARIABLE):
-        edge["secret"] = secret
     return edge
 
 
@@ -350,8 +338,6 @@ def _serve_together(options: ServeOptions) -> Exit:
             "each worker would have a memory of its own: name a store that they share, as in "
             f"--store sqlite:///awaken.db or {STORE_VARIABLE}"
         )
-    # A token that one worker has made is good at the others.
-    os.environ.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
     found = _load(options)  # mistakes are told once, before any worker starts
     listening = _bind(options)
     workers = load("awaken.server.workers", "Workers")(
@@ -365,13 +351,13 @@ def _serve_together(options: ServeOptions) -> Exit:
 # -- telling ------------------------------------------------------------------------------------
 
 
-async def _console_place(options: ServeOptions, application: Any) -> str:
+def _console_place(options: ServeOptions, application: Any) -> str:
     """Where the console is. A server without keys adds a one-time word, by which the page begins a
     session; with keys, the page asks for one."""
     if options.keys:
         return CONSOLE
     local = load("awaken.server.auth", "LOCAL")
-    return f"{CONSOLE}#t={await application.state.sessions.make_word(local)}"
+    return f"{CONSOLE}#t={application.state.sessions.make_word(local)}"
 
 
 def _greet(

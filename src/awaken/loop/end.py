@@ -59,7 +59,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     return AgentRunResult(
         run_id=run.identity.run_id,
         agent_id=run.agent.spec.id,
-        response=(record.final_output or "") if record else run.response,
+        response=(record.final_output if record else None) or run.response,
         termination=end,
         steps=record.steps if record else 0,
         input_tokens=run.input_tokens,

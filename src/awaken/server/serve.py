@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -67,7 +67,7 @@ class Serving:
     async def run(
         self,
         listening: socket.socket,
-        on_ready: Callable[[], Awaitable[None]],
+        on_ready: Callable[[], None],
         metrics: socket.socket | None = None,
     ) -> None:
         """Serve until a signal ends it. `on_ready` is called when clients are answered. `/metrics`
@@ -83,7 +83,7 @@ class Serving:
                 while not (self._server.started or serving.done()):  # noqa: ASYNC110 no event for it
                     await asyncio.sleep(0.01)
                 if self._server.started and not self._is_stopping:
-                    await on_ready()
+                    on_ready()
                 if metrics is None:
                     await serving
                 else:

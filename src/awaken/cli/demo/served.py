@@ -86,7 +86,7 @@ class Demo:
         )
         await serving.run(self._listening, self._open)
 
-    async def _open(self) -> None:
+    def _open(self) -> None:
         self._tasks.start_logged(self._begin(), "the demo could not begin")
 
     async def _begin(self) -> None:
@@ -98,7 +98,7 @@ class Demo:
             return
         for thread, title in ((CASE_THREAD, "The broken mug"), (STOCK_THREAD, "Stock-taking")):
             await runtime.update_thread(thread, ThreadPatch(title=title))
-        word = await self._application.state.sessions.make_word(LOCAL)
+        word = self._application.state.sessions.make_word(LOCAL)
         address = address_of(self._listening, "127.0.0.1")
         link = f"{address}/console/runs/{case.run_id}#t={word}"
         say(f"the demo shop is open: {link}")

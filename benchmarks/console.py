@@ -90,7 +90,7 @@ async def files(page: Page, shop: Shop) -> list[Row]:
     size = sum(len(pages._files[name].packed) for name in loaded)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    await page.gotoshop.link()
+    await page.goto(shop.link())
     await page.get_by_text("No threads yet").wait_for()
     elsewhere = sum(not url.startswith(shop.address) for url in asked)
     told = f"{len(asked)}, {elsewhere} elsewhere"
@@ -102,7 +102,7 @@ async def files(page: Page, shop: Shop) -> list[Row]:
 
 async def first_rows(page: Page, shop: Shop) -> list[Row]:
     run = await shop.long_run("two-hundred", 199)
-    await page.gotoshop.link(f"runs/{run}")
+    await page.goto(shop.link(f"runs/{run}"))
     await page.locator(".tree .row").first.wait_for()
     rows = await page.evaluate("performance.now()")
     paint = await page.evaluate(PAINT)
@@ -118,7 +118,7 @@ async def streamed(browser: Browser, folder: Path, pace: int, seconds: float) ->
         session = await page.context.new_cdp_session(page)
         await session.send("Performance.enable")
         run = await shop.submit("talk", "talker", "Talk.")
-        await page.gotoshop.link(f"runs/{run}")
+        await page.goto(shop.link(f"runs/{run}"))
         await page.locator(".head-bar .badge", has_text="live").wait_for()
         await page.evaluate(FRAMES)
         before = await metric(session, "TaskDuration")
@@ -146,7 +146,7 @@ async def long_run(browser: Browser, folder: Path, steps: int) -> list[Row]:
         page = await browser.new_page()
         session = await page.context.new_cdp_session(page)
         await session.send("Performance.enable")
-        await page.gotoshop.link(f"runs/{run}")
+        await page.goto(shop.link(f"runs/{run}"))
         await page.locator(".tree .row").first.wait_for()
         rows = await page.evaluate("performance.now()")
         p95 = await page.evaluate(SCROLL)

@@ -193,12 +193,12 @@ async def screens(browser: Browser, theme: str, folder: Path) -> None:
     page.on("pageerror", lambda error: print(theme, "page error", error))
     (folder / "empty").mkdir()
     async with open_shop(folder / "empty") as shop:
-        await page.gotoshop.link()
+        await page.goto(shop.link())
         await empty_screens(Camera(page, shop, theme))
     await crash(folder / "shop.db", "rent")
     async with open_shop(folder, agents=AGENTS) as shop:
         camera = Camera(page, shop, theme)
-        await page.gotoshop.link()
+        await page.goto(shop.link())
         runs = await fill(shop)
         await full_screens(camera, runs)
         await failed_screens(camera, runs)

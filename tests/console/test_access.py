@@ -56,7 +56,7 @@ async def test_axe_finds_nothing_in_both_themes(browser: Browser, tmp_path: Path
     page = await context.new_page()
     seen = Inspection(page)
     async with open_shop(tmp_path, agents=AGENTS) as shop:
-        await page.gotoshop.link("threads")
+        await page.goto(shop.link("threads"))
         await page.add_script_tag(path=AXE)
         await seen.look(
             {"threads": "No threads yet", "inbox": "Nothing waits for you", "runs": "No runs yet"}
@@ -156,7 +156,7 @@ async def test_a_ticket_is_decided_at_360_pixels_and_with_text_twice_as_large(
     page = await browser.new_page(viewport={"width": 360, "height": 640})
     for thread, scale in (("order-7", 1), ("order-8", 2)):
         await shop.waiting_run(thread)
-        await page.gotoshop.link()
+        await page.goto(shop.link())
         await page.evaluate(
             "(scale) => (document.documentElement.style.fontSize = `${scale * 16}px`)", scale
         )
@@ -182,7 +182,7 @@ async def test_with_text_twice_as_large_no_number_of_a_row_lies_on_another(
 ) -> None:
     """07 §10: text scales to 200 %."""
     run = await shop.waiting_run("order-7")
-    await page.gotoshop.link(f"runs/{run}")
+    await page.goto(shop.link(f"runs/{run}"))
     await expect(page.locator(".row:has(.icon.call)", has_text="refund")).to_be_visible()
     await page.evaluate("document.documentElement.style.fontSize = '32px'")
     cut = await page.evaluate(

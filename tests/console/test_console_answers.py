@@ -114,7 +114,7 @@ async def test_each_kind_of_question_is_answered_as_by_the_api(page: Page, tmp_p
             answer = {"ticket": given.key, "digest": given.digest, **kind.answer}
             told = await shop.client.post(f"/v1/runs/{given.run_id}/decisions", json=[answer])
             assert told.status_code == 200, told.text
-            await page.gotoshop.link(f"threads/{page_thread}")
+            await page.goto(shop.link(f"threads/{page_thread}"))
             await kind.deed(page)
             one, other = await decided(shop, page_thread), await decided(shop, api_thread)
             assert one.decision is not None
@@ -134,7 +134,7 @@ async def test_nobody_knows_is_an_answer_that_the_model_reads(page: Page, tmp_pa
     (tmp_path / "crashed").mkdir()
     await crash(tmp_path / "crashed" / "shop.db", "rent")
     async with open_shop(tmp_path / "crashed", agents=AGENTS) as shop:
-        await page.gotoshop.link("inbox")
+        await page.goto(shop.link("inbox"))
         await expect(page.locator(".list")).to_contain_text("nobody knows whether it happened")
         await expect(page.locator(".side")).to_contain_text("I pay the rent.")
         await page.get_by_role("button", name="Nobody knows", exact=True).click()
@@ -150,7 +150,7 @@ async def test_arguments_that_the_tool_refuses_are_told_in_its_words(
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url))
     await shop.waiting_run("order-7")
-    await page.gotoshop.link("inbox")
+    await page.goto(shop.link("inbox"))
     await page.get_by_label("euros").fill("many")
     await page.get_by_role("button", name="Approve as edited").click()
     await expect(page.get_by_role("alert")).to_contain_text("euros")
@@ -175,13 +175,13 @@ async def test_a_question_that_expires_or_is_superseded_on_screen_loses_its_butt
     async with open_shop(tmp_path / "sale", agents=AGENTS) as shop:
         await asked(shop, "seller", "vase")
         await page.clock.install()
-        await page.gotoshop.link("inbox")
+        await page.goto(shop.link("inbox"))
         await expect(page.locator(".card")).to_contain_text("59 min left")
         await page.clock.fast_forward(3_600_000)
         await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
         await expect(page.locator(".card")).to_contain_text("expired")
         await shop.waiting_run("order-7")
-        await page.gotoshop.link("threads/order-7")
+        await page.goto(shop.link("threads/order-7"))
         await expect(page.get_by_role("button", name="Approve")).to_be_visible()
         shop.scripts["desk-1"] = [said("As you like.")]
         await shop.runtime.run("desk", "Never mind.", thread="order-7")
@@ -196,7 +196,7 @@ async def test_a_ticket_is_decided_with_keys_and_a_key_held_down_decides_nothing
 ) -> None:
     """07/CO-22, 07/CO-52: `a` twice is a yes, `d` asks for the reason; held down, neither is."""
     await shop.waiting_run("order-7")
-    await page.gotoshop.link()
+    await page.goto(shop.link())
     await expect(page.get_by_role("button", name="Approve")).to_be_visible()
     await page.keyboard.down("a")
     for _ in range(5):
@@ -230,7 +230,7 @@ async def test_alike_questions_are_answered_at_once_and_one_that_is_refused_is_n
     """07/CO-23: exactly those that were shown."""
     for number in range(4):
         await shop.waiting_run(f"order-{number}")
-    await page.gotoshop.link("inbox")
+    await page.goto(shop.link("inbox"))
     await page.get_by_role("button", name="Answer 4 alike").click()
     await expect(page.get_by_role("dialog").get_by_role("row")).to_have_count(5)
     await shop.waiting_run("order-later")
@@ -278,7 +278,7 @@ async def test_an_old_card_does_not_answer_a_changed_question(page: Page, shop: 
     (ticket,) = (await shop.client.get("/v1/tickets")).json()["items"]
     older = {**ticket, "digest": "0" * 32}
     await page.route(re.compile("/v1/tickets/[^/]+%3A0$"), lambda route: route.fulfill(json=older))
-    await page.gotoshop.link("threads/order-7")
+    await page.goto(shop.link("threads/order-7"))
     await page.get_by_role("button", name="Approve").click()
     await expect(page.get_by_role("alert")).to_contain_text("changed")
     assert shop.paid == []
@@ -298,7 +298,7 @@ async def test_the_history_tells_of_answers_however_they_were_given(
     assert await (await asyncio.create_subprocess_exec(*command)).wait() == 0
     await decided(shop, "order-7")
     await shop.waiting_run("order-8")
-    await page.gotoshop.link("inbox?ticket=")
+    await page.goto(shop.link("inbox?ticket="))
     await page.locator(".item", has_text="order-8").click()
     await page.get_by_label("Why").fill("=1+1 seen the photo")
     await page.get_by_role("button", name="Approve").click()
@@ -332,7 +332,7 @@ async def test_a_live_run_is_steered_and_instead_cancels_it_first_with_a_receipt
     """07/CO-33: what was sent is in the next request; a run that waits is open, too."""
     shop.gate.clear()
     run = await shop.submit("order-7", "desk", "My mug arrived in pieces.")
-    await page.gotoshop.link("threads/order-7")
+    await page.goto(shop.link("threads/order-7"))
     box = page.get_by_role("textbox", name="Message")
     await expect(page.get_by_label("When")).to_be_visible()
     await box.fill("It was blue.")

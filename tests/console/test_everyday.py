@@ -40,13 +40,13 @@ async def test_the_ledger_tells_what_was_meant_what_came_of_it_and_who_decided(
     await crash(tmp_path / "shop.db", "rent")
     async with open_shop(tmp_path, agents=AGENTS) as shop:
         page = await browser.new_page()
-        await page.gotoshop.link("inbox")
+        await page.goto(shop.link("inbox"))
         await page.get_by_label("Why").fill("the bank says so")
         await page.locator(".card").get_by_role("button", name="It happened").click()
         await expect(page.get_by_text("was approved by local")).to_be_visible()
         (run,) = [run for run in await shop.runtime.list_runs() if run.agent_id == "teller"]
         await shop.runtime.wait(run.run_id)
-        await page.gotoshop.link(f"runs/{run.run_id}?tab=ledger")
+        await page.goto(shop.link(f"runs/{run.run_id}?tab=ledger"))
         await expect(page.get_by_role("tabpanel")).to_contain_text("Choose a step")
         await call_row(page, "transfer").click()
         panel = page.get_by_role("tabpanel")
@@ -96,7 +96,7 @@ async def test_sums_of_a_thread_count_its_delegates_once(page: Page, shop: Shop)
     costs = [run.cost for run in runs if run.cost is not None]
     assert told["cost"] == pytest.approx(sum(costs))
     assert told["has_unknown_cost"]
-    await page.gotoshop.link("threads/order-7")
+    await page.goto(shop.link("threads/order-7"))
     shown = page.locator(".stats span")
     await expect(shown.filter(has_text="tokens").locator("b")).to_have_text(f"{used:,}")
     await expect(shown.filter(has_text="cost").locator("b")).to_contain_text("+ ?")
@@ -108,7 +108,7 @@ async def test_anything_is_done_by_name_with_the_keyboard_alone(page: Page, shop
     """07 §9, 07/CO-52, 07/CO-53: `Ctrl K`, also from a field; hostile titles are text."""
     await shop.runtime.run("porter", "Weigh it.", thread="parcel")
     await shop.runtime.update_thread("parcel", ThreadPatch(title=TEXTS[0]))
-    await page.gotoshop.link("threads/parcel")
+    await page.goto(shop.link("threads/parcel"))
     message = page.get_by_label("Message")
     await message.focus()
     await page.keyboard.press("Control+k")
@@ -179,7 +179,7 @@ async def test_a_viewer_is_not_offered_what_only_others_may_do(
 async def test_rows_are_dense_or_roomy_and_grow_with_the_text(page: Page, shop: Shop) -> None:
     """07 §10: 26 and 34 pixels, kept for the next visit; the last row can be reached in each."""
     run = await shop.long_run("audit", 400)
-    await page.gotoshop.link(f"runs/{run}")
+    await page.goto(shop.link(f"runs/{run}"))
     tree = page.get_by_role("tree")
     last = tree.get_by_text("step 401", exact=True)
     heights = []
@@ -205,7 +205,7 @@ async def test_new_questions_are_told_of_while_the_page_is_not_seen(page: Page, 
     """07 §5.3: once the reader has said yes, and only of those that are new."""
     await page.add_init_script(f"({NOTED})()")
     await shop.waiting_run("order-1")
-    await page.gotoshop.link("inbox")
+    await page.goto(shop.link("inbox"))
     await page.get_by_role("button", name="Notify me").click()
     await expect(page.get_by_role("button", name="Notify me")).to_have_count(0)
     await shop.waiting_run("order-2")

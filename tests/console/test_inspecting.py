@@ -73,7 +73,7 @@ async def test_the_tabs_show_the_request_with_its_news_and_the_changed_state(
 ) -> None:
     """07/CO-12, 07/CO-14, in the page."""
     run = await shop.waiting_run("order-7")
-    await page.gotoshop.link(f"runs/{run}?tab=request")
+    await page.goto(shop.link(f"runs/{run}?tab=request"))
     panel = page.get_by_role("tabpanel")
     await expect(panel).to_contain_text("4 messages")
     await expect(panel).to_contain_text("3 of 4 messages since the step before")
@@ -89,7 +89,7 @@ async def test_a_request_that_was_not_kept_is_said_not_to_be(page: Page, tmp_pat
     (tmp_path / "forgetful").mkdir()
     async with open_shop(tmp_path / "forgetful", keep_requests=False) as forgetful:
         run = await forgetful.waiting_run("order-7")
-        await page.gotoforgetful.link(f"runs/{run}?tab=request")
+        await page.goto(forgetful.link(f"runs/{run}?tab=request"))
         panel = page.get_by_role("tabpanel")
         await expect(panel).to_contain_text("not kept")
         await expect(panel).to_contain_text("desk-1")

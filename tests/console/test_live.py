@@ -101,7 +101,7 @@ async def test_nothing_is_lost_of_thousands_of_events_also_while_the_tab_is_hidd
         run = await shop.submit("talk", "talker", "Talk.")
         await pages[1].clock.install()
         for page in pages:
-            await page.gotoshop.link(f"runs/{run}")
+            await page.goto(shop.link(f"runs/{run}"))
             await expect(page.locator(".head-bar .badge")).to_have_text("live")
         await streams_are(shop, 4)  # of tickets and of the thread, for each page
         await pages[1].evaluate(HIDE, True)
@@ -128,7 +128,7 @@ async def test_a_reader_who_has_scrolled_up_is_not_moved(browser: Browser, tmp_p
     async with open_shop(tmp_path, agents=[agent]) as shop:
         page = await opened(browser, shop)
         run = await shop.submit("counting", "counter", "Count.")
-        await page.gotoshop.link(f"runs/{run}")
+        await page.goto(shop.link(f"runs/{run}"))
         for _ in range(20):
             counter.allowed.release()
         await expect(page.get_by_text("step 20", exact=True)).to_be_visible()

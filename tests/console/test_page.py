@@ -61,7 +61,7 @@ async def test_a_run_is_watched_live_and_reads_the_same_when_it_is_loaded_again(
     steps are two rows; 07/CO-10: sums count each thing once."""
     shop.gate.clear()
     submitted = await shop.submit("order-7", "desk", "My mug arrived in pieces.")
-    await page.gotoshop.link(f"runs/{submitted}")
+    await page.goto(shop.link(f"runs/{submitted}"))
     await expect(page.get_by_role("tree")).to_be_visible()
     await expect(page.locator(".head-bar .badge")).to_have_text("live")
     shop.gate.set()
@@ -85,7 +85,7 @@ async def test_an_approval_is_given_in_the_inspector_and_the_run_goes_on(
 ) -> None:
     """07/CO-17 with `by` the signed-in name; 07/CO-22: a double click decides once."""
     run = await shop.waiting_run("order-7")
-    await page.gotoshop.link(f"runs/{run}")
+    await page.goto(shop.link(f"runs/{run}"))
     await row(page, "call", "refund").click()
     await page.get_by_label("Why").fill("the photo shows it")
     await page.get_by_role("button", name="Approve").dblclick()
@@ -97,7 +97,7 @@ async def test_an_approval_is_given_in_the_inspector_and_the_run_goes_on(
 async def test_a_question_that_was_answered_elsewhere_says_by_whom(page: Page, shop: Shop) -> None:
     """07/CO-19, 07/CO-21: the buttons go."""
     await shop.waiting_run("order-7")
-    await page.gotoshop.link("inbox")
+    await page.goto(shop.link("inbox"))
     await expect(page.get_by_role("button", name="Deny")).to_be_visible()
     await shop.answer_elsewhere("order-7")
     await expect(page.get_by_role("button", name="Deny")).to_have_count(0)
@@ -106,7 +106,7 @@ async def test_a_question_that_was_answered_elsewhere_says_by_whom(page: Page, s
 
 async def test_a_thread_is_begun_and_cancelled_with_a_receipt(page: Page, shop: Shop) -> None:
     """07/CO-15, 07/CO-53: the focus goes back to the button of the dialogue."""
-    await page.gotoshop.link("threads")
+    await page.goto(shop.link("threads"))
     await page.get_by_role("button", name="New thread").click()
     await page.get_by_role("combobox", name="Agent").select_option("desk")
     await page.get_by_role("textbox", name="Message").fill("My mug arrived in pieces.")
@@ -132,7 +132,7 @@ async def test_a_receipt_shows_everything_it_reached_what_is_unknown_first(
     ARRIVED.clear()
     async with open_shop(tmp_path / "ships", agents=AGENTS) as shop:
         run = await shop.submit("parcel", "shipper", "Send it.")
-        await page.gotoshop.link(f"runs/{run}")
+        await page.goto(shop.link(f"runs/{run}"))
         await asyncio.to_thread(SHIPPING.wait)
         await expect(row(page, "call", "ship").locator(".pulse")).to_be_visible()
         await page.keyboard.press("x")
@@ -159,7 +159,7 @@ async def test_a_server_that_comes_back_is_heard_again_without_a_gap(
 ) -> None:
     """07/CO-29, with the server gone and back on the same port."""
     run = await shop.waiting_run("order-7")
-    await page.gotoshop.link(f"runs/{run}")
+    await page.goto(shop.link(f"runs/{run}"))
     await expect(row(page, "call", "refund")).to_be_visible()
     await shop.stop()
     await expect(page.get_by_text("has not been heard")).to_be_visible()
@@ -176,7 +176,7 @@ async def test_a_server_that_dies_leaves_every_page_as_it_was_and_failed_ones_co
 ) -> None:
     """07/CO-29, 07/CO-55: also a page that is opened while there is no server."""
     run = await shop.waiting_run("order-7")
-    await page.gotoshop.link("inbox")
+    await page.goto(shop.link("inbox"))
     foot, places = page.locator(".foot"), ("inbox", "threads", "audit", "threads/order-7")
     texts = dict(
         zip(places, ("refund", "order-7", "people and programs", "My mug arrived"), strict=True)
@@ -205,7 +205,7 @@ async def test_the_keyboard_alone_opens_a_run_inspects_a_step_and_decides(
 ) -> None:
     """07/CO-52, without the fork: from the first page to the answer without a mouse."""
     await shop.waiting_run("order-7")
-    await page.gotoshop.link("threads")
+    await page.goto(shop.link("threads"))
     await expect(page.get_by_text("order-7")).to_be_visible()
     await page.keyboard.press("g")
     await page.keyboard.press("r")
@@ -237,7 +237,7 @@ async def test_the_keyboard_alone_opens_a_run_inspects_a_step_and_decides(
 async def test_folding_the_root_and_back_keeps_the_selection(page: Page, shop: Shop) -> None:
     """07/CO-31."""
     run = await shop.waiting_run("order-7")
-    await page.gotoshop.link(f"runs/{run}")
+    await page.goto(shop.link(f"runs/{run}"))
     await row(page, "call", "policy").click()
     await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("policy")
     selected = page.url
@@ -273,7 +273,7 @@ async def test_two_hundred_hostile_texts_are_shown_as_texts(page: Page, shop: Sh
     (ticket,) = await shop.runtime.list_tickets(TicketQuery(thread_id="answered"))
     no = ToolCallResume.deny("\n".join(TEXTS)[:4000], digest=ticket.digest)
     await shop.runtime.decide(ticket.run_id, {ticket.key: no}, principal=ANN)
-    await page.gotoshop.link("threads")
+    await page.goto(shop.link("threads"))
     await expect(page.get_by_text("<script>").first).to_be_visible()
     before = await page.evaluate("Object.keys(window).length")
     for place in (
@@ -331,7 +331,7 @@ async def test_a_part_that_fails_leaves_the_rest_and_can_be_tried_again_alone(
 ) -> None:
     """07/CO-55, for each part."""
     run = await shop.waiting_run("order-7")
-    await page.gotoshop.link("threads")
+    await page.goto(shop.link("threads"))
     for place, (address, text) in PARTS.items():
         await page.route(address, lambda route: route.fulfill(status=503, body="{}"))
         await page.goto(f"{shop.address}/console/{place.format(run=run)}")
@@ -352,7 +352,7 @@ async def test_a_long_run_is_drawn_from_its_outline_and_a_step_is_read_when_it_i
 ) -> None:
     """07/CO-31, in short: few elements are in the page, and folding keeps the selection."""
     run = await shop.long_run("audit", 320)
-    await page.gotoshop.link(f"runs/{run}")
+    await page.goto(shop.link(f"runs/{run}"))
     await expect(page.locator(".stats span", has_text="steps").locator("b")).to_have_text("321")
     await page.wait_for_function("document.querySelectorAll('*').length < 700")
     await page.get_by_role("tree").focus()

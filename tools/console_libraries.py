@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -98,7 +99,7 @@ def fetch(folder: Path = FOLDER) -> None:
     with tempfile.TemporaryDirectory() as made:
         for package in PACKAGES:
             take(package, _pack(package, Path(made)), folder)
-    (folder / "versions.txt").write_text(_versions())
+    _put(folder / "versions.txt", _versions().encode())
 
 
 def take(package: Package, archive: Path, folder: Path) -> None:
@@ -117,7 +118,14 @@ def take(package: Package, archive: Path, folder: Path) -> None:
             if file is None:
                 raise WrongDigest(f"{package.name} {package.version} has no {inside}")
             source = file.read()
-            (folder / name).write_bytes(_browsable(source) if name.endswith(".mjs") else source)
+            _put(folder / name, _browsable(source) if name.endswith(".mjs") else source)
+
+
+def _put(file: Path, content: bytes) -> None:
+    """Write a file whole: another process may fetch, or serve, the same one."""
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    part.write_bytes(content)
+    part.replace(file)
 
 
 def _browsable(source: bytes) -> bytes:

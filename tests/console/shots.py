@@ -110,7 +110,7 @@ async def full_screens(camera: Camera, runs: dict[str, str]) -> None:
     await camera.go(f"runs/{runs['order-8']}")
     await call_row(page, "refund").click()
     await camera.shoot("run")
-    for tab in ("Request", "State", "Events"):
+    for tab in ("Request", "State", "Ledger", "Events"):
         await page.get_by_role("tab", name=tab).click()
         await camera.shoot(f"run_{tab.lower()}")
     await page.get_by_role("button", name="Cancel").click()
@@ -119,6 +119,12 @@ async def full_screens(camera: Camera, runs: dict[str, str]) -> None:
     await camera.shoot("run_cancelled")
     await camera.go(f"runs/{runs['order-6']}")
     await camera.shoot("run_finished")
+    await page.get_by_label("Density").select_option("roomy")
+    await camera.shoot("run_roomy")
+    await page.get_by_label("Density").select_option("dense")
+    await page.keyboard.press("Control+k")
+    await camera.shoot("palette")
+    await page.keyboard.press("Escape")
     await camera.go(f"runs/{runs['strange']}")
     await call_row(page, "policy").first.click()
     await camera.shoot("strange_run")

@@ -8,7 +8,7 @@ const [folder, file] = process.argv.slice(2);
 const load = (name) => import(pathToFileURL(`${folder}/${name}`));
 const { RunTree } = await load('tree.mjs');
 const { fillWords, busyTimes } = await load('tree_views.mjs');
-const { makeScale } = await load('scale.mjs');
+const { makeScale } = await load('tree_views.mjs');
 
 const grow = (runId, told, words) => {
   const tree = new RunTree(runId);

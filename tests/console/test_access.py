@@ -175,3 +175,21 @@ def test_the_types_of_the_pages_fit() -> None:
         timeout=550,
     )
     assert done.returncode == 0, done.stdout
+
+
+async def test_with_text_twice_as_large_no_number_of_a_row_lies_on_another(
+    page: Page, shop: Shop
+) -> None:
+    """07 §10: text scales to 200 %."""
+    run = await shop.waiting_run("order-7")
+    await page.goto(shop.link(f"runs/{run}"))
+    await expect(page.locator(".row:has(.icon.call)", has_text="refund")).to_be_visible()
+    await page.evaluate("document.documentElement.style.fontSize = '32px'")
+    cut = await page.evaluate(
+        "[...document.querySelectorAll('.tree .number, .rail select, .rail .light, .shape')]"
+        ".filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    )
+    assert cut == []
+    name = await page.locator(".tree .row .name").first.bounding_box()
+    assert name is not None
+    assert name["width"] > 200

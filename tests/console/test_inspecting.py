@@ -41,7 +41,7 @@ async def test_the_request_of_a_step_is_what_its_model_received(shop: Shop) -> N
 
 
 async def test_the_state_before_a_step_is_the_state_after_the_one_before(shop: Shop) -> None:
-    """07/CO-14; that the difference makes the one the other is a law of `diff.mjs`."""
+    """07/CO-14; that the difference makes the one the other is a law of `json.mjs`."""
     run = await shop.waiting_run("order-7")
     await shop.answer_elsewhere("order-7")
     await shop.runtime.wait(run)

@@ -10,7 +10,7 @@ import pytest
 from asking import AGENTS, ARRIVED, SHIPPING
 from console_kit import ANN, Shop, open_shop
 from hostile import TEXTS
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from awaken.contract.threads import TicketQuery
 from awaken.domain.metadata import ThreadPatch
@@ -162,12 +162,41 @@ async def test_a_server_that_comes_back_is_heard_again_without_a_gap(
     await page.goto(shop.link(f"runs/{run}"))
     await expect(row(page, "call", "refund")).to_be_visible()
     await shop.stop()
-    await expect(page.get_by_role("alert")).to_contain_text("has not been heard")
+    await expect(page.get_by_text("has not been heard")).to_be_visible()
     await shop.answer_elsewhere("order-7")
     await shop.start()
     await expect(page.locator(".head-bar .badge")).to_have_text("finished")
     await expect(row(page, "call", "refund")).to_have_count(1)
     await expect(row(page, "call", "refund")).to_contain_text("denied")
+    await expect(page.get_by_role("alert")).to_have_count(0)
+
+
+async def test_a_server_that_dies_leaves_every_page_as_it_was_and_failed_ones_come_by_themselves(
+    page: Page, shop: Shop
+) -> None:
+    """07/CO-29, 07/CO-55: also a page that is opened while there is no server."""
+    run = await shop.waiting_run("order-7")
+    await page.goto(shop.link("inbox"))
+    foot, places = page.locator(".foot"), ("inbox", "threads", "audit", "threads/order-7")
+    texts = dict(
+        zip(places, ("refund", "order-7", "people and programs", "My mug arrived"), strict=True)
+    )
+    for place, text in texts.items():
+        await page.evaluate(GO, place)
+        await expect(page.get_by_text(text).first).to_be_visible()
+        await shop.stop()
+        await expect(foot).to_contain_text("lost")
+        await expect(page.get_by_text(text).first).to_be_visible()
+        await shop.start()
+        await expect(foot).to_contain_text("connected")
+    await shop.stop()
+    await expect(foot).to_contain_text("lost")
+    for place in ("runs", f"runs/{run}"):
+        await page.evaluate(GO, place)
+        await expect(page.get_by_role("alert").first).to_contain_text("cannot be reached")
+    await shop.start()
+    await expect(row(page, "call", "refund")).to_be_visible()
+    await expect(page.get_by_role("button", name="Approve")).to_be_visible()
     await expect(page.get_by_role("alert")).to_have_count(0)
 
 
@@ -260,7 +289,7 @@ async def test_two_hundred_hostile_texts_are_shown_as_texts(page: Page, shop: Sh
         await expect(page.get_by_text("<script>").first).to_be_visible()
         await page.evaluate(OPEN_ALL)
     await row(page, "call", "policy").first.click()
-    for tab in ("Overview", "Request", "Result", "State", "Events"):
+    for tab in ("Overview", "Request", "Result", "State", "Ledger", "Events"):
         await page.get_by_role("tab", name=tab).click()
         await page.evaluate(OPEN_ALL)
     await expect(page.locator(".side")).to_contain_text("<script>")
@@ -290,6 +319,7 @@ PARTS = {
     "runs/{run}": ("**/outline?*", "find_order"),
     "runs/{run}?tab=events": ("**/steps/2", "step_start"),
     "runs/{run}?tab=request": ("**/steps/2/request?*", "The system prompt"),
+    "runs/{run}?tab=ledger": ("**/steps/2", "waits for an answer"),
     "runs/{run}?tab=state": ("**/steps/2/state", "Changed by step 2"),
     "runs/{run}?tab=overview": ("**/v1/tickets/*0", "Approve"),
 }
@@ -337,6 +367,24 @@ async def test_a_long_run_is_drawn_from_its_outline_and_a_step_is_read_when_it_i
     )
     shown = page.locator(".stats span", has_text="tokens").locator("b")
     await expect(shown).to_have_text(f"{used / 1000:.1f}k")
+
+
+async def test_grey_lines_are_there_before_the_first_of_the_page_s_code(
+    page: Page, shop: Shop
+) -> None:
+    """07 §10: on a slow network the page is not blank, and the lines give way to it."""
+    held = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await page.route("**/app.mjs", hold)
+    await page.goto(shop.link("threads"), wait_until="commit")
+    await expect(page.get_by_role("status", name="Loading")).to_be_visible()
+    held.set()
+    await expect(page.get_by_text("No threads yet")).to_be_visible()
+    await expect(page.locator(".lines")).to_have_count(0)
 
 
 async def test_a_viewer_signs_in_with_a_key_and_is_offered_nothing_else(

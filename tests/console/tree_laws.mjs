@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 const [folder, story] = process.argv.slice(2);
 const load = (name) => import(pathToFileURL(`${folder}/${name}`));
 const { RunTree } = await load('tree.mjs');
-const { makeScale } = await load('scale.mjs');
+const { makeScale } = await load('tree_views.mjs');
 const { money, pieces } = await load('format.mjs');
 const { run_id: runId, events } = JSON.parse(readFileSync(story, 'utf8'));
 
@@ -43,6 +43,24 @@ const models = [...whole.nodes.values()].filter((node) => node.kind === 'model')
 assert.equal(whole.root.tokens, models.reduce((sum, node) => sum + node.tokens, 0));
 assert.ok(Math.abs(whole.root.cost - models.reduce((sum, node) => sum + node.cost, 0)) < 1e-9);
 
+// Steps that are known by their rows are not counted again when their events come: a long run's rows
+// are read while it goes on. What the server leaves out is what is usual.
+const own = events.filter((told) => told.run_id === runId);
+const steps = grow(own).root.children.filter((node) => node.kind === 'step');
+const rows = steps.map((node) => ({
+  step: node.more.number, message_id: node.more.messageId, seq: 1, started_at_ms: node.startedAt, ended_at_ms: node.endedAt,
+  input_tokens: node.input, output_tokens: node.output, cost: node.cost, words: node.said,
+  ...(node.status === 'succeeded' ? {} : { outcome: node.status }),
+}));
+for (let known = 0; known <= rows.length; known += 1) {
+  const outlined = new RunTree(runId);
+  outlined.root.threadId = own[0].thread_id;
+  outlined.outline(rows.slice(0, known));
+  own.forEach((event) => outlined.take(event));
+  assert.equal(outlined.root.tokens, grow(own).root.tokens, `${known} steps were known`);
+  assert.deepEqual(outlined.root.children.filter((node) => node.kind === 'step').map((node) => node.status), steps.map((node) => node.status));
+}
+
 // A price that is not known is unknown in its row and in every sum above it.
 const unpriced = grow(events.map((told) => (told.event.cost === undefined ? told : { ...told, event: { ...told.event, cost: null } })));
 assert.equal(money(unpriced.root.cost, unpriced.root.hasUnknownCost), '—');
@@ -69,7 +87,7 @@ assert.equal(scale.place(2000 + days), 1);
 assert.ok(makeScale(Array.from({ length: 400 }, (_, at) => [at * 50, at * 50 + 1])).cuts.length <= 20);
 
 // The difference of two values, applied to the one, gives the other.
-const { changesBetween, withChanges } = await load('diff.mjs');
+const { changesBetween, withChanges } = await load('json.mjs');
 const values = [{}, { a: 1 }, { a: { b: [1, 2], c: null } }, { a: { b: [1], d: 'x' }, e: false }, { a: [], 'e.f': 0 }, { a: { b: { b: {} } } }];
 for (const before of values) for (const after of values) {
   assert.deepEqual(withChanges(before, changesBetween(before, after)), after);
@@ -108,7 +126,7 @@ const { coloured } = await load('format.mjs');
 assert.deepEqual(coloured('a\u001b[1;31mb\u001b[0mc\u001b[2J'), [{ text: 'a', colour: null }, { text: 'b', colour: 1 }, { text: 'c\u001b[2J', colour: null }]);
 
 // Arguments become fields and come back as they were, with every digit of their numbers.
-const { fieldsOfValue, fieldsOfSchema, parse, readFields } = await load('fields.mjs');
+const { fieldsOfValue, fieldsOfSchema, parse, readFields } = await load('json.mjs');
 const source = '{"to":"Bob","euros":12345678901234567890,"half":0.5,"now":true,"deep":{"a":[1,null]},"none":null}';
 const fields = fieldsOfValue(parse(source));
 assert.equal(JSON.stringify(readFields(fields, {}).value), source);

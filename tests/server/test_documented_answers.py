@@ -106,7 +106,13 @@ async def _use(desk: Desk) -> None:
     await ask("GET", "/v1/threads?parent_thread_id=none")
     await ask("GET", "/v1/runs?parent_run_id=none")
     await ask("GET", "/v1/tickets?run_id=none")
-    for path in ("/v1/threads/t", "/v1/threads/t/messages", run, f"/v1/tickets/{ticket['key']}"):
+    for path in (
+        "/v1/threads/t",
+        "/v1/threads/t/usage",
+        "/v1/threads/t/messages",
+        run,
+        f"/v1/tickets/{ticket['key']}",
+    ):
         await ask("GET", path)
     for path in ("/v1/threads/t/events", run + "/events"):
         await ask("GET", path)

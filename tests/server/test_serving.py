@@ -8,7 +8,9 @@ import json
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
@@ -17,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stream_kit import Client, Server, ask, failed_start, frames_of, serving, stream
 
 from awaken.server.keys import add_key
+from awaken.server.listening import bind_free
 from awaken.stores.sqlite import SqliteStore
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "served.py"
@@ -251,6 +254,29 @@ def test_another_worker_goes_on_with_the_runs_of_one_that_died(
         server.kill()
 
 
+def test_what_one_worker_has_signed_is_good_at_the_other(tmp_path: Path, slow: Path) -> None:
+    """The word of `awaken console --link`, a session's token and a stream's, without a key file:
+    every request here comes on a connection of its own, to either worker."""
+    server = Server(tmp_path / "f.db", "--workers", "2", target=slow)
+    try:
+        assert ask(server.address, "POST", "/v1/threads", {"id": "t"})[0] == 201
+        for _ in range(6):
+            word = ask(server.address, "POST", "/v1/session/words", {})[1]["word"]
+            status, made = ask(server.address, "POST", "/v1/session", {"word": word})
+            assert status == 201
+            head = {"authorization": f"Bearer {made['token']}"}
+            assert ask(server.address, "GET", "/v1/me", None, head)[1]["has_session"]
+            asked = {"thread_id": "t", "ttl": 30}
+            token = ask(server.address, "POST", "/v1/tokens", asked, head)[1]["token"]
+            head = {"authorization": f"Bearer {token}"}
+            assert ask(server.address, "GET", "/v1/threads/t", None, head)[0] == 200
+            assert ask(server.address, "POST", "/v1/session", {"word": word})[0] == 401
+        server.send(signal.SIGTERM)
+        assert server.join() == 0
+    finally:
+        server.kill()
+
+
 def _check_figures(server: Server, port: int) -> None:
     """Each worker has its figures at a port of its own, and there alone."""
     assert ask(server.address, "GET", "/metrics")[0] == 404
@@ -303,3 +329,25 @@ def test_figures_are_what_prometheus_reads_and_the_log_keeps_secrets(tmp_path: P
         "status": 200,
         "principal": "local",
     }
+
+
+# -- ports ----------------------------------------------------------------------------------------
+
+
+def test_many_that_want_the_same_port_at_once_get_one_each(free_port: int) -> None:
+    """`make run` or `awaken console`, started twice at once: between binding a port and listening
+    on it, another program may be quicker."""
+    start = threading.Barrier(12)
+
+    def listen(_: int) -> socket.socket:
+        start.wait()
+        return bind_free("127.0.0.1", free_port)
+
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(listen, range(12)))
+    ports = {one.getsockname()[1] for one in found}
+    assert len(ports) == 12
+    for port in ports:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    for one in found:
+        one.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import urllib.request
-from contextlib import suppress
 from urllib.error import HTTPError, URLError
 
 import click
@@ -15,11 +14,8 @@ from awaken.cli.exits import Exit, Mistake
 from awaken.cli.options import store_option
 from awaken.cli.serve import CONSOLE, ServeOptions, check_extra, serve_here
 from awaken.codec import loads
-from awaken.errors import ConfigError
-from awaken.front.loading import load
 
 HOST, PORT = "127.0.0.1", 8700
-PORTS = 20
 KEY_VARIABLE = "AWAKEN_KEY"
 
 
@@ -51,7 +47,7 @@ def console_command(
             target=target,
             store=store,
             host=HOST,
-            port=_free_port(port),
+            port=port,
             workers=1,
             keys=None,
             no_auth=False,
@@ -62,16 +58,6 @@ def console_command(
             is_console=True,
         )
     )
-
-
-def _free_port(port: int) -> int:
-    """The port, or the next one that is free; 0, which is any, if none of them is."""
-    bind = load("awaken.server.listening", "bind")
-    for one in range(port, min(port + PORTS, 65536)) if port else ():
-        with suppress(ConfigError):
-            bind(HOST, one).close()
-            return one
-    return 0
 
 
 class _Word(msgspec.Struct, frozen=True):

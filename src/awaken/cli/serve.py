@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import sys
@@ -275,8 +276,15 @@ def _run(
             asyncio.get_running_loop().add_reader(options.inherited[2], serving.stop)
         await serving.run(listening, lambda: started(runtime.agent_ids, application), metrics)
 
-    with asyncio.Runner(loop_factory=load("uvloop", "new_event_loop")) as runner:
-        runner.run(main())
+    try:
+        with asyncio.Runner(loop_factory=load("uvloop", "new_event_loop")) as runner:
+            runner.run(main())
+    except OSError as error:  # another program was bound to the port as well, and was quicker
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise Mistake(
+            load("awaken.server.listening", "why_not")(options.host, options.port, error)
+        ) from error
     _leave_threads()
     return Exit.DONE
 
@@ -304,8 +312,10 @@ def _load(options: ServeOptions) -> Target:
 
 
 def _bind(options: ServeOptions, port: int | None = None) -> socket.socket:
+    is_any_next = options.is_console and port is None
+    name = "bind_free" if is_any_next else "bind"
     port = options.port if port is None else port
-    bound: socket.socket = load("awaken.server.listening", "bind")(options.host, port)
+    bound: socket.socket = load("awaken.server.listening", name)(options.host, port)
     return bound
 
 

@@ -41,12 +41,14 @@ class RunQuery(Value, frozen=True, kw_only=True):
     """Which runs to list, newest first.
 
     `scope` selects the runs of one tenant (the default scope is the empty text), `None` those of
-    all. `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those
+    all. `run_id` selects one run: unlike `load_run`, that costs the same however long the run was.
+    `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those
     of agents, or those of background tasks; `user` those that work for an end user, with all that
     they have started; `updated_after_ms` those whose record was written after that time.
     """
 
     scope: str | None = None
+    run_id: str | None = None
     thread_id: str | None = None
     ancestor_thread_id: str | None = None
     agent_id: str | None = None
@@ -143,7 +145,8 @@ class CommitView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     in the log, `first_event` the `seq` of its first event; for a commit without any, those of the
     next one. `run_id` is `None` if the commit has no run, or was copied by a fork. `rewinds_to` is
     the position to which it rewound the thread, if it did. `changed_keys` are the names of the
-    thread's state keys that it wrote, in order; a rewind may have changed others, too.
+    thread's state keys that it wrote, in order; a rewind may have changed others, too. `calls` are
+    the lines that it added to the call ledger.
     """
 
     position: int
@@ -155,6 +158,7 @@ class CommitView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     events: tuple[RunEvent, ...] = ()
     rewinds_to: int | None = None
     changed_keys: tuple[str, ...] = ()
+    calls: tuple[CallEntry, ...] = ()
 
 
 class ChildStrategy(StrEnum):

@@ -13,6 +13,7 @@ from awaken.codec import Json
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import InferenceRequest, preview_of
 from awaken.contract.submissions import SubmitMode, Submitted
+from awaken.contract.tool import Tool, ToolTraits, traits_of
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter
 from awaken.domain.inference import ModelSettings
@@ -404,8 +405,20 @@ class Running(Control):
             AgentNotFound, ResolveFailed: there is no such agent, or it does not run here.
             NotFound: the agent has no such tool.
         """
+        self._tool(agent, tool).validate_args(arguments)
+
+    def tool_traits(self, agent: str | Agent, tool: str) -> ToolTraits:
+        """What a tool of the agent declares, such as its effect.
+
+        Raises:
+            AgentNotFound, ResolveFailed: there is no such agent, or it does not run here.
+            NotFound: the agent has no such tool.
+        """
+        return traits_of(self._tool(agent, tool))
+
+    def _tool(self, agent: str | Agent, tool: str) -> Tool:
         known = resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
         found = known.tools.get(tool) if isinstance(known, ResolvedAgent) else None
         if found is None:
             raise NotFound("tool", tool)
-        found.validate_args(arguments)
+        return found

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from awaken.contract.threads import CommitView, Threads
+from awaken.contract.threads import CommitView, RunQuery, Threads
 from awaken.domain.event import (
     AgentEvent,
     Error,
@@ -81,9 +81,10 @@ async def outline(
     Raises:
         NotFound: no such run.
     """
-    run = await store.load_run(run_id)
-    if run is None:
+    found = (await store.list_runs(RunQuery(run_id=run_id))).items
+    if not found:
         raise NotFound("run", run_id)
+    (run,) = found
     if limit <= 0 or after_step > run.steps:
         return []
     steps = _Steps(run_id)

@@ -47,16 +47,16 @@ async def find_thread(call: Call, given: str, see_all: tuple[Role, ...] = READER
 async def find_run(
     call: Call, given: str, see_all: tuple[Role, ...] = READERS
 ) -> tuple[RunRecord, Thread]:
-    """The run that a client names, and its thread.
+    """The run that a client names, without its state, and its thread.
 
     Raises:
         Refused: there is none that the client may see.
     """
     for id in call.names.candidates(given):
-        run = await call.runtime.find_run(id)
-        thread = await call.runtime.store.load_thread(run.thread_id) if run is not None else None
-        if run is not None and thread is not None and await may_see(call, thread, see_all):
-            return run, thread
+        for run in await call.runtime.list_runs(RunQuery(run_id=id)):
+            thread = await call.runtime.store.load_thread(run.thread_id)
+            if thread is not None and await may_see(call, thread, see_all):
+                return run, thread
     raise unknown("run")
 
 

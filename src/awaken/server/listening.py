@@ -5,12 +5,17 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+from contextlib import suppress
 
 from awaken.errors import ConfigError
 
 SENT_AHEAD = 128 * 1024
 """Bytes that the kernel may keep for a client that does not read; Linux doubles the number. More
 would only be old when the client reads it."""
+_NEXT = 20
+"""How many ports are tried."""
+_WAITING = 128
+"""How many clients may wait for a server that starts."""
 
 
 def is_loopback(host: str) -> bool:
@@ -43,11 +48,35 @@ def bind(host: str, port: int) -> socket.socket:
         listening.bind(address)
     except OSError as error:
         listening.close()
-        raise ConfigError(_why(host, port, error)) from None
+        raise ConfigError(why_not(host, port, error)) from None
     return listening
 
 
-def _why(host: str, port: int, error: OSError) -> str:
+def bind_free(host: str, port: int) -> socket.socket:
+    """A socket that listens on a port, or on the next one that is free; on any port if none of the
+    next few is. Clients wait until the server starts.
+
+    Raises:
+        ConfigError: the address cannot be used; the text says why and what to do.
+    """
+    for one in range(port, min(port + _NEXT, 65_536)) if port else ():
+        with suppress(ConfigError):
+            return _listening(host, one)
+    return _listening(host, 0)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    listening = bind(host, port)
+    try:
+        listening.listen(_WAITING)
+    except OSError as error:  # another program was bound to it as well, and was quicker
+        listening.close()
+        raise ConfigError(why_not(host, port, error)) from None
+    return listening
+
+
+def why_not(host: str, port: int, error: OSError) -> str:
+    """Why an address cannot be listened on, and what to do."""
     if error.errno == errno.EADDRINUSE:
         return (
             f"port {port} of {host} is taken: another program listens there. Stop it, or give "

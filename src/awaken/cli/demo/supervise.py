@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,14 +18,12 @@ from awaken.cli.exits import Exit
 from awaken.cli.options import complain
 from awaken.cli.start import ITSELF
 from awaken.codec import dumps_text
-from awaken.errors import ConfigError
 from awaken.front.loading import load
 
 MOST_LIVES = 10
 HOME_OPTION = "--home"
 _SERVED = (sys.executable, "-P", "-m", "awaken.cli.demo.served")
-_PORTS = (*range(8700, 8720), 0)
-"""The ports that the demo tries; 0 is any that is free."""
+_PORT = 8700
 
 
 def run_demo(options: Sequence[str], *, as_json: bool) -> Exit:
@@ -70,13 +68,8 @@ def serve_demo(*, opens: bool, speed: float) -> Exit:
 
 
 def _free_socket() -> socket.socket:
-    bind = load("awaken.server.listening", "bind")
-    for port in _PORTS[:-1]:
-        with suppress(ConfigError):
-            free: socket.socket = bind("127.0.0.1", port)
-            return free
-    last: socket.socket = bind("127.0.0.1", _PORTS[-1])
-    return last
+    free: socket.socket = load("awaken.server.listening", "bind_free")("127.0.0.1", _PORT)
+    return free
 
 
 @contextmanager

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 from starlette.types import ASGIApp
 
 from awaken.codec import digest
 from awaken.contract.submissions import Submitted
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import RunKind, RunRecord
+from awaken.domain.run import PersistedState, RunKind, RunRecord
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ids import UUID7
 from awaken.protocol.intake import Intake
@@ -178,6 +179,12 @@ async def _list(call: Call, thread_id: str | None) -> ASGIApp:
 
 async def get(call: Call) -> ASGIApp:
     run, _ = await find_run(call, call.path("run"))
+    if call.has(Role.INSPECT):
+        store = call.runtime.store
+        of_thread = await store.load_thread_state(run.thread_id)
+        of_run = await store.load_run_state(run.run_id)
+        state = PersistedState(extensions=of_thread.extensions | of_run.extensions)
+        run = msgspec.structs.replace(run, state=state)
     return JsonResponse(RunView.of(run, call))
 
 

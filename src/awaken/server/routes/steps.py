@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from starlette.types import ASGIApp
 
+from awaken.contract.commits import CallPhase
 from awaken.contract.threads import CommitView
+from awaken.contract.tool import ToolTraits
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
+from awaken.domain.recovery import Recover, ToolEffect
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
-from awaken.errors import InvalidCursor
+from awaken.errors import AwakenError, InvalidCursor
 from awaken.live.outline import StepOutline, outline
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import unknown
@@ -44,12 +48,28 @@ class Outline(View, frozen=True, kw_only=True):
     has_more: bool
 
 
+class LedgerLine(View, frozen=True, kw_only=True):
+    """A line of the call ledger: at `at`, the call with this `key`, which never repeats, was in
+    this `phase`. `effect` and `recovery` are what its tool declares, if it is known here."""
+
+    at: int
+    key: str
+    call_id: str
+    tool_name: str
+    phase: CallPhase
+    stopped: bool
+    effect: ToolEffect | None
+    recovery: Recover | None
+
+
 class StepView(View, frozen=True, kw_only=True):
-    """One step of a run: its row of the outline, its events, and the messages that it wrote."""
+    """One step of a run: its row of the outline, its events, the messages that it wrote, and what
+    the ledger says of its calls."""
 
     step: StepOutline
     events: tuple[RunEvent, ...]
     messages: tuple[Message, ...]
+    ledger: tuple[LedgerLine, ...]
 
 
 class StateAsked(Given, frozen=True, kw_only=True):
@@ -101,8 +121,38 @@ async def get_step(call: Call) -> ASGIApp:
             messages=tuple(
                 call.names.message(one) for commit in commits for one in commit.messages
             ),
+            ledger=tuple(_ledger(call, rows[0].agent_id or run.agent_id, commits, rows[1:])),
         )
     )
+
+
+def _ledger(
+    call: Call, agent: str, commits: list[CommitView], following: Sequence[StepOutline]
+) -> Iterator[LedgerLine]:
+    """The lines of the commits that are not about calls of the step behind."""
+    other = following[0].message_id if following else ""
+    for commit in commits:
+        for entry in commit.calls:
+            if entry.key.rpartition(":")[0] == other:
+                continue
+            traits = _traits(call, agent, entry.tool_name)
+            yield LedgerLine(
+                at=commit.at_ms,
+                key=entry.key,
+                call_id=entry.call_id,
+                tool_name=entry.tool_name,
+                phase=entry.phase,
+                stopped=entry.stopped,
+                effect=traits.effect if traits is not None else None,
+                recovery=traits.recovery if traits is not None else None,
+            )
+
+
+def _traits(call: Call, agent: str, tool: str) -> ToolTraits | None:
+    try:
+        return call.runtime.tool_traits(agent, tool)
+    except AwakenError:
+        return None
 
 
 async def _steps(call: Call, run: RunRecord, after: int, limit: int) -> tuple[StepOutline, ...]:

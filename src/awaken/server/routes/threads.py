@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from awaken.contract.threads import ChildStrategy, ThreadQuery
+from awaken.contract.threads import ChildStrategy, RunQuery, ThreadQuery
+from awaken.domain.inference import TokenUsage
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.errors import InvalidRecord
 from awaken.server.call import Call, JsonResponse
@@ -26,7 +29,7 @@ from awaken.server.given import (
     whole,
 )
 from awaken.server.table import Role, Route
-from awaken.server.views import PageView, ThreadView
+from awaken.server.views import PageView, ThreadView, View
 
 _READ = (Role.INVOKE, Role.READ)
 
@@ -132,6 +135,48 @@ def _revision(given: str | None) -> int | None:
     return int(found[1])
 
 
+class ThreadUsage(View, frozen=True, kw_only=True):
+    """What the runs of a thread have used, with all that they have started: each is counted once.
+    `runs` are the thread's own. `cost` is null if no price is known; with `has_unknown_cost`, some
+    are not."""
+
+    runs: int
+    usage: TokenUsage
+    cost: float | None
+    has_unknown_cost: bool
+
+
+async def get_usage(call: Call) -> ASGIApp:
+    thread = await find_thread(call, call.path("thread"))
+    own = await _all_runs(call, RunQuery(thread_id=thread.id, limit=_MANY))
+    beneath = await _all_runs(call, RunQuery(ancestor_thread_id=thread.id, limit=_MANY))
+    runs = [*own, *beneath]
+    given, made = sum(run.input_tokens for run in runs), sum(run.output_tokens for run in runs)
+    known = [run.cost for run in runs if run.cost is not None]
+    return JsonResponse(
+        ThreadUsage(
+            runs=len(own),
+            usage=TokenUsage(
+                prompt_tokens=given, completion_tokens=made, total_tokens=given + made
+            ),
+            cost=sum(known) if known else None,
+            has_unknown_cost=any(
+                run.cost is None and run.input_tokens + run.output_tokens > 0 for run in runs
+            ),
+        )
+    )
+
+
+async def _all_runs(call: Call, query: RunQuery) -> list[RunRecord]:
+    page = await call.runtime.list_runs(query)
+    found = list(page.items)
+    while page.cursor is not None:
+        page = await call.runtime.list_runs(msgspec.structs.replace(query, cursor=page.cursor))
+        found += page.items
+    return found
+
+
+_MANY = 500
 _ONE = "/v1/threads/{thread}"
 ROUTES = (
     Route(
@@ -161,6 +206,15 @@ ROUTES = (
         summary="Get one thread",
         needs=_READ,
         answers={200: ThreadView},
+        takes_tokens=True,
+    ),
+    Route(
+        method="GET",
+        path=_ONE + "/usage",
+        handle=get_usage,
+        summary="What the runs of a thread and of all beneath it have used",
+        needs=_READ,
+        answers={200: ThreadUsage},
         takes_tokens=True,
     ),
     Route(

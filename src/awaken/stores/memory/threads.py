@@ -245,9 +245,11 @@ class MemoryReads(Tables):
         return _replace(record, output=output, state=persisted({**thread.state, **run.state}))
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
+        named = self._runs.get(query.run_id) if query.run_id is not None else None
+        runs = self._runs.values() if query.run_id is None else [named] if named else []
         rows = (
             ((-run.number, "", ""), run.record)
-            for run in self._runs.values()
+            for run in runs
             if query.thread_id in (None, run.record.thread_id)
             and query.scope in (None, self._threads[run.record.thread_id].place.scope)
             and _is_after(run.record, query.updated_after_ms)
@@ -358,6 +360,7 @@ def _commit_view(thread: ThreadRow, index: int, row: CommitRow) -> CommitView:
         events=tuple(_events_of(thread, slice(events, row.events))),
         rewinds_to=next((r.after for r in thread.rewinds if r.commit == index + 1), None),
         changed_keys=_changed_keys(thread, index + 1),
+        calls=tuple(thread.call_lines[before.call_lines if before else 0 : row.call_lines]),
     )
 
 

@@ -96,6 +96,7 @@ async def list_runs(db: Db, query: RunQuery) -> Page[RunRecord]:
         where.add("r.thread = (SELECT pk FROM @threads WHERE id = ?)", query.thread_id)
     if query.ancestor_thread_id is not None:
         where.add(f"r.thread IN ({_BENEATH})", query.ancestor_thread_id)
+    where.equals("r.id", query.run_id)
     where.equals("r.scope", query.scope)
     where.equals("r.agent", query.agent_id)
     where.equals("r.parent", query.parent_run_id)

@@ -308,6 +308,7 @@ def _view(row: CommitRow, thread_id: str) -> CommitView:
         events=tuple(events_in(row.delta, thread_id, row.first_event)),
         rewinds_to=written.rewinds_to,
         changed_keys=tuple(sorted(written.thread_state)),
+        calls=written.calls,
     )
 
 

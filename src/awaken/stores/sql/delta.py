@@ -166,6 +166,7 @@ class Written(Value, frozen=True):
     run: str | None = None
     thread_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
     rewinds_to: int | None = None
+    calls: tuple[CallEntry, ...] = ()
 
 
 class _Calls(Value, frozen=True):

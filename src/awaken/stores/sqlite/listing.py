@@ -152,6 +152,7 @@ def _between(prefix: str) -> tuple[str, str | bytes]:
 
 def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     where, index, order = _Where(), "", "pk DESC"
+    where.equals("id", query.run_id)
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     # A plus keeps SQLite from using an index of that column.
@@ -196,9 +197,10 @@ def _has_few_ended(db: sqlite3.Connection, after_ms: int) -> bool:
 
 
 def _is_narrow(query: RunQuery) -> bool:
-    """Whether the query names a thread, a tree, a parent or a user, or asks for open runs: few
-    runs."""
-    narrowed = (query.thread_id, query.ancestor_thread_id, query.parent_run_id, query.user)
+    """Whether the query names a run, a thread, a tree, a parent or a user, or asks for open runs:
+    few runs."""
+    of_one = (query.run_id, query.thread_id, query.parent_run_id, query.user)
+    narrowed = (*of_one, query.ancestor_thread_id)
     return _is_open(query) or any(name is not None for name in narrowed)
 
 

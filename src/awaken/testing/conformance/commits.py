@@ -147,6 +147,21 @@ async def events_are_read_after_a_cursor(store: Store) -> None:
 
 
 @check
+async def commits_tell_the_lines_that_they_added_to_the_ledger(store: Store) -> None:
+    begun, ended = line("m", 0, CallPhase.INTENT, {"n": 1}), line("m", 0, CallPhase.SUCCEEDED)
+    other = line("m", 1, CallPhase.UNKNOWN, stopped=True)
+    await write(store, messages=says("a"), run=record("r"), calls=(begun,))
+    await write(store, messages=says("b"), run=record("r"))
+    await write(store, run=record("r"), calls=(ended, other))
+
+    views = await store.load_commits("t")
+
+    assert [view.calls for view in views] == [(begun,), (), (ended, other)]
+    fork = await store.fork("t", "f", at_ms=9)
+    assert [view.calls for view in await store.load_commits(fork.id)] == [v.calls for v in views]
+
+
+@check
 async def commits_are_read_behind_an_event(store: Store) -> None:
     """06 §2.4: what each commit added, from the one that holds the next event on."""
     await write(store, messages=says("a"), events=(event(), event()), run=record("r"), at_ms=5)

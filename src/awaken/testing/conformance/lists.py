@@ -289,6 +289,16 @@ async def a_ticket_is_found_by_its_key(store: Store) -> None:
 
 
 @check
+async def a_run_is_found_by_its_id(store: Store) -> None:
+    runs = (await _three_of_each(store))["runs"]
+    assert [found.thread_id for found in await runs(run_id="r1")] == ["t1"]
+    assert [found.run_id for found in await runs(run_id="r1", scope="", thread_id="t1")] == ["r1"]
+    assert not (await runs(run_id="r1", scope="acme")).items
+    assert not (await runs(run_id="r1", thread_id="t2")).items
+    assert not (await runs(run_id="none")).items
+
+
+@check
 async def a_cursor_goes_on_in_pages_of_any_size(store: Store) -> None:
     for pages in (await _three_of_each(store)).values():
         first = await pages(limit=1)

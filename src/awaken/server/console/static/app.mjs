@@ -1,45 +1,49 @@
 /** The start: who looks, and what they look at. */
 
-import { ApiError, isSignedOut } from './api.mjs';
+import { ApiError, isSignedOut, me, openSession, signInWithKey } from './api.mjs';
 import { goInstead, place } from './router.mjs';
-import { me, openSession } from './session.mjs';
 import { Shell } from './shell.mjs';
-import { effect, html, render } from './view.mjs';
-import { openTickets, problem, watchTickets } from './tickets.mjs';
+import { effect, html, render, useState } from './view.mjs';
+import { openTickets, problem, watchTickets } from './wire.mjs';
 import { Failed, Loaded, Loading } from './parts/faces.mjs';
+import { Text } from './parts/text.mjs';
 
 // A page is loaded when it is first opened.
 /** @type {Record<string, () => Promise<any>>} */
 const LISTS = {
   inbox: async () => (await import('./pages/inbox.mjs')).InboxPage,
-  threads: async () => (await import('./pages/threads.mjs')).ThreadsPage,
-  runs: async () => (await import('./pages/runs.mjs')).RunsPage,
-  audit: async () => (await import('./pages/audit.mjs')).AuditPage,
+  threads: async () => (await import('./pages/lists.mjs')).ThreadsPage,
+  runs: async () => (await import('./pages/lists.mjs')).RunsPage,
+  audit: async () => (await import('./pages/lists.mjs')).AuditPage,
 };
 /** @type {Record<string, () => Promise<any>>} */
 const ITEMS = {
   threads: async () => (await import('./pages/thread.mjs')).ThreadPage,
   runs: async () => (await import('./pages/run.mjs')).RunPage,
 };
-const signIn = async () => (await import('./pages/sign_in.mjs')).SignInPage;
 const NOTHING = new ApiError(404, { message: 'there is no such page' }, null);
 
 function App() {
-  if (!me.value || isSignedOut.value) return html`<${Loaded} load=${signIn} />`;
+  if (!me.value || isSignedOut.value) return html`<${SignInPage} />`;
   return html`<${Shell}><${Page} /></${Shell}>`;
 }
+
+/** @param {string[]} parts */
+const loaderOf = ([name, id]) => (id === undefined ? LISTS[name] : ITEMS[name]);
 
 function Page() {
   const [name, id] = place.value.parts;
   if (!name) return html`<${Loading} />`;
-  const load = id === undefined ? LISTS[name] : ITEMS[name];
-  return load ? html`<${Loaded} key=${`${name}/${id}`} load=${load} id=${id} />` : html`<${Failed} error=${NOTHING} isPage />`;
+  const load = loaderOf(place.value.parts);
+  return load ? html`<${Loaded} key=${`${name}/${id}`} load=${load} id=${id} isPage />` : html`<${Failed} error=${NOTHING} isPage />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 
 async function start() {
   render(html`<${Loading} />`, root);
+  // The page's files come while the session is opened.
+  loaderOf(place.value.parts)?.().catch(() => {});
   try {
     await openSession();
   } catch (error) {
@@ -67,3 +71,25 @@ effect(() => {
 });
 
 start();
+
+// -- Where one signs in with a key.
+
+function SignInPage() {
+  const [key, setKey] = useState('');
+  const [wrong, setWrong] = useState('');
+  const signIn = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setWrong('');
+    await signInWithKey(key.trim()).catch((error) => setWrong(error.message));
+  };
+  return html`<main class="sign-in">
+    <h1>awaken</h1>
+    <p class="sub">Sign in with a key of this server, or open the link that <code>awaken serve</code> has printed.</p>
+    <form onSubmit=${signIn}>
+      <label>Key<input type="password" autocomplete="off" value=${key} placeholder="awk_…"
+        onInput=${(/** @type {any} */ event) => setKey(event.target.value)} /></label>
+      ${wrong && html`<p class="wrong" role="alert"><${Text} of=${wrong} /></p>`}
+      <button class="main" disabled=${!key.trim()}>Sign in</button>
+    </form>
+  </main>`;
+}

@@ -1,9 +1,11 @@
 /** Numbers, times and statuses, as people read them. No DOM. */
 
+const COUNT = new Intl.NumberFormat('en');
+
 /** @param {number | null | undefined} n */
 export function tokens(n) {
   if (!n) return '';
-  if (n < 10_000) return n.toLocaleString('en');
+  if (n < 10_000) return COUNT.format(n);
   return n < 1_000_000 ? `${(n / 1000).toFixed(1)}k` : `${(n / 1_000_000).toFixed(2)}M`;
 }
 

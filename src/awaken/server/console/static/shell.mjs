@@ -1,14 +1,12 @@
 /** The frame of every page: the places, the connection, who one is. */
 
-import { computed, effect, html, signal, useState } from './view.mjs';
-import { useKeys } from './keys.mjs';
-import { may, me, signOut } from './session.mjs';
-import { go, place } from './router.mjs';
-import { openTickets } from './tickets.mjs';
-import { connection } from './wire.mjs';
+import { may, me, signOut } from './api.mjs';
+import { took } from './format.mjs';
+import { go, place, useKeys } from './router.mjs';
+import { computed, effect, html, signal, useEffect, useState } from './view.mjs';
+import { connection, openTickets } from './wire.mjs';
 import { Loaded } from './parts/faces.mjs';
 import { now } from './parts/text.mjs';
-import { took } from './format.mjs';
 
 const THEME = 'awaken.theme';
 const PLACES = { inbox: 'Inbox', threads: 'Threads', runs: 'Runs', audit: 'Audit' };
@@ -20,6 +18,15 @@ let lastSaid = 0;
 /** @type {number | undefined} */
 let saying;
 
+const DENSITY = 'awaken.density';
+/** Whether rows are high. */
+export const isRoomy = signal(localStorage.getItem(DENSITY) === 'roomy');
+
+effect(() => {
+  const density = isRoomy.value ? 'roomy' : 'dense';
+  document.documentElement.dataset.density = density;
+  localStorage.setItem(DENSITY, density);
+});
 effect(() => {
   if (theme.value === 'system') delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme.value;
@@ -35,7 +42,7 @@ effect(() => {
 /** What the server shows above every page: the demo has a button that kills it. */
 const Bar = signal(/** @type {any} */ (null));
 effect(() => {
-  if (me.value?.features.includes('kill')) import('./parts/kill.mjs').then((found) => (Bar.value = found.KillBar));
+  if (me.value?.features.includes('kill')) import('./parts/dialogs.mjs').then((found) => (Bar.value = found.KillBar));
 });
 
 /** The page's part of the window's title. @param {string} text */
@@ -51,57 +58,96 @@ export function announce(sentence) {
   }, Math.max(0, lastSaid + PAUSE - Date.now()));
 }
 
-const help = async () => (await import('./parts/keys_help.mjs')).KeysHelp;
+const help = async () => (await import('./parts/dialogs.mjs')).KeysHelp;
+const palette = async () => (await import('./parts/dialogs.mjs')).Palette;
 
-/** The keys of every page. @param {() => void} showHelp */
-function useShellKeys(showHelp) {
+const THEMES = ['system', 'light', 'dark'];
+const DENSITIES = ['dense', 'roomy'];
+
+const copyLink = () => navigator.clipboard?.writeText(location.href).then(() => announce('the link was copied'), () => {});
+const places = () => Object.entries(PLACES).filter(([name]) => name !== 'audit' || may());
+
+/** What can be done by name, from every page. @param {(dialog: string) => void} show */
+function commands(show) {
+  /** @type {[string, () => void][]} */
+  const found = places().map(([name, label]) => [`Go to ${label}`, () => go(`/console/${name}`)]);
+  if (may('invoke')) found.push(['New thread', () => go('/console/threads?new=1')]);
+  found.push(['Answers that were given', () => go('/console/inbox?show=history')]);
+  for (const name of THEMES) found.push([`Theme: ${name}`, () => (theme.value = name)]);
+  for (const name of DENSITIES) found.push([`Density: ${name}`, () => (isRoomy.value = name === 'roomy')]);
+  found.push(['Copy the link to this page', copyLink], ['Keys', () => show('keys')]);
+  if (me.value.has_session) found.push(['Sign out', signOut]);
+  return found;
+}
+
+/** The keys of every page. @param {(dialog: string) => void} show */
+function useShellKeys(show) {
   useKeys({
     'g i': () => go('/console/inbox'),
     'g t': () => go('/console/threads'),
     'g r': () => go('/console/runs'),
-    '?': showHelp,
-    '/': () => /** @type {HTMLElement | null} */ (document.querySelector('input[type=search]'))?.focus(),
-    c: () => navigator.clipboard?.writeText(location.href).then(() => announce('the link was copied'), () => {}),
+    '?': () => show('keys'),
+    '/': () => {
+      const field = /** @type {HTMLElement | null} */ (document.querySelector('input[type=search]'));
+      if (field) field.focus();
+      else show('palette');
+    },
+    c: copyLink,
     Escape: () => place.value.parts.length > 1 && go(`/console/${place.value.parts[0]}`),
   });
+  useEffect(() => {
+    const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+      event.preventDefault();
+      if (!document.querySelector('dialog[open]')) show('palette');
+    };
+    addEventListener('keydown', onKeyDown);
+    return () => removeEventListener('keydown', onKeyDown);
+  }, []);
 }
 
 /** @param {{children: any}} props */
 export function Shell({ children }) {
   const here = place.value.parts[0];
-  const [isHelp, setIsHelp] = useState(false);
-  useShellKeys(() => setIsHelp(true));
+  const [dialog, show] = useState('');
+  const close = () => show('');
+  useShellKeys(show);
   return html`<div class="shell">
     <header class="rail">
       <a class="logo" href="/console/">awaken</a>
       <nav aria-label="Places">
-        ${Object.entries(PLACES).filter(([name]) => name !== 'audit' || may()).map(([name, label]) => html`<a key=${name} href=${`/console/${name}`}
+        ${places().map(([name, label]) => html`<a key=${name} href=${`/console/${name}`}
           aria-current=${name === here ? 'page' : undefined}>${label}
           ${name === 'inbox' && count.value > 0 && html`<span class="count" aria-label=${`${count.value} open`}>${count.value}</span>`}</a>`)}
       </nav>
-      <${Foot} onHelp=${() => setIsHelp(true)} />
+      <${Foot} onShow=${show} />
     </header>
     <main class=${Bar.value ? 'barred' : ''}>${Bar.value && html`<${Bar.value} />`}${children}</main>
     <div class="hidden-words" role="status" aria-live="polite">${said.value}</div>
-    ${isHelp && html`<${Loaded} load=${help} onClose=${() => setIsHelp(false)} />`}
+    ${dialog === 'keys' && html`<${Loaded} load=${help} onClose=${close} />`}
+    ${dialog === 'palette' && html`<${Loaded} load=${palette} commands=${commands(show)} onClose=${close} />`}
   </div>`;
 }
 
-/** @param {{onHelp: () => void}} props */
-function Foot({ onHelp }) {
+/** @param {{onShow: (dialog: string) => void}} props */
+function Foot({ onShow }) {
   const { isOpen, since } = connection.value;
   const who = me.value;
-  const change = (/** @type {any} */ event) => (theme.value = event.target.value);
   return html`<div class="foot">
     <span class=${`light ${isOpen ? '' : 'off'}`}><span>${isOpen ? 'connected' : `lost ${took(Math.max(0, now.value - since))} ago`}</span></span>
     <span class="who">${who.name}${' · '}${roleOf()}</span>
-    <select aria-label="Theme" value=${theme.value} onChange=${change}>
-      <option value="system">system</option><option value="light">light</option><option value="dark">dark</option>
-    </select>
-    <button class="quiet" onClick=${onHelp}>Keys <kbd>?</kbd></button>
+    <${Choice} name="Theme" of="theme" all=${THEMES} value=${theme.value} onChoose=${(/** @type {string} */ chosen) => (theme.value = chosen)} />
+    <${Choice} name="Density" of="rows" all=${DENSITIES} value=${isRoomy.value ? 'roomy' : 'dense'} onChoose=${(/** @type {string} */ chosen) => (isRoomy.value = chosen === 'roomy')} />
+    <button class="quiet" onClick=${() => onShow('palette')}>Find <kbd>Ctrl K</kbd></button>
+    <button class="quiet" onClick=${() => onShow('keys')}>Keys <kbd>?</kbd></button>
     ${who.has_session && html`<button class="quiet" onClick=${signOut}>Sign out</button>`}
   </div>`;
 }
+
+/** @param {{name: string, of: string, all: string[], value: string, onChoose: (chosen: string) => void}} props */
+const Choice = ({ name, of, all, value, onChoose }) => html`<select aria-label=${name} value=${value}
+  onChange=${(/** @type {any} */ event) => onChoose(event.target.value)}>
+  ${all.map((one) => html`<option key=${one} value=${one}>${one} ${of}</option>`)}</select>`;
 
 function roleOf() {
   if (may()) return 'admin';

@@ -6,7 +6,7 @@
  */
 
 import { beginning } from './format.mjs';
-import { HANDLERS, WORDS, callIn } from './tree_events.mjs';
+import { callIn, HANDLERS, isKnown, WORDS } from './tree_events.mjs';
 
 /** One row of the tree. */
 export class Node {
@@ -21,6 +21,8 @@ export class Node {
     if (parent) this.depth = parent.depth + 1;
     /** @type {Node[]} */
     this.children = [];
+    /** Its place among its siblings, from 1, since the rows were last laid out. */
+    this.place = 1;
     this.status = 'running';
     this.isOpen = true;
     this.startedAt = 0;
@@ -90,7 +92,8 @@ export class RunTree {
     if (!run) return false;
     this.events += 1;
     const kind = /** @type {keyof typeof HANDLERS} */ (event.event_type);
-    HANDLERS[kind]?.(this, run, event, told);
+    // A step that is known is not told of again: it is read when it is opened.
+    if (!isKnown(run.step) || OF_RUNS.includes(kind)) HANDLERS[kind]?.(this, run, event, told);
     return true;
   }
 
@@ -100,15 +103,16 @@ export class RunTree {
     for (const row of rows) {
       const known = this.nodes.get(`${run.node.threadId}/${row.message_id}`);
       const step = known ?? this._step(run, row.message_id, row.step, row.started_at_ms, row.agent_id);
-      step.said ||= row.words;
+      step.said ||= row.words ?? '';
       step.label = beginning(step.said, WORDS);
       if (known) continue;
       step.endedAt = row.ended_at_ms ?? null;
-      step.status = row.ended_at_ms == null ? 'running' : row.outcome;
+      step.status = row.ended_at_ms == null ? 'running' : row.outcome ?? 'succeeded';
       step.more.isUnread = true;
       step.isOpen = false;
       step.more.seq = row.seq;
-      this._add(step, row.input_tokens, row.output_tokens, row.cost ?? null, row.input_tokens + row.output_tokens > 0);
+      const { input_tokens: input = 0, output_tokens: output = 0 } = row;
+      this._add(step, input, output, row.cost ?? null, input + output > 0);
       run.isStepOpen = row.ended_at_ms == null;
     }
   }
@@ -139,7 +143,12 @@ export class RunTree {
       const at = found.length;
       found.push(node);
       let isWanted = !fits || fits(node);
-      if (node.isOpen || fits) for (const child of node.children) isWanted = walk(child) || isWanted;
+      if (node.isOpen || fits) {
+        node.children.forEach((child, at) => {
+          child.place = at + 1;
+          isWanted = walk(child) || isWanted;
+        });
+      }
       if (!isWanted) found.length = at;
       return isWanted;
     };
@@ -252,6 +261,7 @@ export class RunTree {
   }
 }
 
+const OF_RUNS = ['run_start', 'run_finish', 'error', 'step_start'];
 const GOES_ON = {
   recovered: 'taken up again after its process had gone',
   answered: 'goes on: its question is settled',

@@ -14,6 +14,9 @@ export const WORDS = 80;
 /** @param {Node} step @param {string} callId */
 export const callIn = (step, callId) => step.children.findLast((one) => one.more.callId === callId);
 
+/** Whether a step is known by its row, which has its sums and how it ended. @param {Node | null} step */
+export const isKnown = (step) => Boolean(step?.more.isUnread) && step?.endedAt !== null;
+
 /** @param {Node} node @param {number} at @param {string} status */
 function end(node, at, status) {
   node.endedAt = at;
@@ -46,7 +49,7 @@ export const HANDLERS = {
     const known = tree.nodes.get(`${run.node.threadId}/${event.message_id}`);
     if (known) run.step = known;
     else if (!run.isStepOpen) tree._step(run, event.message_id, run.steps + 1, told.at_ms, event.agent_id);
-    run.isStepOpen = true;
+    run.isStepOpen = !isKnown(run.step);
   },
   step_end(tree, run, event, told) {
     run.isStepOpen = false;

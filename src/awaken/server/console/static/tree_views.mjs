@@ -26,8 +26,8 @@ export function busyTimes(tree, time) {
   const spans = [];
   for (const step of tree.root.children) {
     if (step.kind !== 'step') continue;
-    const models = step.children.filter((one) => one.kind === 'model');
-    const from = Math.min(step.startedAt, ...models.map((one) => one.startedAt));
+    let from = step.startedAt;
+    for (const one of step.children) if (one.kind === 'model') from = Math.min(from, one.startedAt);
     spans.push([from, step.endedAt ?? Math.max(time, from)]);
     for (const call of step.children) if (call.more.answer && call.endedAt) spans.push([call.endedAt, call.endedAt]);
   }
@@ -83,4 +83,74 @@ export function reach(tree) {
   return [...tree.nodes.values()]
     .filter((node) => node.kind in kinds && ['running', 'waits', 'created'].includes(node.status))
     .map((node) => ({ kind: kinds[node.kind], name: node.label, id: node.id }));
+}
+
+// -- Times → places on the timeline. No DOM. Time in which nothing happened and that is longer than
+// a tenth of the work is cut out: a run that waited for two days is as readable as one that did
+// not.
+
+const GAP = 0.1;
+const CUT_WIDTH = 0.02;
+/** How many gaps are cut out, the longest first: each is a mark in the page. */
+const MOST_CUTS = 20;
+
+/**
+ * @param {[number, number][]} busy when something was at work, in any order
+ * @returns {{place: (at: number) => number, cuts: {at: number, ms: number}[]}} `place` gives a
+ *   number from 0 to 1
+ */
+export function makeScale(busy) {
+  const spans = merged(busy);
+  if (!spans.length) return { place: () => 0, cuts: [] };
+  const work = Math.max(1, spans.reduce((sum, [from, to]) => sum + to - from, 0));
+  const long = Math.max(1, work * GAP);
+  const gaps = spans.slice(1).map(([from], index) => from - spans[index][1]).filter((gap) => gap > long).sort((a, b) => b - a);
+  const least = Math.max(long, gaps[MOST_CUTS] ?? 0);
+  /** @type {{from: number, to: number, width: number, isCut: boolean, at: number, share: number}[]} */
+  const placed = [];
+  const put = (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ width, isCut = false) =>
+    placed.push({ from, to, width: Math.max(width, 0.0001), isCut, at: 0, share: 0 });
+  let [from, to] = spans[0];
+  for (const span of spans.slice(1)) {
+    if (span[0] - to > least) {
+      put(from, to, to - from);
+      put(to, span[0], work * CUT_WIDTH, true);
+      [from] = span;
+    }
+    [, to] = span;
+  }
+  put(from, to, to - from);
+  const total = placed.reduce((sum, part) => sum + part.width, 0);
+  let left = 0;
+  for (const part of placed) {
+    part.at = left / total;
+    part.share = part.width / total;
+    left += part.width;
+  }
+  const place = (/** @type {number} */ at) => {
+    let low = 0;
+    let high = placed.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (placed[middle].from <= at) low = middle;
+      else high = middle - 1;
+    }
+    const part = placed[low];
+    const within = part.to > part.from ? (at - part.from) / (part.to - part.from) : 0;
+    return Math.min(1, Math.max(0, part.at + Math.min(1, Math.max(0, within)) * part.share));
+  };
+  const cuts = placed.filter((part) => part.isCut).map((part) => ({ at: part.at + part.share / 2, ms: part.to - part.from }));
+  return { place, cuts };
+}
+
+/** @param {[number, number][]} spans */
+function merged(spans) {
+  /** @type {[number, number][]} */
+  const found = [];
+  for (const [from, to] of [...spans].sort((a, b) => a[0] - b[0])) {
+    const last = found[found.length - 1];
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to);
+    else found.push([from, Math.max(from, to)]);
+  }
+  return found;
 }

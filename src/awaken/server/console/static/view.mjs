@@ -18,6 +18,8 @@ export const render = preact.render;
 
 /** @type {(deed: () => void | (() => void), needs?: any[]) => void} */
 export const useEffect = hooks.useEffect;
+/** Like `useEffect`, but before the page is painted. @type {(deed: () => void | (() => void), needs?: any[]) => void} */
+export const useLayoutEffect = hooks.useLayoutEffect;
 /** @type {<T>(make: () => T, needs: any[]) => T} */
 export const useMemo = hooks.useMemo;
 /** @type {<T>(first: T) => {current: T}} */

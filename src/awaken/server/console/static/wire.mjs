@@ -5,9 +5,10 @@
  * for this thread, for seconds. It goes on behind the last event that has come.
  */
 
-import { ApiError, part, post, send } from './api.mjs';
-import { parse } from './fields.mjs';
-import { signal } from './view.mjs';
+import { ApiError, get, part, post, send } from './api.mjs';
+import { parse } from './json.mjs';
+import { go } from './router.mjs';
+import { computed, signal } from './view.mjs';
 
 const KINDS = [
   'run_start', 'run_finish', 'step_start', 'step_end', 'text_delta', 'reasoning_delta',
@@ -151,5 +152,66 @@ async function* frames(answer) {
       const data = frame.split('\n').find((line) => line.startsWith('data: '));
       if (data) yield data.slice(6);
     }
+  }
+}
+
+// -- The tickets of the scope, as the server tells of them.
+
+const known = signal(/** @type {Map<string, any>} */ (new Map()));
+
+/** The open tickets, oldest first. */
+export const openTickets = computed(() =>
+  [...known.value.values()].filter((ticket) => ticket.status === 'open').sort((a, b) => a.asked_at - b.asked_at),
+);
+/** The latest status of each ticket, so that a card is read anew when it changes. */
+export const changes = computed(() => new Map([...known.value].map(([key, ticket]) => [key, ticket.status])));
+/** What kept the tickets from being read, or null; undefined until they were asked for. */
+export const problem = signal(/** @type {any} */ (undefined));
+
+/** @param {any[]} tickets */
+function learn(tickets) {
+  const now = new Map(known.value);
+  for (const ticket of tickets) now.set(ticket.key, ticket);
+  known.value = now;
+}
+
+/** Whether the reader may be asked to let the page tell of new questions while it is not seen. */
+export const mayAsk = signal('Notification' in window && Notification.permission === 'default');
+
+export async function askToNotify() {
+  await Notification.requestPermission();
+  mayAsk.value = Notification.permission === 'default';
+}
+
+/** Tell of a question that is new while nobody sees the page. @param {any} ticket */
+function notify(ticket) {
+  const isNew = ticket.status === 'open' && !known.value.has(ticket.key);
+  if (!isNew || !document.hidden || !('Notification' in window) || Notification.permission !== 'granted') return;
+  const shown = new Notification(`${ticket.tool_name} waits for an answer`, { body: `thread ${ticket.thread_id}`, tag: ticket.key });
+  shown.onclick = () => {
+    focus();
+    go(`/console/inbox?ticket=${part(ticket.key)}`);
+    shown.close();
+  };
+}
+
+/** Read the open tickets, then follow them until the signal. @param {AbortSignal} until */
+export async function watchTickets(until) {
+  await readTickets();
+  for (let tries = 0; problem.value && ![401, 403].includes(problem.value.status); tries += 1) {
+    if (problem.value.status === 0) note(false);
+    await new Promise((resolve) => setTimeout(resolve, waitFor(tries)));
+    if (until.aborted) return;
+    await readTickets();
+  }
+  if (!problem.value) await followTickets((ticket) => (notify(ticket), learn([ticket])), until);
+}
+
+export async function readTickets() {
+  try {
+    learn((await get('/v1/tickets', { status: 'open', limit: 500 })).items);
+    problem.value = null;
+  } catch (error) {
+    problem.value = error;
   }
 }

@@ -1,26 +1,24 @@
 /** One run: its tree, live, its timeline, and each of its steps. */
 
-import { get, part } from '../api.mjs';
-import { money, runStatus, short, statusOf, took, tokens } from '../format.mjs';
-import { useKeys } from '../keys.mjs';
-import { keepInAddress, place } from '../router.mjs';
-import { may } from '../session.mjs';
-import { Reconnecting, announce, entitle } from '../shell.mjs';
+import { get, may, part } from '../api.mjs';
+import { money, runStatus, short, statusOf, tokens, took } from '../format.mjs';
+import { keepInAddress, place, useKeys } from '../router.mjs';
+import { announce, entitle, Reconnecting } from '../shell.mjs';
 import { RunTree } from '../tree.mjs';
-import { busyTimes, failures, fillWords, filterOf, reach } from '../tree_views.mjs';
-import { makeScale } from '../scale.mjs';
+import { busyTimes, failures, fillWords, filterOf, makeScale, reach } from '../tree_views.mjs';
 import { html, useEffect, useMemo, useRef, useState } from '../view.mjs';
 import { followThread } from '../wire.mjs';
-import { CancelDialog } from '../parts/cancel.mjs';
+import { CancelDialog } from '../parts/dialogs.mjs';
 import { Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
 import { Inspector } from '../parts/inspector.mjs';
-import { Rows } from '../parts/rows.mjs';
-import { Strip } from '../parts/strip.mjs';
-import { Text, now } from '../parts/text.mjs';
+import { Rows, Strip } from '../parts/rows.mjs';
+import { now, Text } from '../parts/text.mjs';
 
 const LONG = 300;
 const OUTLINE_PAGE = 1000;
 const AGAIN_MS = 2000;
+/** How often rows that are read on are drawn. */
+const READ_ON_MS = 1000;
 
 /** @param {{id: string}} props */
 export function RunPage({ id }) {
@@ -32,8 +30,10 @@ export function RunPage({ id }) {
 
 /** The record of a run, the first rows of its steps, and where its events begin. @param {string} id */
 async function load(id) {
-  const [run, outline] = await Promise.all([get(`/v1/runs/${part(id)}`), rowsBehind(id, 0, LONG + 1)]);
-  return { run, outline, thread: await get(`/v1/threads/${part(run.thread_id)}`) };
+  const asked = get(`/v1/runs/${part(id)}`);
+  const thread = asked.then((run) => get(`/v1/threads/${part(run.thread_id)}`));
+  const [run, outline] = await Promise.all([asked, rowsBehind(id, 0, LONG + 1), thread]);
+  return { run, outline, thread: await thread };
 }
 
 /** @param {string} id @param {number} after @param {number} limit */
@@ -71,12 +71,15 @@ function Run({ known, again }) {
   useEffect(() => {
     let isWanted = true;
     const readOn = async () => {
+      let drawnAt = Date.now();
       for (let page = outline; page.has_more && isWanted;) {
         page = await rowsBehind(run.run_id, page.items[page.items.length - 1].step, OUTLINE_PAGE);
         if (!isWanted) return;
         for (const row of page.items) words.current.set(row.message_id, row);
         tree.outline(page.items);
+        if (page.has_more && Date.now() - drawnAt < READ_ON_MS) continue;
         changed();
+        drawnAt = Date.now();
       }
       setWhole(known);
     };
@@ -107,6 +110,8 @@ function Run({ known, again }) {
   const time = isLive ? now.value : 0;
   const scale = useMemo(() => makeScale(busyTimes(tree, time || tree.root.startedAt)), [version, isLive && Math.floor(time / 1000)]);
   const select = (/** @type {any} */ node) => keepInAddress({ node: node.id });
+  const strip = useMemo(() => html`<${Strip} steps=${tree.root.children.filter((one) => one.kind === 'step')}
+    scale=${scale} now=${time} onSelect=${select} />`, [version, scale]);
   const fold = async (/** @type {any} */ node, /** @type {boolean} */ isOpen) => {
     node.isOpen = isOpen;
     changed();
@@ -131,7 +136,7 @@ function Run({ known, again }) {
     <${Head} run=${run} thread=${thread} tree=${tree} time=${time} onCancel=${() => setIsCancelling(true)} />
     <div class="run">
       <${Reconnecting} />
-      <${Strip} steps=${tree.root.children.filter((one) => one.kind === 'step')} scale=${scale} now=${time} onSelect=${select} />
+      ${strip}
       <${Filters} query=${query} />
       <div class="row column-names" aria-hidden="true"><span>step</span><span class="number">tokens</span>
         <span class="number">cost</span><span class="number">took</span><span>timeline</span></div>

@@ -1,20 +1,15 @@
 /** One conversation, live; here one chats. */
 
-import { get, part } from '../api.mjs';
+import { get, may, part, post } from '../api.mjs';
 import { beginning, money, tokens } from '../format.mjs';
-import { may } from '../session.mjs';
-import { Reconnecting, entitle } from '../shell.mjs';
-import { openTickets } from '../tickets.mjs';
+import { RunList } from './lists.mjs';
+import { entitle, Reconnecting } from '../shell.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
-import { followThread } from '../wire.mjs';
-import { CancelDialog } from '../parts/cancel.mjs';
-import { Composer } from '../parts/composer.mjs';
-import { Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
-import { Json } from '../parts/json.mjs';
-import { Markdown } from '../parts/markdown.mjs';
-import { Output, Text, When } from '../parts/text.mjs';
+import { followThread, openTickets } from '../wire.mjs';
+import { CancelDialog, Receipt } from '../parts/dialogs.mjs';
+import { Dialog, Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
+import { Json, Markdown, Output, Text, When } from '../parts/text.mjs';
 import { TicketCard } from '../parts/ticket.mjs';
-import { RunList } from './runs.mjs';
 
 const PAGE = 200;
 const SETTLED = ['run_start', 'run_finish', 'step_end', 'tool_call_done', 'tool_call_resumed', 'messages_rewound', 'error'];
@@ -30,17 +25,18 @@ export function ThreadPage({ id }) {
 /** @param {string} id */
 async function load(id) {
   const at = `/v1/threads/${part(id)}`;
-  const [thread, runs, messages] = await Promise.all([
+  const [thread, usage, runs, messages] = await Promise.all([
     get(at),
+    get(`${at}/usage`),
     get(`${at}/runs`, { limit: 20 }),
     get(`${at}/messages`, { order: 'desc', limit: PAGE }),
   ]);
-  return { thread, runs: runs.items, messages: messages.items.reverse(), hasMore: messages.cursor !== null };
+  return { thread, usage, runs: runs.items, messages: messages.items.reverse(), hasMore: messages.cursor !== null };
 }
 
 /** @param {{known: any, again: () => void}} props */
 function Thread({ known, again }) {
-  const { thread, runs, messages } = known;
+  const { thread, usage, runs, messages } = known;
   const [live, setLive] = useState('');
   const [isCancelling, setIsCancelling] = useState(false);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
@@ -72,7 +68,7 @@ function Thread({ known, again }) {
   const questions = openTickets.value.filter((ticket) => ticket.thread_id === thread.id);
   entitle(thread.title || thread.id);
   return html`<div class="screen sided">
-    <${Head} thread=${thread} runs=${runs} isOpen=${isOpen} onStop=${() => setIsCancelling(true)} />
+    <${Head} thread=${thread} usage=${usage} isOpen=${isOpen} onStop=${() => setIsCancelling(true)} />
     <div class="talk">
       <div class="messages" ref=${box} onScroll=${look} tabindex="0" role="log" aria-label="Conversation">
         <${Reconnecting} />
@@ -110,17 +106,14 @@ function growText(text, { event }) {
 }
 
 /** @param {any} props */
-function Head({ thread, runs, isOpen, onStop }) {
-  const used = runs.reduce((/** @type {number} */ sum, /** @type {any} */ run) => sum + run.usage.total_tokens, 0);
-  const costs = runs.map((/** @type {any} */ run) => run.cost);
-  const isUnknown = costs.includes(null);
-  const cost = costs.reduce((/** @type {number} */ sum, /** @type {number | null} */ one) => sum + (one ?? 0), 0);
+function Head({ thread, usage, isOpen, onStop }) {
+  const { runs, cost, usage: { total_tokens: used } } = usage;
   return html`<div class="head-bar">
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
       <p class="sub">${thread.title && html`<code><${Text} of=${thread.id} /></code> · `}begun <${When} at=${thread.created_at} isInSentence />${thread.created_by && html` by <${Text} of=${thread.created_by} />`}
         ${thread.parent_thread_id && html` · within <a href=${`/console/threads/${part(thread.parent_thread_id)}`}>${thread.parent_thread_id}</a>`}</p></div>
-    <div class="stats" title="What this thread's own steps took; runs of delegates and tasks have their own."><span><b>${runs.length}</b>${runs.length === 1 ? 'run' : 'runs'}</span><span><b>${tokens(used) || 0}</b>tokens</span>
-      <span><b>${used && !(isUnknown && !cost) ? money(cost, isUnknown) : '—'}</b>cost</span></div>
+    <div class="stats" title="All runs of this thread, with what they have started."><span><b>${runs}</b>${runs === 1 ? 'run' : 'runs'}</span><span><b>${tokens(used) || 0}</b>tokens</span>
+      <span><b>${used ? money(cost, usage.has_unknown_cost) : '—'}</b>cost</span></div>
     <div class="acts">${isOpen && may('decide', 'invoke') && html`<button class="no" onClick=${onStop}>Cancel</button>`}</div>
   </div>`;
 }
@@ -166,4 +159,65 @@ function Turn({ turn: { message, calls }, agents }) {
       ${result && html`<h3>Result</h3><${Output} of=${textOf(result)} />`}
     </details>`)}
   </article>`;
+}
+
+// -- Where one writes to an agent.
+
+/** @type {Record<string, string>} */
+const MODES = { steer: 'next step', queue: 'after it', instead: 'instead' };
+const INSTEAD = 'instead';
+const WAIT = 10;
+/** What becomes of a message that is not answered at once. @type {Record<string, string>} */
+const SENT = {
+  steer: 'Sent: the run reads it at its next step.',
+  queue: 'Sent: it is taken up when the run has ended.',
+};
+
+/** Ask an agent in a thread, which is begun if there is none.
+ * @param {string} thread @param {any} asked */
+const submit = (thread, asked) => post(`/v1/threads/${part(thread)}/runs`, asked);
+
+/** @param {{thread: string, agent: string | undefined, run: any, isOpen: boolean, onStop: () => void}} props
+ * `isOpen`: the run works, or waits for an answer */
+function Composer({ thread, agent, run, isOpen, onStop }) {
+  const [text, setText] = useState('');
+  const [mode, setMode] = useState('steer');
+  const [wrong, setWrong] = useState('');
+  const [receipt, setReceipt] = useState(/** @type {any} */ (null));
+  const [note, setNote] = useState('');
+  const isSending = useRef(false);
+  const send = async () => {
+    if (!text.trim() || isSending.current) return;
+    isSending.current = true;
+    setWrong('');
+    setNote('');
+    try {
+      if (isOpen && mode === INSTEAD) setReceipt(await post(`/v1/runs/${part(run.run_id)}/cancel`, undefined, { deadline: WAIT }));
+      await submit(thread, { agent_id: agent, messages: [text], ...(isOpen && mode !== INSTEAD ? { mode } : {}) });
+      setText('');
+      if (isOpen) setNote(SENT[mode] ?? '');
+    } catch (error) {
+      setWrong(/** @type {Error} */ (error).message);
+    }
+    isSending.current = false;
+  };
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    send();
+  };
+  return html`<div class="composer">
+    <textarea aria-label="Message" placeholder="Write… Enter sends, Shift+Enter makes a new line" value=${text} dir="auto"
+      onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown}></textarea>
+    ${wrong && html`<p class="wrong" role="alert"><${Text} of=${wrong} /></p>`}
+    <div class="acts">
+      <span class="acts">${isOpen && html`<select aria-label="When" value=${mode}
+        onChange=${(/** @type {any} */ event) => setMode(event.target.value)}>
+        ${Object.entries(MODES).map(([name, label]) => html`<option key=${name} value=${name}>${label}</option>`)}</select>
+        <button class="no" onClick=${onStop}>Stop</button>`}<small role="status">${note}</small></span>
+      <button class="main" disabled=${!text.trim()} onClick=${send}>Send</button>
+    </div>
+    ${receipt && html`<${Dialog} title="What the cancel reached" onClose=${() => setReceipt(null)}>
+      <${Receipt} receipt=${receipt} /><form method="dialog" class="acts"><button>Close</button></form></${Dialog}>`}
+  </div>`;
 }

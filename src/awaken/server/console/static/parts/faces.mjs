@@ -1,6 +1,8 @@
 /** What a part of the page shows when it has nothing to show, not yet or not at all. */
 
+import { ApiError } from '../api.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
+import { connection } from '../wire.mjs';
 import { Text } from './text.mjs';
 
 export const Loading = () => html`<div class="lines" role="status" aria-busy="true" aria-label="Loading">
@@ -48,13 +50,40 @@ export function useLoaded(load, needs) {
     );
     return () => void (isWanted = false);
   }, [...needs, count]);
-  return { value: state.value, error: state.error, again: () => setCount((n) => n + 1) };
+  const again = () => setCount((n) => n + 1);
+  const isHeard = connection.value.isOpen;
+  // What failed for want of a server is asked for again when it is back.
+  useEffect(() => void (isHeard && state.error?.status === 0 && again()), [isHeard]);
+  return { value: state.value, error: state.error, again };
 }
 
-/** A part that is loaded when it is first shown; it gets the other properties.
- * @param {{load: () => Promise<any>, [name: string]: any}} props */
-export function Loaded({ load, ...others }) {
-  const { value: Found, error, again } = useLoaded(load, [load]);
-  if (error) return html`<${Failed} error=${error} onRetry=${again} isPage />`;
+const reload = () => location.reload();
+
+/** A part whose file is loaded when it is first shown; it gets the other properties. Browsers do not
+ * ask again for a file that failed: the page is loaded anew, a whole page by itself when the server is
+ * back. @param {{load: () => Promise<any>, isPage?: boolean, [name: string]: any}} props */
+export function Loaded({ load, isPage, ...others }) {
+  const { value: Found, error } = useLoaded(load, [load]);
+  const wasLost = useRef(false);
+  const isHeard = connection.value.isOpen;
+  useEffect(() => {
+    if (error && isPage && isHeard && wasLost.current) reload();
+    wasLost.current = !isHeard;
+  }, [isHeard]);
+  if (error) return html`<${Failed} error=${new ApiError(0, {}, null)} onRetry=${reload} isPage />`;
   return Found ? html`<${Found} ...${others} />` : html`<h1 class="hidden-words">Loading</h1><${Loading} />`;
+}
+
+// -- A question in front of the page. The focus goes into it, and back to where it was.
+
+/** @param {{title: string, onClose: () => void, children: any}} props */
+export function Dialog({ title, onClose, children }) {
+  const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  useEffect(() => {
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    box.current?.showModal();
+    return () => before?.focus();
+  }, []);
+  return html`<dialog ref=${box} onClose=${onClose} aria-labelledby="dialog-title">
+    <h1 id="dialog-title">${title}</h1>${children}</dialog>`;
 }

@@ -1,6 +1,8 @@
 /** Text that others wrote, shown as text. */
 
 import { ago, coloured, exactly, left, pieces, statusOf } from '../format.mjs';
+import { isExact } from '../json.mjs';
+import { blocksOf } from '../markdown.mjs';
 import { html, signal } from '../view.mjs';
 
 const LONGEST = 256 * 1024;
@@ -38,4 +40,99 @@ export const Left = ({ until }) => html`<time title=${exactly(until)} dateTime=$
 export function Shape({ of }) {
   const { shape, word } = statusOf(of);
   return html`<span class=${`shape ${of}`} role="img" aria-label=${word} title=${word}>${shape}</span>`;
+}
+
+// -- A JSON value as a tree that opens.
+
+const DEEPEST = 64;
+const MOST = 200;
+const OPEN_UNTIL = 2;
+
+/** @param {{of: any, depth?: number}} props */
+export function Json({ of, depth = 0 }) {
+  return html`<div class="json"><${Value} of=${of} depth=${depth} /></div>`;
+}
+
+/** @param {{of: any, depth: number}} props */
+function Value({ of, depth }) {
+  if (of === null || typeof of !== 'object' || isExact(of)) return html`<${Plain} of=${of} />`;
+  const pairs = Array.isArray(of) ? of.map((value, index) => [index, value]) : Object.entries(of);
+  const [left, right] = Array.isArray(of) ? '[]' : '{}';
+  if (!pairs.length) return html`<span>${left}${right}</span>`;
+  if (depth >= DEEPEST) return html`<span>${left}… nested too deeply …${right}</span>`;
+  return html`<details open=${depth < OPEN_UNTIL}>
+    <summary>${left}${pairs.length}${right}</summary>
+    ${pairs.slice(0, MOST).map(([key, value]) => html`<div class="pair" key=${key}>
+      <span class="key"><${Text} of=${key} /></span>${' '}<${Value} of=${value} depth=${depth + 1} />
+    </div>`)}
+    ${pairs.length > MOST && html`<div class="pair">… and ${pairs.length - MOST} more</div>`}
+  </details>`;
+}
+
+/** @param {{of: any}} props */
+function Plain({ of }) {
+  if (isExact(of)) return html`<span class="number">${JSON.stringify(of)}</span>`;
+  const kind = of === null ? 'null' : typeof of;
+  return html`<span class=${kind}><${Text} of=${kind === 'string' ? JSON.stringify(of) : of} /></span>`;
+}
+
+// -- Text that a model wrote, with its Markdown.
+
+/** @param {{of: string}} props */
+export function Markdown({ of }) {
+  return html`<div class="markdown">${blocksOf(of).map((block, index) => html`<${Block} key=${index} block=${block} />`)}</div>`;
+}
+
+/** @param {{block: import('../markdown.mjs').Block}} props */
+function Block({ block }) {
+  const spans = (block.spans ?? []).map((span, index) => html`<${Span} key=${index} span=${span} />`);
+  switch (block.kind) {
+    case 'table':
+      return html`<${Table} rows=${block.rows ?? []} />`;
+    case 'code':
+      return html`<pre><${Text} of=${block.text} /></pre>`;
+    case 'heading':
+      return html`<p class="heading" dir="auto">${spans}</p>`;
+    case 'quote':
+      return html`<blockquote dir="auto">${spans}</blockquote>`;
+    case 'item':
+      return html`<p dir="auto" class=${`list-item deep-${block.level}`}><span class="list-mark">${block.mark}</span><span>${spans}</span></p>`;
+    default:
+      return html`<p dir="auto">${spans}</p>`;
+  }
+}
+
+/** @param {{rows: import('../markdown.mjs').Span[][][]}} props */
+function Table({ rows: [head, ...body] }) {
+  const cells = (/** @type {import('../markdown.mjs').Span[][]} */ row, /** @type {string} */ tag) =>
+    row.map((spans, at) => html`<${tag} key=${at} dir="auto">${spans.map((span, index) => html`<${Span} key=${index} span=${span} />`)}</${tag}>`);
+  return html`<div class="table-box" tabindex="0" role="group" aria-label="Table"><table><thead><tr>${cells(head, 'th')}</tr></thead>
+    <tbody>${body.map((row, at) => html`<tr key=${at}>${cells(row, 'td')}</tr>`)}</tbody></table></div>`;
+}
+
+/** @param {{span: import('../markdown.mjs').Span}} props */
+function Span({ span }) {
+  const text = html`<${Text} of=${span.text} />`;
+  switch (span.kind) {
+    case 'strong':
+      return html`<strong>${text}</strong>`;
+    case 'emphasis':
+      return html`<em>${text}</em>`;
+    case 'code':
+      return html`<code>${text}</code>`;
+    case 'link':
+      return html`<a href=${span.href} target="_blank" rel="noopener noreferrer">${text}</a>${span.text.includes(hostOf(span.href)) ? '' : html` <small>(${hostOf(span.href)})</small>`}`;
+    default:
+      return text;
+  }
+}
+
+/** @param {string | undefined} href */
+function hostOf(href) {
+  try {
+    const { host, pathname } = new URL(href ?? '');
+    return host || pathname;
+  } catch {
+    return href ?? '';
+  }
 }

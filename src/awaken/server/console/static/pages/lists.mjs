@@ -1,0 +1,178 @@
+/** All conversations, newest first. */
+
+import { get, may, part } from '../api.mjs';
+import { money, plain, runStatus, short, statusOf, tokens, took, whyEnded } from '../format.mjs';
+import { keepInAddress, place, useKeys } from '../router.mjs';
+import { entitle } from '../shell.mjs';
+import { html, useEffect, useRef, useState } from '../view.mjs';
+import { changes } from '../wire.mjs';
+import { Empty, Failed, Loaded, Loading, useLoaded } from '../parts/faces.mjs';
+import { Shape, Text, When } from '../parts/text.mjs';
+
+const PAGE = 50;
+const newThread = async () => (await import('../parts/dialogs.mjs')).NewThread;
+
+export function ThreadsPage() {
+  const [limit, setLimit] = useState(PAGE);
+  const isNew = Boolean(place.value.query.new) && may('invoke');
+  const setIsNew = (/** @type {boolean} */ isIt) => keepInAddress({ new: isIt ? '1' : null });
+  useKeys({ n: () => may('invoke') && setIsNew(true) });
+  const { value, error, again } = useLoaded(() => load(limit), [limit]);
+  entitle('Threads');
+  useEffect(() => {
+    addEventListener('focus', again);
+    return () => removeEventListener('focus', again);
+  }, []);
+  const known = useRef(changes.value);
+  useEffect(() => {
+    if (known.current !== changes.value) again();
+    known.current = changes.value;
+  }, [changes.value]);
+  return html`<div class="screen">
+    <div class="head-bar"><div><h1>Threads</h1><p class="sub">conversations, newest first</p></div>
+      <div class="acts">
+        <button onClick=${again}>Refresh</button>
+        ${may('invoke') && html`<button class="main" onClick=${() => setIsNew(true)}>New thread<kbd>n</kbd></button>`}
+      </div></div>
+    <div class="body">
+      ${error ? html`<${Failed} error=${error} onRetry=${again} />`
+        : !value ? html`<${Loading} />`
+        : html`<${Threads} threads=${value.items} />
+          ${value.cursor && html`<div class="more-button"><button onClick=${() => setLimit(limit + PAGE)}>Show more</button></div>`}`}
+    </div>
+    ${isNew && html`<${Loaded} load=${newThread} onClose=${() => setIsNew(false)} />`}
+  </div>`;
+}
+
+/** @param {number} limit */
+async function load(limit) {
+  const page = await get('/v1/threads', { root: true, limit });
+  const latest = await latestRuns(page.items);
+  return { ...page, items: page.items.map((/** @type {any} */ thread) => ({ ...thread, run: latest.get(thread.latest_run_id) })) };
+}
+
+/** The latest run of each thread. @param {any[]} threads */
+async function latestRuns(threads) {
+  const { items } = await get('/v1/runs', { limit: 200 });
+  const found = new Map(items.map((/** @type {any} */ run) => [run.run_id, run]));
+  const missing = threads.map((thread) => thread.latest_run_id).filter((id) => id && !found.has(id));
+  const runs = await Promise.all(missing.map((id) => get(`/v1/runs/${part(id)}`).catch(() => null)));
+  for (const run of runs) if (run) found.set(run.run_id, run);
+  return found;
+}
+
+/** @param {{threads: any[]}} props */
+function Threads({ threads }) {
+  if (!threads.length) {
+    return html`<${Empty} title="No threads yet">
+      <p>A thread is a conversation with an agent. Begin one here, or from a terminal:</p>
+      <pre>awaken run app.py "Hello"</pre></${Empty}>`;
+  }
+  return html`<ul class="list">${threads.map((thread) => html`<li key=${thread.id}>
+    <a class="item" href=${`/console/threads/${part(thread.id)}`}>
+      <${Shape} of=${thread.run ? runStatus(thread.run) : 'created'} />
+      <span class="title"><b><${Text} of=${thread.title || thread.id} /></b></span>
+      <span class="about">${aboutOf(thread)}</span>
+      <span class="when"><${When} at=${thread.active_at || thread.updated_at} /></span>
+      <span class="more" title="its latest run, without what that has started">${thread.run && sums(thread.run)}</span>
+    </a></li>`)}</ul>`;
+}
+
+/** @param {any} thread */
+function aboutOf({ run, message_count: count }) {
+  const messages = `${count} message${count === 1 ? '' : 's'}`;
+  if (!run) return messages;
+  const said = run.status === 'done' ? run.response : '';
+  return html`<${Text} of=${run.agent_id} /> · ${said ? html`<${Text} of=${plain(said)} />` : `${statusOf(runStatus(run)).word} · ${messages}`}`;
+}
+
+/** @param {any} run */
+function sums(run) {
+  const used = run.usage.total_tokens;
+  return used ? `${tokens(used)} tok · ${money(run.cost)}` : `${run.steps} step${run.steps === 1 ? '' : 's'}`;
+}
+
+// -- All runs, newest first.
+
+const FILTERS = { '': 'all', running: 'running', waiting: 'waiting', done: 'done' };
+
+export function RunsPage() {
+  const [limit, setLimit] = useState(PAGE);
+  const status = place.value.query.status ?? '';
+  const { value, error, again } = useLoaded(
+    () => get('/v1/runs', { limit, status: status || undefined }), [limit, status],
+  );
+  entitle('Runs');
+  return html`<div class="screen">
+    <div class="head-bar"><div><h1>Runs</h1><p class="sub">what agents did, newest first</p></div>
+      <div class="acts">${Object.entries(FILTERS).map(([name, label]) => html`<button key=${name}
+        aria-pressed=${name === status} onClick=${() => keepInAddress({ status: name })}>${label}</button>`)}
+        <button onClick=${again}>Refresh</button></div></div>
+    <div class="body">
+      ${error ? html`<${Failed} error=${error} onRetry=${again} />`
+        : !value ? html`<${Loading} />`
+        : !value.items.length ? html`<${Empty} title=${status ? `No runs are ${status}` : 'No runs yet'}>
+            <p>Every time an agent is asked, it makes a run.</p><pre>awaken run app.py "Hello"</pre></${Empty}>`
+        : html`<${RunList} runs=${value.items} />
+          ${value.cursor && html`<div class="more-button"><button onClick=${() => setLimit(limit + PAGE)}>Show more</button></div>`}`}
+    </div>
+  </div>`;
+}
+
+/** @param {{runs: any[]}} props */
+export function RunList({ runs }) {
+  return html`<ul class="list">${runs.map((run) => html`<li key=${run.run_id}>
+    <a class="item" href=${`/console/runs/${part(run.run_id)}`}>
+      <${Shape} of=${runStatus(run)} />
+      <span class="title"><b><${Text} of=${run.agent_id} /></b> <code>${short(run.run_id)}</code></span>
+      <span class="about">${run.kind !== 'agent' ? `${run.kind} · ` : ''}<${Text} of=${whyEnded(run.termination) || plain(run.response ?? '') || statusOf(runStatus(run)).word} /></span>
+      <span class="when"><${When} at=${run.started_at ?? run.created_at} /></span>
+      <span class="more" title="its own steps, without what it has started">${sums(run)}${run.finished_at && run.started_at ? ` · ${took(run.finished_at - run.started_at)}` : ''}</span>
+    </a></li>`)}</ul>`;
+}
+
+// -- What people and programs did through the server.
+
+/** @type {Record<string, string>} */
+const WORDS = {
+  'POST /v1/session': 'signed in',
+  'DELETE /v1/session': 'signed out',
+  'POST /v1/session/words': 'made a link',
+  'POST /v1/runs': 'asked an agent',
+  'POST /v1/threads/{thread}/runs': 'asked an agent',
+  'POST /v1/runs/{run}/messages': 'sent a message to a run',
+  'POST /v1/runs/{run}/cancel': 'cancelled a run',
+  'POST /v1/runs/{run}/decisions': 'answered a question',
+  'POST /v1/threads/{thread}/fork': 'forked a thread',
+  'DELETE /v1/threads/{thread}': 'deleted a thread',
+  'PATCH /v1/threads/{thread}': 'changed a thread',
+  'GET /v1/tickets/export': 'exported the answers',
+  'GET /v1/runs/{run}/steps/{step}/request': 'saw what a model was asked',
+  'GET /v1/runs/{run}/steps/{step}/state': 'saw the state',
+  'GET /v1/threads/{thread}/state': 'saw the state',
+};
+
+export function AuditPage() {
+  const { value, error, again } = useLoaded(() => get('/v1/audit'), []);
+  entitle('Audit');
+  return html`<div class="screen">
+    <div class="head-bar"><div><h1>Audit</h1><p class="sub">what people and programs did through this server, newest first</p></div>
+      <div class="acts"><button onClick=${again}>Refresh</button></div></div>
+    <div class="body">
+      ${error ? html`<${Failed} error=${error} onRetry=${again} />`
+        : !value ? html`<${Loading} />`
+        : !value.items.length ? html`<${Empty} title="Nothing was done yet" />`
+        : html`<table class="wide"><thead><tr><th>when</th><th>who</th><th>what</th><th>on</th><th>from</th><th>outcome</th></tr></thead>
+          <tbody>${value.items.map((/** @type {any} */ deed, /** @type {number} */ at) => html`<${Line} key=${at} deed=${deed} />`)}</tbody></table>`}
+    </div></div>`;
+}
+
+/** @param {{deed: any}} props */
+function Line({ deed }) {
+  const what = `${deed.method} ${deed.route}`;
+  return html`<tr><td><${When} at=${deed.at} /></td><td><b><${Text} of=${deed.who || 'unknown'} /></b></td>
+    <td title=${what}><${Text} of=${WORDS[what] ?? what} /></td>
+    <td><code><${Text} of=${Object.values(deed.on).join(' ')} /></code></td>
+    <td><${Text} of=${deed.address} /></td>
+    <td>${deed.status < 400 ? 'done' : html`<span class="wrong">refused (${deed.status})</span>`}</td></tr>`;
+}

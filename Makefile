@@ -6,6 +6,8 @@ PEERS ?=
 BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Compiled modules are kept, whatever the environment says: the tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps proof cluster-test pooler-test schemathesis theirs
 .PHONY: bench bench-growth bench-instructions bench-providers bench-server bench-cluster bench-console plots

@@ -1,4 +1,5 @@
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def _keep_files_in_memory() -> None:
         found = os.statvfs(MEMORY)
         if found.f_bavail * found.f_frsize > ROOM and not found.f_flag & os.ST_NOEXEC:
             os.environ["TMPDIR"] = str(MEMORY)
+            tempfile.tempdir = None  # pytest has asked for it already
 
 
 _keep_files_in_memory()

@@ -6,7 +6,7 @@ PEERS ?=
 BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Compiled modules are kept, whatever the environment says: the tests start hundreds of processes.
+# Compiled modules are kept, whatever the environment says: the tests start hundreds of processes that read them.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps proof cluster-test pooler-test schemathesis theirs

@@ -1,4 +1,5 @@
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -41,6 +42,13 @@ SLOW = {"cli", "conformance", "console", "examples", "providers", "recovery", "s
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Folders with slow files come first: at the end no worker waits long for another one."""
     items.sort(key=lambda item: SLOW.isdisjoint(item.path.parts))
+
+
+def pytest_collection_finish() -> None:
+    """From now on, compiled modules are read and none is written, here and by the processes of the
+    tests: of two programs that a test writes within a second, Python would keep the first."""
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 @pytest.fixture

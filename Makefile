@@ -6,6 +6,8 @@ PEERS ?=
 BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Compiled modules are kept, whatever the environment says: the tests start hundreds of processes that read them.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps proof cluster-test pooler-test schemathesis theirs
 .PHONY: bench bench-growth bench-instructions bench-providers bench-server bench-cluster bench-console plots
@@ -160,6 +162,7 @@ proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, figh
 	TALKER_PACE=0.03 $(BIN)/python tests/server/cut_off.py --cut
 	$(BIN)/python tests/providers/bent_streams.py 3000
 	$(BIN)/python tests/providers/cut_bytes.py 3
+	AWAKEN_KILL_EVERY=1 $(BIN)/pytest -n 0 tests/providers/test_cut_processes.py
 	$(BIN)/python tests/recovery/crash_matrix.py
 	$(BIN)/python tests/server/ag_ui_killed.py
 	$(BIN)/python tests/server/killed_chats.py

@@ -7,6 +7,7 @@ and files, and can be killed like any other; it only begins half a second sooner
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import gc
 import importlib
@@ -20,13 +21,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
-_WAITING = 100.0
+_WAITING = 250.0
 _LARGEST = 1 << 20
 
 
@@ -74,18 +75,46 @@ def run(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str], text: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, with `text` as its input."""
-    with tempfile.TemporaryFile() as given, _output() as out, _output() as err:
-        given.write(text.encode())
+    with _files(text) as files:
+        code = start(arguments, folder, environment, _numbers(*files)).wait()
+        return _completed(arguments, code, *files)
+
+
+def play(file: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a file of Python to its end, in this folder and environment."""
+    return run([str(file), *map(str, arguments)], Path.cwd(), os.environ)
+
+
+async def play_beside(file: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """The same beside other work; it has begun when this first waits."""
+    words = [str(file), *map(str, arguments)]
+    with _files() as files:
+        process = start(words, Path.cwd(), os.environ, _numbers(*files))
+        return _completed(words, await asyncio.to_thread(process.wait), *files)
+
+
+@contextmanager
+def _files(text: str = "") -> Iterator[tuple[IO[str], IO[str], IO[str]]]:
+    with _file() as given, _file() as out, _file() as err:
+        given.write(text)
         given.seek(0)
-        files = (given.fileno(), out.fileno(), err.fileno())
-        code = start(arguments, folder, environment, files).wait()
-        for file in (out, err):
-            file.seek(0)
-        return subprocess.CompletedProcess(list(arguments), code, out.read(), err.read())
+        yield given, out, err
 
 
-def _output() -> IO[str]:
+def _file() -> IO[str]:
     return tempfile.TemporaryFile("w+", encoding="utf-8")
+
+
+def _numbers(given: IO[str], out: IO[str], err: IO[str]) -> tuple[int, int, int]:
+    return given.fileno(), out.fileno(), err.fileno()
+
+
+def _completed(
+    arguments: Sequence[str], code: int, _given: IO[str], out: IO[str], err: IO[str]
+) -> subprocess.CompletedProcess[str]:
+    for file in (out, err):
+        file.seek(0)
+    return subprocess.CompletedProcess(list(arguments), code, out.read(), err.read())
 
 
 @cache

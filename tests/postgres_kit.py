@@ -31,6 +31,7 @@ _SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "32MB",
     "autovacuum": "off",
+    "max_wal_size": "128MB",
     "log_min_messages": "panic",
 }
 
@@ -137,8 +138,7 @@ async def clean(dsn: str, schema: str) -> None:
 def running_postgres(**settings: str) -> Iterator[Postgres]:
     """A server of its own, for tests that stop it or set it up otherwise."""
     user = plain_user()
-    # Another user reaches /tmp, and perhaps not the folder that root was given for such things.
-    folder = Path(tempfile.mkdtemp(prefix="awaken-postgres-", dir="/tmp" if user else None))
+    folder = Path(tempfile.mkdtemp(prefix="awaken-postgres-", dir=_home(user)))
     try:
         if user:
             os.chown(folder, user["user"], user["group"])
@@ -165,6 +165,12 @@ def plain_user() -> dict[str, Any]:
         return {}
     nobody = pwd.getpwnam("nobody")
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _home(user: dict[str, Any]) -> str:
+    """Another user reaches these two, and perhaps not the folder that root was given for this."""
+    home = tempfile.gettempdir()
+    return home if not user or home in ("/tmp", "/dev/shm") else "/tmp"
 
 
 def _programs(folder: Path, user: dict[str, Any]) -> Path:

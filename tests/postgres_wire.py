@@ -120,6 +120,7 @@ class Wire:
                 if not (is_hint and has_heard):
                     await self._pass(writer, head + rest)
                 has_heard = has_heard or is_hint
+        writer.transport.abort()  # the server has closed it, and a client waits for that
 
     async def _pass(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         if self.delay:

@@ -26,8 +26,8 @@ def test_a_server_works_and_is_ready_while_its_bus_is_away(tmp_path: Path) -> No
             client.follow(server.address)
             assert client.is_suspended, "the agent asks for an approval"
             nats.start()
-            while ask(server.address, "GET", "/health/ready")[1]["bus"] != "ok":
-                pass
+            while ask(server.address, "GET", "/health/ready")[1].get("bus") != "ok":
+                pass  # a busy server may also say that it is not ready yet
             assert "\nawaken_bus_up 1\n" in ask(server.address, "GET", "/metrics")[1]
             assert "# TYPE awaken_bus_lost_total " in ask(server.address, "GET", "/metrics")[1]
     said = (tmp_path / "f.log").read_text()

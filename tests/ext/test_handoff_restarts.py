@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 from handoff_kit import texts
 from handoff_life import THREAD, agents
 
+import forked
 from awaken import Runtime
 from awaken.domain.lifecycle import RunStatus
 from awaken.testing.chaos import NoteKind, Witness
@@ -28,13 +27,7 @@ UNDISTURBED = [
 
 def lives(home: Path, *kill_at: int) -> int:
     """Run a process; how it ended."""
-    done = subprocess.run(
-        [sys.executable, LIFE, home, *map(str, kill_at)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=550,
-    )
+    done = forked.play(LIFE, home, *kill_at)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 

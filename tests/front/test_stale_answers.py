@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import awaken.runtime.recovery as recovery
 from answer_kit import by_id
 from awaken import Agent, Runtime, ToolCallResume, tool
+from awaken.contract.lease import NeverLost
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import ThreadContext, TicketQuery
 from awaken.domain.event import RunFinish
@@ -206,7 +206,7 @@ async def test_an_open_runtime_says_no_for_those_who_did_not_answer_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """01/D-15: without anybody asking; a late answer is refused, before and after."""
-    monkeypatch.setattr(recovery, "LOOK_AROUND", SOON)
+    monkeypatch.setattr(NeverLost, "look_every", SOON)
     counter = Counter(MemoryStore())
 
     async with counter.runtime() as runtime:
@@ -227,7 +227,7 @@ async def test_an_open_runtime_finds_what_another_process_leaves_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Design §8: it dies after this one has opened; nobody has to start anew to recover it."""
-    monkeypatch.setattr(recovery, "LOOK_AROUND", SOON)
+    monkeypatch.setattr(NeverLost, "look_every", SOON)
     counter = Counter(MemoryStore())
     dying = asyncio.create_task(counter.runtime().run("till", "dig", thread=T))
     await counter.digging.wait()

@@ -10,10 +10,10 @@ import pytest
 
 from awaken import Agent, Runtime, tool
 from awaken.contract.commands import ThreadCommand
+from awaken.contract.lease import NeverLost
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import StreamResult
 from awaken.domain.message import Role
-from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
@@ -75,7 +75,7 @@ async def all_hear() -> None:
 async def test_a_run_that_is_answered_goes_on_though_another_thread_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recovery, "LOOK_AROUND", 3600)
+    monkeypatch.setattr(NeverLost, "look_every", 3600)
     shop, store = Shop(), Odd()
     async with shop.runtime(store) as runtime, shop.runtime(store, recover=False) as elsewhere:
         asked = await runtime.run("shipper", "Go!", thread="good")

@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import forked
+
 PROGRAM = Path(__file__).with_name("charge_and_ship.py")
 
 
 def start(home: Path, policy: str, *rest: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(PROGRAM), str(home / "shop.db"), str(home / "deeds"), policy, *rest],
-        capture_output=True,
-        text=True,
-        timeout=550,
-    )
+    return forked.play(PROGRAM, home / "shop.db", home / "deeds", policy, *rest)
 
 
 def crash_and_recover(home: Path, policy: str) -> dict[str, Any]:

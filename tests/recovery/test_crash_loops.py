@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from awaken import Runtime
 from awaken.contract.threads import RunQuery
 from awaken.domain.event import RunFinish, StepEnd, ToolCallDone
@@ -49,8 +49,7 @@ class Played:
 
 
 def run_program(plan: str, home: Path, *store: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(PROGRAM), plan, str(home), *store]
-    return subprocess.run(command, capture_output=True, text=True, timeout=550)
+    return forked.play(PROGRAM, plan, home, *store)
 
 
 @asynccontextmanager

@@ -11,10 +11,10 @@ import pytest
 from outbox_stage import READER, SENDER, reader, sender
 
 from awaken import Runtime
+from awaken.contract.lease import NeverLost
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
-from awaken.runtime import recovery
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import waiting_threads
 
@@ -91,7 +91,7 @@ async def test_who_opens_the_store_sends_what_a_dead_process_has_left(tmp_path: 
 async def test_who_has_the_store_open_sends_what_a_dead_process_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "LOOK_AROUND", 0.05)
+    monkeypatch.setattr(NeverLost, "look_every", 0.05)
     path = tmp_path / "a.db"
     await make_reader(path)
     async with Runtime([sender(), reader()], store=f"sqlite:///{path}") as runtime:
@@ -130,7 +130,7 @@ async def test_a_message_that_cannot_be_sent_becomes_a_dead_letter_without_a_run
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """03/MH-2: after five attempts, counted over processes."""
-    monkeypatch.setattr(recovery, "LOOK_AROUND", 0.01)
+    monkeypatch.setattr(NeverLost, "look_every", 0.01)
     path = tmp_path / "a.db"
     await written_and_killed(path)
     store = SqliteStore(path)

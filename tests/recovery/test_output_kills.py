@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 from output_stage import THREAD, made
 
+import forked
 from awaken import Runtime
 
 pytestmark = pytest.mark.anyio
@@ -19,10 +18,8 @@ STAGE = Path(__file__).with_name("output_stage.py")
 
 async def ended(path: Path, dies_at: int, *ships: str) -> str:
     """Kill a process that plays, go on in this one, and return the run's output."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(STAGE), str(path), str(dies_at), *ships
-    )
-    assert await process.wait() == -signal.SIGKILL
+    died = await forked.play_beside(STAGE, path, dies_at, *ships)
+    assert died.returncode == -signal.SIGKILL, died.stderr
     agent = made(path, 0, ships=ships[0] if ships else None)
     async with Runtime([agent], store=f"sqlite:///{path}") as runtime:
         (recovered,) = runtime.recovered

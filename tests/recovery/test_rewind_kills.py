@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 from rewind_stage import THREAD, echo
 
+import forked
 from awaken import Runtime
 from awaken.domain.event import MessagesRewound
 
@@ -23,9 +22,7 @@ NEW = ["one", "one", "edited", "one+edited"]
 
 async def play(*arguments: object) -> int:
     """The return code of a process that plays a part."""
-    process = await asyncio.create_subprocess_exec(sys.executable, str(STAGE), *map(str, arguments))
-    async with asyncio.timeout(PATIENCE):
-        return await process.wait()
+    return (await forked.play_beside(STAGE, *arguments)).returncode
 
 
 @pytest.mark.parametrize(("part", "at"), [("before", 1), ("after", 1), ("before", 2)])

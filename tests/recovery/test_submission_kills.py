@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 from submission_stage import THREAD, clerk
 
+import forked
 from awaken import Runtime
 from awaken.domain.lifecycle import NATURAL_END, RunStatus
 
@@ -21,15 +21,8 @@ PATIENCE = 100
 
 async def play(*arguments: object) -> tuple[int, str]:
     """The return code and the output of a process that plays a part."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(STAGE),
-        *map(str, arguments),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(PATIENCE):
-        output, _ = await process.communicate()
-    return process.returncode or 0, output.decode()
+    done = await forked.play_beside(STAGE, *arguments)
+    return done.returncode, done.stdout
 
 
 def notes(path: Path) -> int:

@@ -29,6 +29,7 @@ from awaken import Agent, Message, Runtime
 from awaken.contract.background import DurableMessageRequest
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Committed, ThreadCommit
+from awaken.contract.lease import NeverLost
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import StreamResult
@@ -36,7 +37,6 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.domain.message import MessageMetadata, Role
 from awaken.ext.background import BackgroundTaskPlugin
 from awaken.ids import UUID7
-from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 
@@ -282,7 +282,7 @@ async def test_a_message_to_a_run_that_just_ends_wakes_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It reads no more, and still has the thread: another run reads what came."""
-    monkeypatch.setattr(recovery, "LOOK_AROUND", 3600)
+    monkeypatch.setattr(NeverLost, "look_every", 3600)
     store = Ending()
     runtime = Runtime([neighbour()], store=store)
     request = DurableMessageRequest(

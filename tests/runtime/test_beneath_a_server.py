@@ -11,11 +11,11 @@ import pytest
 
 from awaken import Agent, Message, RunRequest, Runtime, ToolCallResume, tool
 from awaken.contract.commands import ThreadCommand
+from awaken.contract.lease import NeverLost
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.event import RunFinish, RunStart, TextDelta
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.runtime import AgentRuntime
-from awaken.runtime import recovery as recovery_module
 from awaken.runtime.active import ActiveRun
 from awaken.runtime.recovery import Recovery
 from awaken.runtime.streams import stream_run
@@ -183,7 +183,7 @@ class SlowToRead(MemoryStore):
 async def test_an_answer_that_comes_while_recovery_starts_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recovery_module, "LOOK_AROUND", 1000)
+    monkeypatch.setattr(NeverLost, "look_every", 1000)
     store = SlowToRead()
     engine = engine_of(store, payer())
     paused = await engine.run(go())

@@ -13,13 +13,14 @@ import pytest
 from awaken import Agent, Runtime, tool
 from awaken.contract.background import TaskStatus
 from awaken.contract.commits import Committed, ThreadCommit, has_outcomes
+from awaken.contract.lease import NeverLost
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Role
 from awaken.errors import RunLeft, StorageError, StoreUnavailable
 from awaken.ext.background import ATTEMPTS, find_live_task
-from awaken.runtime import closing, recovery, stopping, unkept
+from awaken.runtime import closing, stopping, unkept
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 
@@ -306,7 +307,7 @@ async def test_a_thread_whose_results_are_held_keeps_no_other_from_being_recover
 async def test_a_command_for_a_thread_whose_results_are_held_keeps_no_other_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recovery, "LOOK_AROUND", 3600)
+    monkeypatch.setattr(NeverLost, "look_every", 3600)
     store = Refusing(refuses_big)
     async with charging(store) as runtime, charging(store, recover=False) as elsewhere:
         with pytest.raises(StorageError):

@@ -10,13 +10,13 @@ import pytest
 
 from awaken import Agent, Runtime
 from awaken.contract.background import DurableMessageRequest
+from awaken.contract.lease import NeverLost
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import ThreadContext
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec
 from awaken.errors import AwakenError, StoreUnavailable
 from awaken.plugin.registrar import Registrar
-from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel
 
@@ -27,7 +27,7 @@ T = "t"
 
 @pytest.fixture(autouse=True)
 def never_looks_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "LOOK_AROUND", 3600)
+    monkeypatch.setattr(NeverLost, "look_every", 3600)
 
 
 async def write(runtime: Runtime) -> None:

@@ -14,10 +14,10 @@ from task_kit import Started, Yard, boss, dig, over, tasks_in, told, working
 from awaken import Agent, Runtime
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, ThreadCommit
+from awaken.contract.lease import NeverLost
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.ext.background import BackgroundTaskPlugin, find_live_task
-from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
 from awaken.testing.failing import CommitFailure
@@ -218,7 +218,7 @@ async def test_a_task_that_ends_while_its_run_pauses_is_not_overlooked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The run has looked for the last time, and is not gone yet: still it goes on at once."""
-    monkeypatch.setattr(recovery, "LOOK_AROUND", 3600)
+    monkeypatch.setattr(NeverLost, "look_every", 3600)
     yard, store = Yard(), Late()
 
     async def the_task_ends() -> None:

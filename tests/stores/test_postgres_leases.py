@@ -16,7 +16,18 @@ import pytest
 from awaken.contract.commits import Fence
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
-from awaken.testing.conformance.making import PATIENCE, names, record, refused, says, texts, write
+from awaken.testing.conformance.making import (
+    DONE,
+    PATIENCE,
+    WAITING,
+    names,
+    record,
+    refused,
+    says,
+    texts,
+    ticket,
+    write,
+)
 from awaken.testing.conformance.submissions import submission
 from postgres_kit import Postgres
 from postgres_wire import wired
@@ -124,6 +135,31 @@ async def test_after_an_outage_no_node_takes_what_its_owner_still_wants(
         assert await two.claim_next(["agent"], limit=5, at_ms=2, overdue_ms=0) == ()
         await two.claim("free", at_ms=2)
         await write(one, messages=says("still mine"), fence=fence)
+
+
+async def test_a_node_finds_no_work_in_what_is_done_waits_or_has_an_owner(
+    postgres: Postgres,
+) -> None:
+    """06/CL-22: a look around then takes one read."""
+    address = postgres.address(lease=60)
+    async with nodes(address) as (one, two):
+
+        async def finds_work(at_ms: int = 1000) -> bool:
+            return await two.lease.finds_work(at_ms=at_ms, overdue_ms=at_ms)
+
+        await write(one, "done", run=record("over", "done", status=DONE))
+        asked = ticket(thread_id="waits", run_id="asks", expires_at=2000)
+        await write(one, "waits", run=record("asks", "waits", status=WAITING), tickets=(asked,))
+        await one.submit(submission("later", "delayed", not_before_ms=3000))
+        fence = await one.claim("t", at_ms=1)
+        await write(one, run=record("r"), fence=fence)
+        assert not await finds_work()
+        assert await finds_work(2001), "a question has expired"
+        await write(one, "waits", run=record("asks", "waits", status=DONE), tickets=())
+        assert not await finds_work(2001)
+        assert await finds_work(3000), "a submission is due"
+        await _end_lease(postgres, address, one.owner)
+        assert await finds_work(), "an owner is dead"
 
 
 async def test_a_node_that_closes_gives_its_threads_to_others_at_once(postgres: Postgres) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import asyncpg
 import pytest
@@ -169,6 +169,34 @@ async def test_a_node_that_closes_gives_its_threads_to_others_at_once(postgres: 
         await one.close()
         ((fence, run),) = await two.claim_next(["agent"], limit=5, at_ms=2, overdue_ms=0)
         assert (fence.thread_id, fence.taken_from, run.run_id) == ("t", None, "r")
+
+
+@pytest.mark.parametrize("how", ["with its commit", "by itself", "with all others"])
+async def test_a_node_is_told_of_a_run_that_another_one_has_left(
+    postgres: Postgres, how: str
+) -> None:
+    """06/CL-5, 06 §3.10: it need not look around for it. There is no command in the thread."""
+    async with nodes(postgres.address(lease=60)) as (one, two):
+        fence = await one.claim("t", at_ms=1)
+        await write(one, run=record("r"), fence=fence)
+        async with asyncio.timeout(PATIENCE), aclosing(two.told()) as told:
+            assert await anext(told) == set()
+            hearing = asyncio.ensure_future(anext(told))
+            await until_heard(two)
+            if how == "with its commit":
+                await write(one, run=record("r", revision=2), fence=fence, release=True)
+            elif how == "by itself":
+                await one.release(fence)
+            else:
+                await one.close()
+            assert await hearing == {"t"}
+
+
+async def until_heard(store: PostgresStore) -> None:
+    """Wait until the node hears hints; it listens from when it first waits for one."""
+    engine = await store._opening.engine()
+    while engine._listener.is_deaf:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 async def test_ten_nodes_share_what_is_to_be_done(postgres: Postgres) -> None:

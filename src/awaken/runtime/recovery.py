@@ -357,9 +357,14 @@ class Recovery:
         """Start runs in threads without an open run to which other agents have sent messages."""
         engine = self._engine
         agents = engine.registry.snapshot().agent_ids()
-        for thread_id in threads:
-            waking = engine.messages.wake(thread_id, agents)
-            await or_log(waking, f"thread {thread_id} could not be woken", log)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for thread_id in threads:
+                    waking = engine.messages.wake(thread_id, agents)
+                    failed = f"thread {thread_id} could not be woken"
+                    group.create_task(or_log(waking, failed, log))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None  # the store does not answer
 
     def _send_left(self) -> None:
         """Send the messages in the outboxes of ended runs, in a task, since that may take long."""

@@ -21,6 +21,7 @@ from awaken.contract.commits import Fence
 from awaken.errors import LeaseLost
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Db, Schema, connect, end
+from awaken.stores.postgres.hints import release_all
 from awaken.stores.postgres.rows import owner_name
 
 log = logging.getLogger("awaken.stores")
@@ -42,11 +43,10 @@ UPDATE @nodes SET lease_until = clock_timestamp() + ttl,
 WHERE id = ? RETURNING id
 """
 _MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
-_RELEASE_ALL = "UPDATE @threads SET owner = NULL WHERE owner = ?"
 _FORGET = "DELETE FROM @nodes WHERE id = ?"
 FORGET_NODES = "DELETE FROM @nodes WHERE lease_until < clock_timestamp() - interval '1 hour'"
-# What a look around would find: something in a thread that nobody owns, or whose owner is dead. Each
-# part is found by an index; who is dead is not asked for as long as there is nothing to find.
+# What a look around would find: something in a thread that nobody owns, or whose owner is dead.
+# Each part is found by an index; who is dead is not asked while there is nothing to find.
 _FREE = "(t.owner IS NULL OR t.owner = ANY (ARRAY(SELECT @dead_owners_v1())))"
 _FINDS_WORK = f"""
 SELECT EXISTS (SELECT 1 FROM @runs AS r JOIN @threads AS t ON t.pk = r.thread
@@ -203,7 +203,7 @@ class Heart:
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
         self._lease.end()
-        await db.run(_RELEASE_ALL, self.node)
+        await release_all(db, self.node)
         await db.run(_FORGET, self.node)
         await db.run(FORGET_NODES)
 
@@ -293,7 +293,7 @@ class Heart:
             if connection is None or connection.is_closed():
                 connection = await connect(self._address, direct=True)
             db = Db(connection, self._schema)
-            await db.run(_RELEASE_ALL, self.node)
+            await release_all(db, self.node)
             await db.run(_FORGET, self.node)
         except Exception as error:
             log.warning("%s could not release its threads: %r", owner_name(self.node), error)

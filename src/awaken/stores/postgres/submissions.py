@@ -62,15 +62,15 @@ UPDATE @threads SET created_at = $2, updated_at = $2, active_at = $2, position =
 WHERE pk = $1
 """
 
+_ANY_TO_TAKE = "ANY (ARRAY(SELECT @dead_owners_v1() WHERE @may_take_v1($5)))"
 # The agents' runs that can go on: running; waiting and answered, cancelled or expired; submitted,
 # due, and first in a thread without an open run. Each part is found by an index. Of each thread the
 # first run counts.
-_NEXT = """
+_NEXT = f"""
 SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner FROM (
     SELECT thread, min(pk) AS pk FROM @runs WHERE pk IN (
         SELECT l.pk FROM @runs AS l JOIN @threads AS o ON o.pk = l.thread
-        WHERE l.status = 'running' AND (
-            o.owner IS NULL OR ((SELECT @may_take_v1($5)) AND o.owner = ANY (ARRAY(SELECT @dead_owners_v1()))))
+        WHERE l.status = 'running' AND (o.owner IS NULL OR o.owner = {_ANY_TO_TAKE})
         UNION ALL
         SELECT w.pk FROM @commands AS c JOIN @threads AS o ON o.pk = c.thread
         JOIN @runs AS w ON w.id = o.open_run
@@ -93,7 +93,7 @@ SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner FROM (
     AND agent = ANY ($3::text[]) AND id <> ALL ($4::text[]) GROUP BY thread
 ) AS f
 JOIN @runs AS r ON r.pk = f.pk JOIN @threads AS t ON t.pk = f.thread
-WHERE (t.owner IS NULL OR ((SELECT @may_take_v1($5)) AND t.owner = ANY (ARRAY(SELECT @dead_owners_v1()))))
+WHERE (t.owner IS NULL OR t.owner = {_ANY_TO_TAKE})
   AND ($6::bigint[] IS NULL OR t.pk = ANY ($6))
 ORDER BY r.pk LIMIT $7
 """

@@ -14,6 +14,7 @@ from awaken.contract.bus import LiveBus
 from awaken.contract.deps import DepsMaker
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
+from awaken.contract.registry import ContentResolver
 from awaken.contract.store import Store
 from awaken.domain.budget import Price
 from awaken.domain.pool import ModelPoolSpec
@@ -257,6 +258,12 @@ class Runtime(Running):
         """The agents that can be run now, as data, those found at sources last."""
         own = [agent if isinstance(agent, AgentSpec) else agent.spec for agent in self._agents]
         return (*own, *self._found.values())
+
+    def reads(self, agent: AgentSpec) -> tuple[str, ...] | None:
+        """The kinds of content that an agent's model reads, such as `text` and `image`, as
+        `model_specs` has it; `None` if it does not say."""
+        resolver = self._engine.registry.snapshot()
+        return resolver.reads(agent) if isinstance(resolver, ContentResolver) else None
 
     def replace(self, agents: Iterable[AnyAgent]) -> int:
         """Use other agents from now on; live runs keep theirs. Returns the new version number.

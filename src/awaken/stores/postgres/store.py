@@ -172,7 +172,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
             )
             threads = telling.tell(waiting, after)
             if freed:
-                threads |= await engine.read(lambda db, freed=freed: commands.named(db, freed))
+                threads |= await engine.read(partial(commands.named, threads=freed))
             if threads or is_first:
                 yield threads
                 continue

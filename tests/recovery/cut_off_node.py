@@ -63,6 +63,8 @@ class World:
 
     def __init__(self, pause: float) -> None:
         self.begun: list[Begun] = []
+        self.cut = asyncio.Event()
+        """Set when the node is cut off: before, no run gets further than its first call."""
         self._pause = pause
 
     def agent(self, node: str) -> Agent:
@@ -70,6 +72,7 @@ class World:
         async def work(number: int, ctx: ToolCallContext) -> str:
             """Take a moment."""
             self._note(node, ctx.run_identity.thread_id, ctx.idempotency_key)
+            await self.cut.wait()
             await asyncio.sleep(self._pause)
             return f"worked {number}"
 
@@ -111,6 +114,7 @@ async def cut_off(
                 await outside.submit("worker", "work", thread=thread)
             await _until(lambda: len({one.thread_id for one in world.calls()}) == runs)
             wire.swallow()
+            world.cut.set()
             cut = time.monotonic()
             async with Runtime([world.agent("second")], store=plain) as second:
                 await _until_done(second, threads)

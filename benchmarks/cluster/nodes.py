@@ -97,8 +97,9 @@ async def rest(server: Postgres, seconds: float) -> str:
             before_rows, before = await written(server, address), await meter.take()
             await asyncio.sleep(seconds)
             spent, after = (await meter.take()).since(before), await written(server, address)
-    renewals = after["nodes"] - before_rows["nodes"]
-    others = sum(after.values()) - sum(before_rows.values()) - renewals
+    rows = {name: after[name] - before_rows[name] for name in after}
+    renewals = rows.pop("nodes")
+    others = ", ".join(f"{name} {count}" for name, count in rows.items() if count) or "none"
     return (
         f"{RESTING} nodes at rest: {100 * spent.server / spent.wall:.2f} % of a core, "
         f"{renewals / spent.wall:.1f} renewals/s, WAL {spent.written / spent.wall:,.0f} bytes/s "

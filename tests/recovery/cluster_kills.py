@@ -4,9 +4,10 @@
     python tests/recovery/cluster_kills.py --how term
     python tests/recovery/cluster_kills.py --apart 3600
 
-Two nodes carry out the runs that this process submits. At a random time one of them gets SIGKILL,
-or SIGTERM, and another one is started. A run makes three calls; each writes a line, which is the
-world outside. `--apart` sets the clock of one node so many seconds ahead.
+Two nodes carry out the runs that this process submits. At a random time the one that has done more
+gets SIGKILL, or SIGTERM, and another one is started. A run makes three calls; each writes a line,
+which is the world outside, and takes so long that most runs are open at that time. `--apart` sets
+the clock of one node so many seconds ahead.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -38,8 +40,6 @@ from awaken.testing import FunctionModel, text_response, tool_call_response  # n
 from postgres_kit import running_postgres  # noqa: E402
 
 CALLS = 3
-PAUSE = 0.05
-"""Seconds that a call takes."""
 HOW = {"kill": signal.SIGKILL, "term": signal.SIGTERM}
 
 
@@ -84,14 +84,14 @@ class Line(Value, frozen=True, kw_only=True):
     at: int
 
 
-def worker(ledger: Path) -> Agent:
+def worker(ledger: Path, pause: float) -> Agent:
     @tool
     async def work(number: int, ctx: ToolCallContext) -> str:
         """Write a line."""
         run_id = ctx.run_identity.run_id
         with ledger.open("a") as file:
             file.write(f"{run_id} {ctx.idempotency_key} {os.getpid()} {time.time_ns()}\n")
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(pause)
         return f"worked {number}"
 
     def answer(request: InferenceRequest) -> StreamResult:
@@ -103,20 +103,22 @@ def worker(ledger: Path) -> Agent:
     return Agent("worker", model=FunctionModel(answer), tools=[work])
 
 
-async def node(address: str, ledger: str, ahead: str) -> None:
+async def node(address: str, ledger: str, pause: str, ahead: str) -> None:
     """Carry out what there is, until this process is killed, or told to end (SIGTERM)."""
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     clock = AheadClock(int(ahead))
-    agents = [worker(Path(ledger))]
+    agents = [worker(Path(ledger), float(pause))]
     async with Runtime(agents, store=address, clock=clock, on_close="leave"):
         print("ready", flush=True)
         await ended.wait()
 
 
-async def start_node(address: str, ledger: Path, ahead: int = 0) -> asyncio.subprocess.Process:
+async def start_node(
+    address: str, ledger: Path, pause: float, ahead: int
+) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, __file__, "--node", address, str(ledger), str(ahead)),
+        *(sys.executable, __file__, "--node", address, str(ledger), str(pause), str(ahead)),
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
@@ -125,24 +127,37 @@ async def start_node(address: str, ledger: Path, ahead: int = 0) -> asyncio.subp
 
 
 async def fight(
-    address: str, runs: int, seed: int, *, how: str = "kill", apart: int = 0, patience: float = 120
+    address: str,
+    runs: int,
+    seed: int,
+    *,
+    how: str = "kill",
+    apart: int = 0,
+    pause: float = 0.05,
+    patience: float = 120,
 ) -> Figures:
+    """
+    Args:
+        pause: how many seconds a call takes.
+    """
     chance = random.Random(seed)
     ahead = [apart, 0][:: 1 if seed % 2 else -1]
     with tempfile.TemporaryDirectory() as folder:
         ledger = Path(folder, "ledger")
         ledger.touch()  # noqa: ASYNC240
-        async with Runtime([worker(ledger)], store=address, recover=False) as runtime:
-            nodes = [await start_node(address, ledger, seconds) for seconds in ahead]
-            first = nodes[0]
+        async with Runtime([worker(ledger, pause)], store=address, recover=False) as runtime:
+            nodes = [await start_node(address, ledger, pause, seconds) for seconds in ahead]
             try:
                 for number in range(runs):
                     await runtime.submit("worker", "work", thread=f"t{seed}-{number}")
                 await _lines(ledger, chance.randrange(1, runs * CALLS // 2))
+                # The first one to look may have got all the runs there are.
+                busy = Counter(line.pid for line in _read(ledger)).most_common(1)[0][0]
+                place = [process.pid for process in nodes].index(busy)
                 killed = time.time_ns()
-                first.send_signal(HOW[how])
-                await first.wait()
-                nodes[0] = await start_node(address, ledger, ahead[0])
+                nodes[place].send_signal(HOW[how])
+                await nodes[place].wait()
+                nodes[place] = await start_node(address, ledger, pause, ahead[place])
                 stuck = await _until_done(runtime, patience)
             finally:
                 for process in nodes:
@@ -154,7 +169,7 @@ async def fight(
                 stuck=stuck,
                 doubled=len(lines) - len({line.key for line in lines}),
                 lost=await _lost(runtime),
-                waits=tuple(_waits(lines, first.pid, killed, is_left=how == "term")),
+                waits=tuple(_waits(lines, busy, killed, pause if how == "term" else None)),
             )
 
 
@@ -191,17 +206,17 @@ async def _lost(runtime: Runtime) -> int:
     return lost
 
 
-def _waits(lines: Sequence[Line], first: int, killed: int, *, is_left: bool) -> Iterator[float]:
+def _waits(lines: Sequence[Line], first: int, killed: int, pause: float | None) -> Iterator[float]:
     """How long the runs of the first node waited for their first step elsewhere, in milliseconds.
 
-    A run that is left ends its step first: the call that it had begun takes its time.
+    A run that is left ends its step first: the call that it had begun takes its `pause`.
     """
     last: dict[str, int] = {}
     for line in sorted(lines, key=lambda line: line.at):
         if line.pid == first:
             last[line.run_id] = line.at
         elif (began := last.pop(line.run_id, None)) is not None:
-            step_end = began + int(PAUSE * 1e9) if is_left else 0
+            step_end = began + int(pause * 1e9) if pause is not None else 0
             yield (line.at - max(killed, step_end)) / 1e6
 
 
@@ -216,6 +231,7 @@ async def main(given: argparse.Namespace) -> int:
                 seed,
                 how=given.how,
                 apart=given.apart,
+                pause=given.pause,
                 patience=60 + given.runs,
             )
             print(f"seed {seed}: {figures}", flush=True)
@@ -230,11 +246,12 @@ async def main(given: argparse.Namespace) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--node"]:
-        asyncio.run(node(*sys.argv[2:5]))
+        asyncio.run(node(*sys.argv[2:6]))
     else:
         parser = argparse.ArgumentParser(description=__doc__)
         parser.add_argument("--seeds", type=int, default=20)
         parser.add_argument("--runs", type=int, default=200)
         parser.add_argument("--how", choices=HOW, default="kill")
         parser.add_argument("--apart", type=int, default=0, metavar="SECONDS")
+        parser.add_argument("--pause", type=float, default=2.0, metavar="SECONDS")
         sys.exit(asyncio.run(main(parser.parse_args())))

@@ -68,10 +68,11 @@ class TimedStore(PostgresStore):
         return committed
 
 
-def worker(pause: float) -> Agent:
+def worker(pause: float, begins: asyncio.Event) -> Agent:
     @tool(effect="read")
     async def work(number: int) -> str:
         """Take a moment."""
+        await begins.wait()
         await asyncio.sleep(pause)
         return f"worked {number}"
 
@@ -135,13 +136,20 @@ def p99(took: list[float]) -> float:
     return 1_000 * sorted(took)[int(0.99 * (len(took) - 1))]
 
 
-async def beside(server: Postgres, *, threads: int, runs: int, seconds: float) -> Figures:
+async def beside(
+    server: Postgres, *, threads: int, runs: int, seconds: float, pause: float
+) -> Figures:
+    """
+    Args:
+        pause: how many seconds a step of a run takes.
+    """
     address = server.address()
     await fill(address, threads)
-    store, ended = TimedStore(address), asyncio.Event()
-    async with Runtime([worker(0.2)], store=store, on_close="cancel") as runtime:
+    store, begins, ended = TimedStore(address), asyncio.Event(), asyncio.Event()
+    async with Runtime([worker(pause, begins)], store=store, on_close="cancel") as runtime:
         for number in range(runs):
             await runtime.submit("worker", "work", thread=f"new-{number}")
+        begins.set()  # runs that work would leave the submissions no time
         while len(store.took) < 2 * runs:  # noqa: ASYNC110  # all have begun
             await asyncio.sleep(0.01)
         store.took.clear()
@@ -176,7 +184,7 @@ async def beside(server: Postgres, *, threads: int, runs: int, seconds: float) -
 
 async def main(threads: int, runs: int) -> int:
     with running_postgres() as server:
-        figures = await beside(server, threads=threads, runs=runs, seconds=10)
+        figures = await beside(server, threads=threads, runs=runs, seconds=10, pause=1)
     print(figures, flush=True)
     is_slow = figures.p99_beside >= 2 * figures.p99_before or figures.longest_lock > 100
     return int(figures.lost > 0 or is_slow)

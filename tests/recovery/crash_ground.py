@@ -90,9 +90,10 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
             await connection.close()
 
     def bury(self) -> None:
-        """End the leases of all nodes: those that worked are dead, and say nothing more."""
+        """End the leases of all nodes: those that worked are dead, and say nothing more. The last
+        renewal of a killed process may still be on its way: it gets no time."""
         if self.postgres:
-            text = f"UPDATE {self.schema}.nodes SET lease_until = clock_timestamp()"
+            text = f"UPDATE {self.schema}.nodes SET lease_until = clock_timestamp(), ttl = '0'"
             asyncio.run(_execute(self.postgres, text))
 
 

@@ -6,6 +6,9 @@ The node stops itself: in the middle of a model's answer, of a tool, before a co
 it was made and before the call starts whose intent it was. Meanwhile another node takes its run
 over and ends it. Then the first one gets SIGCONT. It must start no effect of that run any more, and
 none of its commits may be written; it says once that it was away, and takes new work.
+
+The same must hold of a node whose event loop is blocked by a tool for 40 s (06/CL-9). One that is
+blocked for 10 s keeps its run.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from awaken.domain.inference import StopReason  # noqa: E402
 from awaken.domain.lifecycle import RunStatus  # noqa: E402
 from awaken.domain.message import Role  # noqa: E402
 from awaken.domain.value import Value  # noqa: E402
-from awaken.stores.postgres import PostgresStore  # noqa: E402
+from awaken.stores.postgres import PostgresStore, lease  # noqa: E402
 from postgres_kit import running_postgres  # noqa: E402
 
 PLACES = ("answer", "tool", "before commit", "after intent", "after outcome")
@@ -60,6 +63,8 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.goes_on = path.with_suffix(".goes-on")
+        """This file is there when a node that is blocked may go on."""
 
     def note(self, *words: object) -> None:
         with self.path.open("a") as file:
@@ -74,16 +79,22 @@ class Ledger:
 
 
 class Stops:
-    """Stops this process when it first comes to its place."""
+    """Stops this process when it first comes to its place, or blocks its event loop, for so many
+    seconds at most."""
 
-    def __init__(self, place: str, ledger: Ledger) -> None:
-        self._place, self._ledger = place, ledger
+    def __init__(self, place: str, ledger: Ledger, blocked: float = 0.0) -> None:
+        self._place, self._ledger, self._blocked = place, ledger, blocked
 
     def reach(self, place: str) -> None:
         if place == self._place:
             self._place = ""
             self._ledger.note(STOPPED)
-            os.kill(os.getpid(), signal.SIGSTOP)
+            until = time.monotonic() + self._blocked
+            if self._blocked:
+                while time.monotonic() < until and not self._ledger.goes_on.exists():
+                    time.sleep(0.01)
+            else:
+                os.kill(os.getpid(), signal.SIGSTOP)
 
 
 class Model:
@@ -147,10 +158,11 @@ def worker(who: str, ledger: Ledger, stops: Stops) -> Agent:
     return Agent("worker", model=Model(who, ledger, stops), tools=[work])
 
 
-async def node(address: str, path: str, place: str) -> None:
+async def node(address: str, path: str, place: str, blocked: str, patience: str) -> None:
     """Run one thread after another, as they are named on standard input, until that ends."""
+    lease.PATIENCE = float(patience)
     ledger = Ledger(Path(path))
-    stops = Stops(place, ledger)
+    stops = Stops(place, ledger, float(blocked))
     store = StoppingStore(address)
     store.stops, store.ledger = stops, ledger
     async with Runtime([worker("first", ledger, stops)], store=store) as runtime:
@@ -160,12 +172,21 @@ async def node(address: str, path: str, place: str) -> None:
     await store.close()
 
 
-async def stop_one(address: str, place: str) -> Figures:
+async def stop_one(
+    address: str, place: str, *, blocked: float = 0.0, patience: float = lease.PATIENCE
+) -> Figures:
+    """
+    Args:
+        blocked: seconds for which the event loop is blocked, unless another node ends the run
+            before; without, the process is stopped.
+        patience: seconds after which a blocked event loop counts as hung.
+    """
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder, "ledger"))
         ledger.path.touch()
         first = await asyncio.create_subprocess_exec(
             *(sys.executable, __file__, "--node", address, str(ledger.path), place),
+            *(str(blocked), str(patience)),
             stdin=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -179,6 +200,7 @@ async def stop_one(address: str, place: str) -> Figures:
                 await _until_done(second, "t")
                 before = len(ledger.lines())
                 first.send_signal(signal.SIGCONT)
+                ledger.goes_on.touch()
                 await _is_back(second, first.pid)
             # Now nobody else is there to do it.
             first.stdin.write(b"u\n")
@@ -228,20 +250,26 @@ async def _figures(runtime: Runtime, ledger: Ledger, before: int, log: str) -> F
 WANTED = Figures(started_after=0, doubled=0, ends=1, output="done", said=1, has_new_work=True)
 
 
-async def main(lease: float) -> int:
+KEPT = Figures(started_after=0, doubled=0, ends=1, output="done", said=0, has_new_work=True)
+"""A node that was blocked for a short time has never been away, and ends its run itself."""
+
+
+async def main(seconds: float) -> int:
     wrong = 0
+    stops = [(place, 0.0, WANTED) for place in PLACES]
     with running_postgres() as server:
-        for place in PLACES:
+        for place, blocked, wanted in (*stops, ("tool", 10.0, KEPT), ("tool", 40.0, WANTED)):
             began = time.monotonic()
-            figures = await stop_one(server.address(lease=lease), place)
-            print(f"{place}, {time.monotonic() - began:.1f} s: {figures}", flush=True)
-            wrong += figures != WANTED
+            figures = await stop_one(server.address(lease=seconds), place, blocked=blocked)
+            name = f"{place}, blocked for {blocked:g} s" if blocked else place
+            print(f"{name}, {time.monotonic() - began:.1f} s: {figures}", flush=True)
+            wrong += figures != wanted
     return int(wrong > 0)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--node"]:
-        asyncio.run(node(*sys.argv[2:5]))
+        asyncio.run(node(*sys.argv[2:7]))
     else:
         parser = argparse.ArgumentParser(description=__doc__)
         parser.add_argument("--lease", type=float, default=3.0)

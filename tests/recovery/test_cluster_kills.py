@@ -42,6 +42,6 @@ async def test_runs_go_on_where_they_are_when_postgres_is_back() -> None:
 
 async def test_old_threads_are_pruned_beside_runs(postgres: Postgres) -> None:
     """06/CL-18: all of them, in batches, and none of those that run."""
-    figures = await beside(postgres, threads=300, runs=5, seconds=0.1)
+    figures = await beside(postgres, threads=300, runs=5, seconds=0.1, pause=0.05)
     assert (figures.pruned, figures.lost) == (300, 0)
     assert figures.commits_beside > 0

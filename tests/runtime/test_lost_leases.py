@@ -37,6 +37,9 @@ class Losable:
         self.too_long = False
         self.told: list[Callable[[Fence], None]] = []
 
+    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+        return True
+
     async def regained(self) -> None:
         self.waiting.set()
         await self.back.wait()

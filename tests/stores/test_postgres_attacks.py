@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 
 import asyncpg
 import pytest
@@ -219,3 +220,51 @@ async def test_a_node_that_gets_no_connection_says_which_number_to_raise() -> No
         await write(second, messages=says("in"))
         await second.close()
         await first.close()
+
+
+async def test_a_commit_waits_for_a_place_among_the_connections() -> None:
+    """A database that was away, or many nodes that start, may leave none for a while: it is the
+    same as a database that cannot be reached yet."""
+    with running_postgres(max_connections="10") as server:
+        store = PostgresStore(server.address(pool=1))
+        await store.open()
+        others: list[asyncpg.Connection] = []
+        with suppress(asyncpg.TooManyConnectionsError):
+            while True:
+                others.append(await asyncpg.connect(server.dsn))
+        committing = asyncio.ensure_future(write(store, messages=says("at last")))
+        done, _ = await asyncio.wait([committing], timeout=1)
+        assert not done, "the writer has no connection, and there is none to be had"
+        for other in others:
+            await other.close()
+        async with asyncio.timeout(PATIENCE):
+            await committing
+        assert await texts(store) == ["at last"]
+        await store.close()
+
+
+async def test_leases_that_all_end_at_once_lose_and_double_nothing(postgres: Postgres) -> None:
+    """06 §5.9: the clock of Postgres jumps forward, again and again."""
+    address, made = postgres.address(lease=0.9, pool=3), list[str]()
+    schema = address.partition("schema=")[2].partition("&")[0]
+    names = [f"t{number}" for number in range(6)]
+    async with (
+        asyncio.timeout(PATIENCE),
+        Runtime([worker(made)], store=address) as one,
+        Runtime([worker(made)], store=address),
+    ):
+        for name in names:
+            await one.submit("worker", "work", thread=name)
+        connection = await asyncpg.connect(postgres.dsn)
+        for calls in (6, 14, 22):
+            while len(made) < calls:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            # What was written before the jump is an hour old now.
+            await connection.execute(
+                f"UPDATE {schema}.nodes SET lease_until = lease_until - interval '1 hour', "
+                "held_since = held_since - interval '1 hour'"
+            )
+        await connection.close()
+        ends = [(await one.wait(name)).response for name in names]
+    assert ends == ["done"] * len(names)
+    assert len(made) == len({*made}), "a call was made twice"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import asyncpg
 import pytest
@@ -16,7 +16,18 @@ import pytest
 from awaken.contract.commits import Fence
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
-from awaken.testing.conformance.making import PATIENCE, names, record, refused, says, texts, write
+from awaken.testing.conformance.making import (
+    DONE,
+    PATIENCE,
+    WAITING,
+    names,
+    record,
+    refused,
+    says,
+    texts,
+    ticket,
+    write,
+)
 from awaken.testing.conformance.submissions import submission
 from postgres_kit import Postgres
 from postgres_wire import wired
@@ -126,6 +137,31 @@ async def test_after_an_outage_no_node_takes_what_its_owner_still_wants(
         await write(one, messages=says("still mine"), fence=fence)
 
 
+async def test_a_node_finds_no_work_in_what_is_done_waits_or_has_an_owner(
+    postgres: Postgres,
+) -> None:
+    """06/CL-22: a look around then takes one read."""
+    address = postgres.address(lease=60)
+    async with nodes(address) as (one, two):
+
+        async def finds_work(at_ms: int = 1000) -> bool:
+            return await two.lease.finds_work(at_ms=at_ms, overdue_ms=at_ms)
+
+        await write(one, "done", run=record("over", "done", status=DONE))
+        asked = ticket(thread_id="waits", run_id="asks", expires_at=2000)
+        await write(one, "waits", run=record("asks", "waits", status=WAITING), tickets=(asked,))
+        await one.submit(submission("later", "delayed", not_before_ms=3000))
+        fence = await one.claim("t", at_ms=1)
+        await write(one, run=record("r"), fence=fence)
+        assert not await finds_work()
+        assert await finds_work(2001), "a question has expired"
+        await write(one, "waits", run=record("asks", "waits", status=DONE), tickets=())
+        assert not await finds_work(2001)
+        assert await finds_work(3000), "a submission is due"
+        await _end_lease(postgres, address, one.owner)
+        assert await finds_work(), "an owner is dead"
+
+
 async def test_a_node_that_closes_gives_its_threads_to_others_at_once(postgres: Postgres) -> None:
     """06/CL-5, as far as the store goes."""
     async with nodes(postgres.address(lease=60)) as (one, two):
@@ -133,6 +169,34 @@ async def test_a_node_that_closes_gives_its_threads_to_others_at_once(postgres: 
         await one.close()
         ((fence, run),) = await two.claim_next(["agent"], limit=5, at_ms=2, overdue_ms=0)
         assert (fence.thread_id, fence.taken_from, run.run_id) == ("t", None, "r")
+
+
+@pytest.mark.parametrize("how", ["with its commit", "by itself", "with all others"])
+async def test_a_node_is_told_of_a_run_that_another_one_has_left(
+    postgres: Postgres, how: str
+) -> None:
+    """06/CL-5, 06 §3.10: it need not look around for it. There is no command in the thread."""
+    async with nodes(postgres.address(lease=60)) as (one, two):
+        fence = await one.claim("t", at_ms=1)
+        await write(one, run=record("r"), fence=fence)
+        async with asyncio.timeout(PATIENCE), aclosing(two.told()) as told:
+            assert await anext(told) == set()
+            hearing = asyncio.ensure_future(anext(told))
+            await until_heard(two)
+            if how == "with its commit":
+                await write(one, run=record("r", revision=2), fence=fence, release=True)
+            elif how == "by itself":
+                await one.release(fence)
+            else:
+                await one.close()
+            assert await hearing == {"t"}
+
+
+async def until_heard(store: PostgresStore) -> None:
+    """Wait until the node hears hints; it listens from when it first waits for one."""
+    engine = await store._opening.engine()
+    while engine._listener.is_deaf:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 async def test_ten_nodes_share_what_is_to_be_done(postgres: Postgres) -> None:

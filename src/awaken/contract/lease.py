@@ -38,6 +38,14 @@ class Lease(Protocol):
         its lease may not, because their owners may be about to renew theirs."""
         ...
 
+    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+        """Whether a look around may find anything: with `claim_next`, for whatever agent, with
+        `list_interrupted`, or with `list_outboxes`. Never false if it would. It costs one small
+        read at most, and a node asks before each look: where many nodes look every second, most
+        of them have nothing to find.
+        """
+        ...
+
     async def regained(self) -> None:
         """Wait until the node holds the lease.
 
@@ -62,6 +70,9 @@ class NeverLost:
 
     def __init__(self) -> None:
         self.held = True
+
+    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+        return True
 
     async def regained(self) -> None:
         return

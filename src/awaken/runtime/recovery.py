@@ -119,12 +119,13 @@ class Recovery:
             StoreUnavailable: the store does not answer.
         """
         engine, runs = self._engine, list[ResumedRun]()
-        await engine.unkept.try_again(thread)
         if thread is None:
-            await engine.tasks.settle()
+            await self._release_left()
             runs = await self._claim_next()
             if not engine.store.lease.may_take:
                 return runs  # the next search finds the others
+        else:
+            await engine.unkept.try_again(thread)
         now_ms = operations.overdue_at(engine)
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
         for record in sorted(found, key=most_suspect_first):
@@ -132,6 +133,11 @@ class Recovery:
             if thread is not None or not self._is_put_off(record.run_id):
                 runs.extend(await self._try(record))
         return runs
+
+    async def _release_left(self) -> None:
+        """Release the threads that are held here though nothing of them runs here any more."""
+        await self._engine.unkept.try_again()
+        await self._engine.tasks.settle()
 
     async def _claim_next(self) -> list[ResumedRun]:
         """Claim, and carry on, as many runs as this runtime has room for."""
@@ -317,14 +323,23 @@ class Recovery:
             self._news.clear()
             threads.update([thread_id for thread_id in told if not await self._is_heard(thread_id)])
             if loop.time() >= self._look_again_at or len(threads) > A_FEW:
-                self._send_left()
-                await self.resume()
+                await self._look_around()
                 self._look_again_at = loop.time() + self._look_every
             else:
                 await self._claim_next()
                 for thread_id in threads:
                     await or_log(self.resume(thread_id), _unread(thread_id), log)
             await self._wake(threads)
+
+    async def _look_around(self) -> None:
+        """Search the whole store, if it has anything to find."""
+        engine = self._engine
+        await self._release_left()
+        if await engine.store.lease.finds_work(
+            at_ms=engine.clock.now_ms(), overdue_ms=operations.overdue_at(engine)
+        ):
+            self._send_left()
+            await self.resume()
 
     async def _wait_for_news(self, timeout: float) -> None:
         try:
@@ -342,9 +357,14 @@ class Recovery:
         """Start runs in threads without an open run to which other agents have sent messages."""
         engine = self._engine
         agents = engine.registry.snapshot().agent_ids()
-        for thread_id in threads:
-            waking = engine.messages.wake(thread_id, agents)
-            await or_log(waking, f"thread {thread_id} could not be woken", log)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for thread_id in threads:
+                    waking = engine.messages.wake(thread_id, agents)
+                    failed = f"thread {thread_id} could not be woken"
+                    group.create_task(or_log(waking, failed, log))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None  # the store does not answer
 
     def _send_left(self) -> None:
         """Send the messages in the outboxes of ended runs, in a task, since that may take long."""

@@ -54,6 +54,7 @@ SELECT c.id, t.id FROM @commands AS c JOIN @threads AS t ON t.pk = c.thread
 LEFT JOIN @nodes AS n ON n.id = t.owner AND n.lease_until > clock_timestamp()
 WHERE c.id > ? AND (c.not_before IS NULL OR c.not_before <= ?) AND (n.id IS NULL OR n.id = ?)
 """
+_NAMED = "SELECT id FROM @threads WHERE pk = ANY (?::bigint[]) AND owner IS NULL"
 _OUTBOXES = """
 SELECT t.id FROM @outboxes AS o JOIN @threads AS t ON t.pk = o.thread
 WHERE NOT @is_alive_v1(t.owner) ORDER BY t.id
@@ -159,6 +160,11 @@ async def waiting(db: Db, node: int, after: int, now_ms: int) -> dict[int, str]:
     the node owns, and those without a live owner."""
     rows = await db.rows(_WAITING, after, now_ms, node)
     return dict(map(tuple, rows))
+
+
+async def named(db: Db, threads: Sequence[int]) -> set[str]:
+    """The ids of those of the threads that have no owner."""
+    return {id for (id,) in await db.rows(_NAMED, threads)}
 
 
 async def list_outboxes(db: Db) -> Sequence[str]:

@@ -72,6 +72,8 @@ class PostgresCommits:
             engine.snapshot_later(answer.thread or 0, answer.position or 0)
         if has_sent:
             engine.tell_later(targets)
+        if commit.release and commit.run is not None and commit.run.status is RunStatus.RUNNING:
+            engine.tell_later([commit.thread_id])  # a run was left, which others carry on
         channels: list[Channel] = [commit.thread_id, *targets]
         engine.watch.mark([*channels, COMMANDS] if targets else channels)
         if commit.release and commit.fence is not None:

@@ -16,7 +16,7 @@ from awaken.errors import StoreUnavailable
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Db, Pool, Schema, check_pooler, connect, end
 from awaken.stores.postgres.faults import AGAIN, explain, is_lost
-from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, tell
+from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, release, tell
 from awaken.stores.postgres.lease import Heart, PostgresLease
 from awaken.stores.postgres.migrating import check_standbys, prepare
 from awaken.stores.postgres.rows import owner_name
@@ -33,7 +33,6 @@ log = logging.getLogger("awaken.stores")
 
 _ATTEMPTS = 8
 _PAUSE = 0.1
-_RELEASE = "UPDATE @threads SET owner = NULL WHERE id = ? AND owner = ? AND epoch = ?"
 _END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM unnest(?::int[]) AS pid"
 
 
@@ -54,6 +53,7 @@ class Engine:
         self.pool = Pool(address.pool, lambda: connect(address))
         self._tasks = OwnedTasks(log)
         self._looks = asyncio.Event()
+        self._untold: set[str] = set()
         self._is_listening = False
         self._listener = Listener(address, self.watch, self._looks.set)
         self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()))
@@ -184,15 +184,21 @@ class Engine:
         self._tasks.start_logged(work, "a snapshot was not written")
 
     def tell_later(self, thread_ids: Collection[str]) -> None:
-        """Tell nodes of commands that a commit has sent; a commit itself tells nobody."""
-        work = self.read(lambda db: tell(db, thread_ids))
-        self._tasks.start_logged(work, "a hint was not given")
+        """Tell nodes of threads in which a commit has left something to do; a commit itself tells
+        nobody. What comes meanwhile is told together."""
+        if not self._untold:
+            self._tasks.start_logged(self.read(self._tell), "a hint was not given")
+        self._untold.update(thread_ids)
+
+    async def _tell(self, db: Db) -> None:
+        untold, self._untold = self._untold, set()
+        await tell(db, untold)
 
     # -- ownership ----------------------------------------------------------------------------
 
     async def release(self, fence: Fence) -> None:
         await self.read(
-            lambda db: db.run(_RELEASE, fence.thread_id, self._node_of(fence), fence.epoch),
+            lambda db: release(db, self._node_of(fence), fence.thread_id, fence.epoch),
             patience=PATIENCE,
         )
         self.forget(fence)

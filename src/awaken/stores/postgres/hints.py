@@ -28,6 +28,15 @@ _TELL = """
 SELECT pg_notify($2 || coalesce('n' || t.owner, 'work'), t.pk::text)
 FROM @threads AS t WHERE t.id = ANY ($1::text[])
 """
+_FREE = "UPDATE @threads SET owner = NULL WHERE owner = $2"
+# Nodes are told of the threads in which a run is to go on.
+_AND_TELL = """
+SELECT pg_notify($1 || 'work', f.pk::text) FROM freed AS f
+WHERE EXISTS (SELECT 1 FROM @runs AS r WHERE r.id = f.open_run AND r.status = 'running')
+   OR EXISTS (SELECT 1 FROM @commands AS c WHERE c.thread = f.pk AND c.kind = 'run')
+"""
+_RELEASE = f"WITH freed AS ({_FREE} AND id = $3 AND epoch = $4 RETURNING pk, open_run) {_AND_TELL}"
+_RELEASE_ALL = f"WITH freed AS ({_FREE} RETURNING pk, open_run) {_AND_TELL}"
 # What a thread looks like: a write to its head, metadata, commands or stream log shows.
 _MARKS = """
 SELECT t.id, t.xmin::text, t.position, t.epoch,
@@ -47,6 +56,16 @@ def channel_of(schema: str) -> str:
 async def tell(db: Db, thread_ids: Collection[str]) -> None:
     """Tell the owners of threads, or all nodes for a thread without one, that a command waits."""
     await db.rows(_TELL, list(thread_ids), channel_of(db.schema.name))
+
+
+async def release(db: Db, node: int, thread_id: str, epoch: int) -> None:
+    """Release a thread that the node has claimed."""
+    await db.rows(_RELEASE, channel_of(db.schema.name), node, thread_id, epoch)
+
+
+async def release_all(db: Db, node: int) -> None:
+    """Release every thread of the node."""
+    await db.rows(_RELEASE_ALL, channel_of(db.schema.name), node)
 
 
 async def look(db: Db, watch: Watch) -> None:
@@ -108,5 +127,8 @@ class Listener:
     def _hint(self, connection: asyncpg.Connection, pid: int, channel: str, payload: str) -> None:
         self.is_deaf = False
         self._self_test.set()
-        self._watch.mark([COMMANDS])
+        if channel.endswith("work") and payload.isdigit():
+            self._watch.free(int(payload))
+        else:
+            self._watch.mark([COMMANDS])
         self._heard()

@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol, TypeVar
 
 import asyncpg
 
@@ -20,9 +21,11 @@ from awaken.contract.commits import Fence
 from awaken.errors import LeaseLost
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Db, Schema, connect, end
+from awaken.stores.postgres.hints import release_all
 from awaken.stores.postgres.rows import owner_name
 
 log = logging.getLogger("awaken.stores")
+T = TypeVar("T")
 
 PATIENCE = 30.0
 """Seconds after which runs are left if the lease was not regained, and after which an event loop
@@ -40,9 +43,26 @@ UPDATE @nodes SET lease_until = clock_timestamp() + ttl,
 WHERE id = ? RETURNING id
 """
 _MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
-_RELEASE_ALL = "UPDATE @threads SET owner = NULL WHERE owner = ?"
 _FORGET = "DELETE FROM @nodes WHERE id = ?"
 FORGET_NODES = "DELETE FROM @nodes WHERE lease_until < clock_timestamp() - interval '1 hour'"
+# What a look around would find: something in a thread that nobody owns, or whose owner is dead.
+# Each part is found by an index; who is dead is not asked while there is nothing to find.
+_FREE = "(t.owner IS NULL OR t.owner = ANY (ARRAY(SELECT @dead_owners_v1())))"
+_FINDS_WORK = f"""
+SELECT EXISTS (SELECT 1 FROM @runs AS r JOIN @threads AS t ON t.pk = r.thread
+               WHERE r.status NOT IN ('done', 'created', 'waiting') AND {_FREE})
+    OR EXISTS (SELECT 1 FROM @commands AS c JOIN @threads AS t ON t.pk = c.thread
+               WHERE (c.not_before IS NULL OR c.not_before <= $1) AND {_FREE})
+    OR EXISTS (SELECT 1 FROM @tickets AS k JOIN @threads AS t ON t.pk = k.thread
+               WHERE k.status = 'open' AND k.expires_at < $2 AND {_FREE})
+    OR EXISTS (SELECT 1 FROM @outboxes AS o JOIN @threads AS t ON t.pk = o.thread WHERE {_FREE})
+"""
+
+
+class Reader(Protocol):
+    """What a lease needs of the engine."""
+
+    async def read(self, work: Callable[[Db], Awaitable[T]]) -> T: ...
 
 
 class PostgresLease:
@@ -54,7 +74,7 @@ class PostgresLease:
 
     look_every = 1.0
 
-    def __init__(self, open: Callable[[], Awaitable[object]], ttl: float) -> None:
+    def __init__(self, open: Callable[[], Awaitable[Reader]], ttl: float) -> None:
         self._open = open
         self._ttl = ttl
         self._until = 0.0
@@ -74,6 +94,10 @@ class PostgresLease:
     @property
     def may_take(self) -> bool:
         return self.held and time.monotonic() >= self._since + self._ttl
+
+    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+        reader = await self._open()
+        return bool(await reader.read(lambda db: db.value(_FINDS_WORK, at_ms, overdue_ms)))
 
     async def regained(self) -> None:
         await self._open()
@@ -183,7 +207,7 @@ class Heart:
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
         self._lease.end()
-        await db.run(_RELEASE_ALL, self.node)
+        await release_all(db, self.node)
         await db.run(_FORGET, self.node)
         await db.run(FORGET_NODES)
 
@@ -273,7 +297,7 @@ class Heart:
             if connection is None or connection.is_closed():
                 connection = await connect(self._address, direct=True)
             db = Db(connection, self._schema)
-            await db.run(_RELEASE_ALL, self.node)
+            await release_all(db, self.node)
             await db.run(_FORGET, self.node)
         except Exception as error:
             log.warning("%s could not release its threads: %r", owner_name(self.node), error)

@@ -160,16 +160,20 @@ class PostgresStore(PostgresCommits, PostgresThreads):
 
     async def told(self) -> AsyncGenerator[set[str], None]:
         telling = Telling(asyncio.get_running_loop().time)
-        is_first = True
+        number: int | None = None
         while True:
             engine, after = await self._opening.engine(), telling.looks_after
-            number, now = engine.watch.number(COMMANDS), self._clock.now_ms()
+            freed = engine.watch.freed(number) if number is not None else []
+            is_first, number = number is None, engine.watch.number(COMMANDS)
             waiting = await engine.read(
-                partial(commands.waiting, node=engine.node, after=after, now_ms=now)
+                partial(
+                    commands.waiting, node=engine.node, after=after, now_ms=self._clock.now_ms()
+                )
             )
             threads = telling.tell(waiting, after)
+            if freed:
+                threads |= await engine.read(partial(commands.named, threads=freed))
             if threads or is_first:
-                is_first = False
                 yield threads
                 continue
             with contextlib.suppress(TimeoutError):

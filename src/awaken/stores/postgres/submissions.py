@@ -62,15 +62,15 @@ UPDATE @threads SET created_at = $2, updated_at = $2, active_at = $2, position =
 WHERE pk = $1
 """
 
+_ANY_TO_TAKE = "ANY (ARRAY(SELECT @dead_owners_v1() WHERE @may_take_v1($5)))"
 # The agents' runs that can go on: running; waiting and answered, cancelled or expired; submitted,
 # due, and first in a thread without an open run. Each part is found by an index. Of each thread the
 # first run counts.
-_NEXT = """
+_NEXT = f"""
 SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner FROM (
     SELECT thread, min(pk) AS pk FROM @runs WHERE pk IN (
         SELECT l.pk FROM @runs AS l JOIN @threads AS o ON o.pk = l.thread
-        WHERE l.status = 'running' AND (
-            o.owner IS NULL OR ($5 AND o.owner = ANY (ARRAY(SELECT @dead_owners_v1()))))
+        WHERE l.status = 'running' AND (o.owner IS NULL OR o.owner = {_ANY_TO_TAKE})
         UNION ALL
         SELECT w.pk FROM @commands AS c JOIN @threads AS o ON o.pk = c.thread
         JOIN @runs AS w ON w.id = o.open_run
@@ -93,11 +93,10 @@ SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner FROM (
     AND agent = ANY ($3::text[]) AND id <> ALL ($4::text[]) GROUP BY thread
 ) AS f
 JOIN @runs AS r ON r.pk = f.pk JOIN @threads AS t ON t.pk = f.thread
-WHERE (t.owner IS NULL OR ($5 AND t.owner = ANY (ARRAY(SELECT @dead_owners_v1()))))
+WHERE (t.owner IS NULL OR t.owner = {_ANY_TO_TAKE})
   AND ($6::bigint[] IS NULL OR t.pk = ANY ($6))
 ORDER BY r.pk LIMIT $7
 """
-_MAY_TAKE = "SELECT @may_take_v1(?)"
 # Threads that another node is claiming at this moment are passed over.
 _LOCK_SOME = """
 SELECT pk FROM @threads WHERE pk = ANY ($1::bigint[])
@@ -249,7 +248,7 @@ async def find_next(db: Db, node: int, wanted: Wanted) -> list[int]:
     """The threads of the runs that can go on, of those that are wanted, the oldest first."""
     if wanted.limit <= 0:
         return []
-    rows = await _next(db, wanted, await db.value(_MAY_TAKE, node), None, _LOOKED_AT)
+    rows = await _next(db, wanted, node, None, _LOOKED_AT)
     return [row[0] for row in rows]
 
 
@@ -258,11 +257,10 @@ async def claim_next(
 ) -> Sequence[tuple[Fence, RunRecord]]:
     """Claim those of the threads whose runs can still go on."""
     locked = [pk for (pk,) in await db.rows(_LOCK_SOME, threads, wanted.limit)]
-    may_take = await db.value(_MAY_TAKE, node)
     claimed: list[tuple[Fence, RunRecord]] = []
     taken: list[int] = []
     for pk, thread_id, run_id, by, body, epoch, dead in await _next(
-        db, wanted, may_take, locked, wanted.limit
+        db, wanted, node, locked, wanted.limit
     ):
         record = unreadable.read(f"run {run_id}", body, RunRecord)
         if record is None:
@@ -280,10 +278,10 @@ async def claim_next(
 
 
 async def _next(
-    db: Db, wanted: Wanted, may_take: bool, threads: list[int] | None, limit: int
+    db: Db, wanted: Wanted, node: int, threads: list[int] | None, limit: int
 ) -> list[tuple[int, str, str, str | None, bytes, int, int | None]]:
     return await db.rows(
         _NEXT,
         *(wanted.overdue_ms, wanted.at_ms, wanted.agents, wanted.skip),
-        *(may_take, threads, limit),
+        *(node, threads, limit),
     )

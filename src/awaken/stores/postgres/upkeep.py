@@ -203,28 +203,35 @@ async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> Freed:
     return Freed(threads=written, runs=runs, commits=commits, bytes=size)
 
 
+_LONG = 600
+"""Seconds that a statement may take which reads every thread."""
+
+
 # -- prune ------------------------------------------------------------------------------------
 
 # The threads that may go: old, without an open or a submitted run, without a live owner, not
-# beneath an open run, and without children that are kept.
+# beneath an open run, and without children that are kept. There may be a million: each part is a
+# join, since `NOT IN` reads a long list anew for every row.
 _OLD = """
 WITH RECURSIVE old AS (
     SELECT t.pk, t.id, t.parent FROM @threads AS t
-    WHERE t.updated_at < $1 AND t.open_run IS NULL AND NOT @is_alive_v1(t.owner)
+    WHERE t.updated_at < $1 AND t.open_run IS NULL
+      AND (t.owner IS NULL OR t.owner = ANY (ARRAY(SELECT @dead_owners_v1())))
       AND NOT EXISTS (SELECT 1 FROM @commands AS c WHERE c.kind = 'run' AND c.thread = t.pk)
-), beneath(id) AS (
-    SELECT c.id FROM @threads AS p JOIN @threads AS c ON c.parent = p.id
+), beneath(id, parent) AS (
+    SELECT c.id, c.parent FROM @threads AS p JOIN @threads AS c ON c.parent = p.id
     WHERE p.open_run IS NOT NULL
-    UNION SELECT c.id FROM beneath AS b JOIN @threads AS c ON c.parent = b.id
+    UNION SELECT c.id, c.parent FROM beneath AS b JOIN @threads AS c ON c.parent = b.id
 ), kept(id) AS (
-    SELECT t.parent FROM @threads AS t WHERE t.parent IS NOT NULL
-      AND (t.pk NOT IN (SELECT pk FROM old) OR t.id IN (SELECT id FROM beneath))
+    SELECT t.parent FROM @threads AS t LEFT JOIN old AS o ON o.pk = t.pk
+    WHERE t.parent IS NOT NULL AND o.pk IS NULL
+    UNION SELECT parent FROM beneath
     UNION SELECT t.parent FROM kept AS k JOIN @threads AS t ON t.id = k.id
     WHERE t.parent IS NOT NULL
 )
-SELECT pk FROM old
-WHERE id NOT IN (SELECT id FROM beneath) AND id NOT IN (SELECT id FROM kept)
-ORDER BY pk DESC
+SELECT o.pk FROM old AS o
+LEFT JOIN beneath AS b ON b.id = o.id LEFT JOIN kept AS k ON k.id = o.id
+WHERE b.id IS NULL AND k.id IS NULL ORDER BY o.pk DESC
 """
 _STILL_OLD = f"""
 SELECT {THREAD_COLUMNS} FROM @threads AS t
@@ -245,8 +252,11 @@ WHERE t.open_run IS NOT NULL
 
 
 async def find_old(db: Db, before_ms: int) -> list[int]:
-    """The threads that `prune` may delete, children before their parents."""
-    return [pk for (pk,) in await db.rows(_OLD, before_ms)]
+    """The threads that `prune` may delete, children before their parents. It reads every thread."""
+    async with db.connection.transaction():
+        await db.run(f"SET LOCAL statement_timeout = '{_LONG}s'")
+        text = db.schema.statement(_OLD)
+        return [pk for (pk,) in await db.connection.fetch(text, before_ms, timeout=_LONG)]
 
 
 async def delete_old(db: Db, threads: Sequence[int], before_ms: int, at_ms: int) -> Freed:

@@ -28,6 +28,7 @@ class Watch:
         self._number = 1
         self._floor = 1
         self._changed: dict[Channel, int] = {}
+        self._freed: dict[int, int] = {}
         self._marks: dict[str, object] = {}
         self._waiters = Waiters()
 
@@ -54,6 +55,17 @@ class Watch:
         for channel in channels:
             self._changed[channel] = self._number
             self._waiters.wake(channel)
+
+    def free(self, thread: int) -> None:
+        """Record that a thread was released in which something is left to do, by its row."""
+        self.mark([COMMANDS])
+        if len(self._freed) > _REMEMBERED:
+            self._freed = {}  # a look around finds the others
+        self._freed[thread] = self._number
+
+    def freed(self, since: int) -> list[int]:
+        """The threads that were released after change number `since`, by their rows."""
+        return [thread for thread, number in self._freed.items() if number > since]
 
     def mark_all(self) -> None:
         """Record that anything may have changed."""

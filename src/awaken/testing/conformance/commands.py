@@ -274,6 +274,7 @@ async def threads_with_an_outbox_are_listed_while_they_have_no_owner(store: Stor
     await store.delete_thread("c", at_ms=1)
     await write(store, "c")
     assert list(await store.list_outboxes()) == ["b"]
+    assert await store.lease.finds_work(at_ms=0, overdue_ms=0)
 
 
 # -- waiting ----------------------------------------------------------------------------------

@@ -176,7 +176,10 @@ class StorePair:
         store = self.stores[side]
         found = await everything(store)
         for now in (now_ms, NEVER):
-            found[f"interrupted at {now}"] = names(await store.list_interrupted(now_ms=now))
+            interrupted = names(await store.list_interrupted(now_ms=now))
+            found[f"interrupted at {now}"] = interrupted
+            finds_work = await store.lease.finds_work(at_ms=now, overdue_ms=now)
+            assert finds_work or not interrupted
         for name in found["runs"]:
             found[f"children of {name}"] = await all_runs(store, parent_run_id=name)
         for name in found["threads"]:

@@ -59,8 +59,10 @@ def submission(run_id: str = "s", thread_id: str = "t", **changes: Any) -> Submi
 
 async def claimed(store: Store, at_ms: int = 1000, **changes: Any) -> list[str]:
     """The runs that are claimed next; their threads are released again."""
-    fields: dict[str, Any] = {"limit": 100, "at_ms": at_ms, "overdue_ms": at_ms}
-    found = await store.claim_next(["agent"], **(fields | changes))
+    fields: dict[str, Any] = {"limit": 100, "at_ms": at_ms, "overdue_ms": at_ms} | changes
+    finds_work = await store.lease.finds_work(at_ms=at_ms, overdue_ms=fields["overdue_ms"])
+    found = await store.claim_next(["agent"], **fields)
+    assert finds_work or not found, "a node that asks first would not have looked"
     for fence, _ in found:
         await store.release(fence)
     return [run.run_id for _, run in found]

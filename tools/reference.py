@@ -49,7 +49,7 @@ MESSAGES = (
     "Role Text Thinking ToolUse ToolResultBlock Image Audio Video Document Citation Opaque "
     "ContentBlock MediaSource Base64Source BlobSource UrlSource MessageMetadata Visibility "
     "InferenceRequest OutputFormat StreamResult StreamSnapshot StopReason Stop TokenUsage Usage "
-    "LlmStreamEvent StreamListener ContentBlockStop ReasoningDone ToolCallSigned"
+    "LlmStreamEvent StreamListener ContentBlockStop ReasoningDone ToolCallSigned import_history"
 )
 MODEL_PROTOCOLS = "LlmExecutor StreamDriver AnswerListener TokenCounter"
 STORES = "MemoryStore SqliteStore PostgresStore MemoryProfiles SqliteProfiles PostgresProfiles"

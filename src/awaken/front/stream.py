@@ -15,6 +15,7 @@ from awaken.domain.event import (
     ToolCallCancel,
 )
 from awaken.domain.lifecycle import NATURAL_END
+from awaken.domain.message import Message, Role
 from awaken.errors import ConfigError
 from awaken.front.partial import PartialJson
 from awaken.front.result import NO_SHAPES, RunResult, Shapes
@@ -23,6 +24,7 @@ from awaken.runtime.streams import EventStream, Start
 from awaken.state.runtime_keys import ACTIVE_AGENT
 
 _STARTS_OVER = (StreamReset, ToolCallCancel)
+_WRITTEN = (Role.ASSISTANT, Role.TOOL)
 
 
 class _Speakers:
@@ -78,6 +80,27 @@ class RunStream(EventStream[RunResult]):
         async for event in self:
             if isinstance(event.event, TextDelta) and event.run_id == self._buffer.run_id:
                 yield event.event.delta
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """The messages that the run writes, each once it is whole and stored: its answers, and the
+        results of their calls, as `Runtime.messages` gives them. What it was asked is left out, and
+        so are the messages of delegates."""
+        read = position = 0
+        async for told in self:
+            if told.run_id != self._buffer.run_id or told.seq is None or told.ahead or told.again:
+                continue
+            read = read or told.seq - 1
+            while read < told.seq:
+                behind = read
+                for commit in await self._runtime.store.load_commits(told.thread_id, after=read):
+                    if commit.position > position and commit.run_id == told.run_id:
+                        for message in commit.messages:
+                            if message.role in _WRITTEN:
+                                yield message
+                    position = max(position, commit.position)
+                    read = max(read, commit.first_event + len(commit.events) - 1)
+                if read == behind:
+                    break  # the thread was deleted
 
     async def outputs(self) -> AsyncIterator[Any]:
         """The structured output as far as it has come, as plain data, each time there is more of

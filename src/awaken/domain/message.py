@@ -66,7 +66,7 @@ InlineSource = Base64Source | UrlSource
 MediaSource = Base64Source | UrlSource | BlobSource
 
 
-class Text(Value, frozen=True, kw_only=True, tag="text", tag_field="type"):
+class Text(Value, frozen=True, tag="text", tag_field="type"):
     """Plain text.
 
     If it is the beginning of a tool result that was too large for the log, `whole` is the blob with

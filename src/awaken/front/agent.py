@@ -418,6 +418,8 @@ class Agent(Generic[Deps_contra, Out_co]):
             value = text if shape is None else shape.read(text)
             made = check(ctx, value)
             checked = await made if inspect.isawaitable(made) else made
+            if isinstance(checked, Exception):
+                raise TypeError(f"output_check returned {checked!r}: raise it instead")
             if checked is None or checked == value:
                 return None
             return checked if not isinstance(shape, OutputType) else shape.write(checked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Never
 
 from awaken.domain.event import (
     RunEvent,
@@ -74,6 +74,17 @@ class RunStream(EventStream[RunResult]):
         self._speakers = _Speakers(runtime) if shapes else None
         observe = self._speakers.note if self._speakers is not None else None
         super().__init__(runtime, start, detached=detached, observe=observe)
+
+    if not TYPE_CHECKING:  # a type checker knows; this is for people without one
+
+        def __enter__(self) -> Never:
+            raise TypeError("a stream is opened with `async with`, in an async function")
+
+        def __exit__(self, *_: object) -> None:
+            """Python looks this up before it calls `__enter__`, which raises."""
+
+        def __iter__(self) -> Never:
+            raise TypeError("a stream is read with `async for`, in an async function")
 
     async def text(self) -> AsyncIterator[str]:
         """The text of the answer, piece by piece, without that of delegates."""

@@ -41,8 +41,7 @@ class SystemClock:
         now = time.time_ns() // 1_000_000
         return now if now > 0 else 0
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

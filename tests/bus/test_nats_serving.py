@@ -29,6 +29,7 @@ def test_a_server_works_and_is_ready_while_its_bus_is_away(tmp_path: Path) -> No
             while ask(server.address, "GET", "/health/ready")[1]["bus"] != "ok":
                 pass
             assert "\nawaken_bus_up 1\n" in ask(server.address, "GET", "/metrics")[1]
+            assert "# TYPE awaken_bus_lost_total " in ask(server.address, "GET", "/metrics")[1]
     said = (tmp_path / "f.log").read_text()
     assert "is away" in said
     assert "is back" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from pathlib import Path
@@ -9,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from awaken.cli import main
-from awaken.server.keys import KeyFile
+from awaken.domain.access import KeyEntry, Terms
+from awaken.domain.budget import Budget
+from awaken.server.keys import KeyFile, StoreKeys, known_key
+from awaken.stores.sqlite import SqliteStore
 
 
 def _run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
@@ -42,8 +46,9 @@ def test_keys_are_made_listed_and_revoked(
     assert key not in file.read_text()
     file.write_text("# ours\n" + file.read_text())
     keys = KeyFile(file)
-    known = keys.authenticate({"authorization": f"bEaReR {key}"})
-    assert known is not None
+    found = asyncio.run(known_key(keys, {"authorization": f"bEaReR {key}"}))
+    assert found is not None
+    known = found[1].principal(found[0])
     assert (known.id, known.scope, known.roles, known.agents) == (
         "web",
         "acme",
@@ -54,8 +59,8 @@ def test_keys_are_made_listed_and_revoked(
     first, second = json.loads(listed)
     assert (first["name"], second["roles"]) == ("web", ["admin"])
     assert _run(capsys, "revoke", first["id"], *at)[0] == 0
-    assert keys.authenticate({"authorization": f"Bearer {key}"}) is None
-    assert keys.authenticate({"authorization": f"Bearer {other}"}) is not None
+    assert asyncio.run(known_key(keys, {"authorization": f"Bearer {key}"})) is None
+    assert asyncio.run(known_key(keys, {"authorization": f"Bearer {other}"})) is not None
     assert file.read_text().startswith("# ours\n")
     assert "web" not in _run(capsys, "list", *at)[1]
 
@@ -76,3 +81,64 @@ def test_a_mistake_is_explained(
     assert code == 2
     assert said in err
     assert not list(tmp_path.iterdir())
+
+
+def test_keys_are_kept_in_the_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named by its address, or by the word `store` for the store that every command uses."""
+    monkeypatch.chdir(tmp_path)
+    address = f"sqlite:///{tmp_path}/shop.db"
+    at = ("--store", address)
+    said = ("add", "--role", "read", "--rate", "2.5", "--budget", "tokens=50,money=0.5")
+    code, key, _ = _run(capsys, *said, "--name", "web", *at)
+    assert (code, key[:4]) == (0, "awk_")
+    monkeypatch.setenv("AWAKEN_STORE", address)
+    assert _run(capsys, "add", "--role", "admin", "--keys", "store")[0] == 0
+    first, second = sorted(
+        json.loads(_run(capsys, "list", "--json", *at)[1]), key=lambda one: one["roles"]
+    )
+    assert (first["roles"], second["name"], second["roles"]) == (["admin"], "web", ["read"])
+
+    async def look() -> tuple[tuple[str, KeyEntry] | None, bytes]:
+        store = SqliteStore(tmp_path / "shop.db")
+        try:
+            head = {"authorization": f"Bearer {key}"}
+            return await known_key(StoreKeys(store.access), head), key.encode()
+        finally:
+            await store.close()
+
+    found, secret = asyncio.run(look())
+    assert found is not None
+    assert found[1].terms == Terms(rate=2.5, budget=Budget(tokens=50, money=0.5))
+    assert secret not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert _run(capsys, "revoke", second["id"], "--keys", "store")[0] == 0
+    assert asyncio.run(look())[0] is None
+    assert not (tmp_path / "keys.toml").exists()
+    code, _, err = _run(capsys, "revoke", second["id"], *at)
+    assert (code, "the store has no key" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("list", "--store", "sqlite:///none.db"), "there is no store at"),
+        (("add", "--role", "read", "--store", "memory:"), "name a store that stays"),
+        (("list", "--store", "sqlite:///a.db", "--keys", "k.toml"), "name either a file"),
+        (("add", "--role", "read", "--budget", "tokens=many"), "is no budget"),
+        (("add", "--role", "read", "--rate", "0"), "rate is above 0"),
+        (("add", "--role", "read", "--scope", "A/B", "--store", "sqlite:///b.db"), "a scope has"),
+    ],
+)
+def test_a_mistake_about_stores_is_explained(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    args: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = _run(capsys, *args)
+    assert code == 2
+    assert said in err
+    assert not (tmp_path / "keys.toml").exists()

@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_process import Here, Printed, awaken
 from store_kit import write_store
 
 from awaken import Agent, Message, Runtime
+from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import from_json, loads
+from awaken.contract.access import Access
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.threads import Freed
+from awaken.domain.access import KeyEntry
 from awaken.domain.thread import Thread
 from awaken.runtime import RunRequest
+from awaken.stores.sqlite import SqliteStore
+from awaken.testing.conformance.access import a_deed
 from awaken.testing.conformance.making import record, write
 
 
@@ -66,6 +73,28 @@ def test_gc_deletes_what_is_old_and_says_what_was_freed(home: Path) -> None:
     assert " now\n" in done.stdout
     left = awaken("threads", cwd=home)
     assert [line.split()[0] for line in left.stdout.splitlines()[1:]] == ["bill"]
+
+
+def test_gc_deletes_from_the_audit_only_when_it_is_told_to(home: Path) -> None:
+    async def with_access(work: Callable[[Access], Awaitable[Any]]) -> Any:
+        store = SqliteStore(home / "awaken.db")
+        try:
+            return await work(store.access)
+        finally:
+            await store.close()
+
+    async def note(access: Access) -> None:
+        for at in (1, now):
+            await access.note_deed(a_deed(at))
+
+    now = SYSTEM_CLOCK.now_ms()
+    asyncio.run(with_access(note))
+    awaken("gc", cwd=home)
+    assert len(asyncio.run(with_access(lambda access: access.list_deeds("", limit=9)))) == 2
+    done = awaken("gc", "--audit-older-than", "365d", cwd=home)
+    assert done.stdout.endswith("deleted 1 line of the audit\n")
+    ((_, left),) = asyncio.run(with_access(lambda access: access.list_deeds("", limit=9)))
+    assert left.at == now
 
 
 async def fill_beneath(runtime: Runtime) -> None:
@@ -165,12 +194,16 @@ def test_a_tenant_is_forgotten_and_the_others_stay(tmp_path: Path) -> None:
                 await write(runtime.store, thread, run=record(f"run {thread}", thread))
             await runtime.run("echo", "hello", thread="mine")
             await runtime.store.profiles.set(ProfileOwner(scope="acme"), "mood", "fine")
+            access = runtime.store.access
+            for id, scope in (("theirs", "acme"), ("ours", "")):
+                await access.add_key(id, KeyEntry(sha256="0" * 64, scope=scope))
             fence = await runtime.store.claim("acme/two", at_ms=1)
             dry = await asyncio.to_thread(forget, "--scope", "acme", "--dry-run")
             assert dry.stdout.endswith("2 threads would be deleted; nothing was deleted\n")
             cut = await asyncio.to_thread(forget, "--scope", "acme")
             assert cut.returncode == 1
             assert cut.stdout.startswith("deleted 1 thread, 1 run, ")
+            assert list(await access.list_keys()) == ["ours"], "no new threads may come"
             assert "acme/two runs, and is kept: `awaken cancel acme/two`" in cut.stderr
             await runtime.store.release(fence)
             done = await asyncio.to_thread(forget, "--scope", "acme", "--json")

@@ -16,17 +16,17 @@ import pytest
 from console_kit import Shop, open_shop
 
 import console_libraries
-from awaken.contract.profile import ProfileOwner
+from awaken.domain.access import Door
 from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.server.console import Pages, Sessions
 from awaken.server.console.pages import FOLDER
 from awaken.server.console.sessions import SESSION_SECONDS, WORD_SECONDS
 from awaken.server.errors import Refused
-from awaken.server.keys import NO_TERMS, add_key, revoke_key
+from awaken.server.keys import add_key, revoke_key
 from awaken.server.routes import ROUTES
 from awaken.server.table import Route
-from awaken.server.tokens import Tokens
+from awaken.server.tokens import Claims, Tokens
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
 
@@ -53,36 +53,57 @@ async def begin(shop: Shop, key: str) -> str:
     return str(made.json()["token"])
 
 
-def test_a_word_works_once_and_for_ten_minutes() -> None:
-    """07/CO-4."""
-    clock = FakeClock()
-    sessions = Sessions(clock=clock)
+async def test_a_word_works_once_and_for_ten_minutes() -> None:
+    """07/CO-4: one of this node, and one that every node knows."""
+    clock, access = FakeClock(), MemoryStore().access
+    sessions, elsewhere = (Sessions(access, Door.OPEN, clock=clock) for _ in range(2))
     used, late = sessions.make_word(LOCAL), sessions.make_word(LOCAL)
-    assert sessions.redeem(used)[0].principal == LOCAL
-    for word in (used, "never made"):
+    shared, late_too = [await sessions.share_word(LOCAL, None) for _ in range(2)]
+    assert (await sessions.redeem(used))[0].principal == LOCAL
+    session, token = await elsewhere.redeem(shared)
+    assert session.principal == LOCAL
+    for word in (used, shared, "never made", token):
         with pytest.raises(Refused):
-            sessions.redeem(word)
-    clock.advance(WORD_SECONDS)
+            await sessions.redeem(word)
+    assert await sessions.find(as_bearer(token)) is not None, "a token is no word"
     with pytest.raises(Refused):
-        sessions.redeem(late)
+        await sessions.find(as_bearer(f"awc_{late_too}"))
+    clock.advance(WORD_SECONDS)
+    for word in (late, late_too):
+        with pytest.raises(Refused):
+            await sessions.redeem(word)
 
 
 async def test_a_session_ends_by_itself_when_it_is_signed_out_and_if_it_was_changed() -> None:
-    clock = FakeClock()
-    sessions = Sessions(clock=clock)
-    tokens = [sessions.begin(LOCAL)[1] for _ in range(2)]
-    first = sessions.find(as_bearer(tokens[0]))
+    clock, access = FakeClock(), MemoryStore().access
+    sessions = Sessions(access, Door.OPEN, clock=clock)
+    tokens = [(await sessions.begin(LOCAL))[1] for _ in range(2)]
+    first = await sessions.find(as_bearer(tokens[0]))
     assert first is not None
-    assert first.principal == LOCAL
-    await sessions.end(first)
-    other_node = Sessions(clock=clock).begin(LOCAL)[1]
-    for token in (tokens[0], tokens[1][:-1], other_node, "awc_"):
+    assert first[0].principal == LOCAL
+    await sessions.end(first[0])
+    other_store = Sessions(MemoryStore().access, Door.OPEN, clock=clock)
+    foreign = (await other_store.begin(LOCAL))[1]
+    for token in (tokens[0], tokens[1][:-1], foreign, "awc_"):
         with pytest.raises(Refused):
-            sessions.find(as_bearer(token))
-    assert sessions.find(as_bearer(tokens[1])) is not None
+            await sessions.find(as_bearer(token))
+    assert await sessions.find(as_bearer(tokens[1])) is not None
     clock.advance(SESSION_SECONDS)
     with pytest.raises(Refused):
-        sessions.find(as_bearer(tokens[1]))
+        await sessions.find(as_bearer(tokens[1]))
+
+
+async def test_a_session_of_an_open_server_is_not_good_at_one_with_keys() -> None:
+    """Who could do everything while no one was asked may not do so when keys are asked for."""
+    access = MemoryStore().access
+    _, token = await Sessions(access, Door.OPEN).begin(LOCAL)
+    word = await Sessions(access, Door.OPEN).share_word(LOCAL, None)
+    for door in (Door.KEYS, Door.OWN):
+        with pytest.raises(Refused):
+            await Sessions(access, door).find(as_bearer(token))
+    with pytest.raises(Refused):
+        await Sessions(access, Door.KEYS).redeem(word)
+    assert await Sessions(access, Door.OPEN).find(as_bearer(token)) is not None
 
 
 def address_of(route: Route) -> str:
@@ -153,11 +174,13 @@ async def test_a_stream_token_is_good_for_its_thread_and_for_seconds(
     plain = await shop.client.get("/v1/threads/order-7", params={"token": made})
     assert plain.status_code == 401, "in an address it is for streams alone"
     clock = FakeClock()
-    tokens = Tokens(clock=clock)
-    late, _ = tokens.make(LOCAL, "order-7", 30, NO_TERMS)
+    tokens = Tokens(MemoryStore().access.signing_secret, clock=clock)
+    claims = Claims(principal=LOCAL, thread="order-7", expires_at_ms=tokens.expiry(30))
+    late = await tokens.make(claims)
+    assert await tokens.read(late) == claims
     clock.advance(31)
     with pytest.raises(Refused):
-        tokens.read(late)
+        await tokens.read(late)
 
 
 async def test_a_token_is_in_no_log_and_does_not_work_from_another_origin(
@@ -212,16 +235,6 @@ async def test_a_session_is_signed_out_on_every_node(keyed: tuple[Shop, Path]) -
             gone = await client.get("/v1/me", headers=tokens[0])
             assert (gone.status_code, gone.json()["error"]["code"]) == (401, "unauthorized")
             assert (await client.get("/v1/me", headers=tokens[1])).status_code == 200
-
-
-async def test_what_is_kept_of_ended_sessions_does_not_grow() -> None:
-    clock, store = FakeClock(), MemoryStore()
-    sessions = Sessions(clock=clock, ended=store.profiles)
-    for _ in range(3):
-        session, _ = sessions.begin(LOCAL)
-        await sessions.end(session)
-        clock.advance(SESSION_SECONDS + 1)
-    assert len(await store.profiles.list(ProfileOwner(agent="~sessions"))) == 1
 
 
 async def test_a_viewer_may_not_write_or_see_state(keyed: tuple[Shop, Path]) -> None:

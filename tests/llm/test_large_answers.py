@@ -172,14 +172,15 @@ def push_often(heard: StreamAccumulator, event: LlmStreamEvent) -> None:
 async def test_a_stream_of_empty_pieces_comes_to_an_end(event: LlmStreamEvent) -> None:
     """Each takes memory, though nothing is written in it."""
     heard = StreamAccumulator()
-    heard.max_bytes = 100_000
+    heard.limit_to(100_000)
     with pytest.raises(AnswerTooLarge):
         push_often(heard, event)
 
 
 async def test_letters_count_as_the_bytes_they_are_written_in() -> None:
     plain, wide = StreamAccumulator(), StreamAccumulator()
-    plain.max_bytes = wide.max_bytes = 4_000
+    plain.limit_to(4_000)
+    wide.limit_to(4_000)
     plain.push(TextDelta(delta="e" * 2_000))
     with pytest.raises(AnswerTooLarge):
         wide.push(TextDelta(delta="é" * 2_000))

@@ -175,7 +175,7 @@ async def test_events_are_told_apart_however_they_are_cut(end: str, apart: bool)
     half = len(end) // 2
     ended = [line + end[:half].encode(), end[half:].encode()] if apart else [line + end.encode()]
     listener = StreamAccumulator()
-    listener.max_bytes = 64 * MIB
+    listener.limit_to(64 * MIB)
     async with WireServer([Answer(pieces=[*ended * 100, *done])]) as server:
         model = MAKE["chat"](server.url)
         request = InferenceRequest(upstream_model="m", messages=(Message.user("Hi"),))

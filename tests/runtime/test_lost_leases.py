@@ -27,6 +27,7 @@ PATIENCE = 100
 class Losable:
     """A lease that is lost and regained when the test says so."""
 
+    seconds_left = 3.0
     look_every = 5.0
     may_take = True
 

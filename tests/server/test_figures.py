@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -52,3 +53,41 @@ async def test_the_figures_of_runs_are_counted(tmp_path: Path) -> None:
     tokens = {key[2]: value for key, value in found.items() if "tokens" in key[0]}
     assert tokens == {"input": 7, "output": 3}
     assert not [key for key in found if ticket["run_id"] in key]
+
+
+NAMED = {
+    "awaken_http_requests_total",
+    "awaken_http_request_seconds",
+    "awaken_streams",
+    "awaken_stream_behind_total",
+    "awaken_runs",
+    "awaken_submissions_total",
+    "awaken_queue_seconds",
+    "awaken_commit_seconds",
+    "awaken_commit_batch",
+    "awaken_commands_seconds",
+    "awaken_lease_seconds_left",
+    "awaken_takeovers_total",
+    "awaken_tokens_total",
+    "awaken_cost_total",
+}
+"""The figures of 06 §3.10; those of a bus are there if there is a bus."""
+
+
+async def test_every_figure_of_the_list_is_served(tmp_path: Path) -> None:
+    """06 §3.10. Batches are counted by the store that writes them."""
+    store = f"sqlite:///{tmp_path}/awaken.db"
+    async with open_desk(tmp_path, store=store) as desk:
+        before = await figures(desk)
+        asked = {"agent_id": "talker", "messages": ["Hi"]}
+        answer = await desk.ask("developer", "POST", "/v1/runs?wait=30", json=asked)
+        assert answer.status_code == 200
+        text = (await desk.ask(None, "GET", "/metrics")).text
+        after = await figures(desk)
+    served = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert served >= NAMED
+    count, total = "awaken_commit_seconds_count", "awaken_commit_batch_sum"
+    assert after[count,] - before[count,] >= 2, "the submission, and the run's commits"
+    assert after[total,] - before[total,] >= after[count,] - before[count,]
+    assert after["awaken_commit_seconds_sum",] > 0
+    assert after["awaken_lease_seconds_left",] == inf

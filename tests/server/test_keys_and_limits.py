@@ -12,9 +12,8 @@ from awaken.domain.budget import Budget
 from awaken.domain.principal import Principal
 from awaken.events import Stopped
 from awaken.server.errors import Refused
-from awaken.server.keys import NO_TERMS
 from awaken.server.limits import Limits, narrowed
-from awaken.server.tokens import Tokens
+from awaken.server.tokens import Claims, Tokens
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -136,14 +135,24 @@ async def test_a_stream_token_may_be_good_for_one_path_alone(desk: Desk) -> None
         assert (bad.status_code, code_of(bad)) == (400, "bad_body"), asked
 
 
-def test_a_token_expires() -> None:
+async def test_a_token_is_signed_and_expires() -> None:
     clock = FakeClock()
-    tokens = Tokens(lambda: "secret", clock)
-    token, _ = tokens.make(Principal(id="ann"), "t", 60, NO_TERMS)
-    assert Tokens(lambda: "secret", clock).read(token).thread == "t"
-    for other in (Tokens(lambda: "other", clock), Tokens(clock=clock)):
-        with pytest.raises(Refused, match="not known"):
-            other.read(token)
-    clock.advance(60)
-    with pytest.raises(Refused, match="expired"):
-        tokens.read(token)
+
+    def signing(secret: str) -> Tokens:
+        async def given() -> str:
+            return secret
+
+        return Tokens(given, clock)
+
+    tokens = signing("secret")
+    claims = Claims(principal=Principal(id="ann"), thread="t", expires_at_ms=tokens.expiry(60))
+    token = await tokens.make(claims)
+    assert (await signing("secret").read(token)).thread == "t"
+    for wrong in (token[:-2], token + "A", "awt_", "awt_.", "awt_x.y"):
+        with pytest.raises(Refused):
+            await tokens.read(wrong)
+    with pytest.raises(Refused):
+        await signing("other").read(token)
+    clock.advance(61)
+    with pytest.raises(Refused):
+        await tokens.read(token)

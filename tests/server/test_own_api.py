@@ -12,8 +12,10 @@ import httpx2
 import pytest
 from edge_kit import Desk, code_of, events_of, open_desk, payer
 
-from awaken import Agent, tool
-from awaken.server import ticket_news
+from awaken import Agent, Runtime, tool
+from awaken.domain.pool import ModelPoolSpec, PoolMemberSpec
+from awaken.domain.spec import Modalities, ModelSpec
+from awaken.server import app, ticket_news
 from awaken.testing import ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +34,38 @@ async def test_agents_are_listed_and_described(desk: Desk) -> None:
     listed = await desk.ask("viewer", "GET", "/v1/agents")
     one = await desk.ask("page", "GET", "/v1/agents/talker")
     assert [agent["id"] for agent in listed.json()["items"]] == ["talker", "payer"]
-    assert one.json() == {"id": "talker", "description": "Says hello", "output_schema": None}
+    assert one.json() == {
+        "id": "talker",
+        "description": "Says hello",
+        "input": None,
+        "output_schema": None,
+    }
+
+
+async def test_an_agent_says_what_its_model_reads(tmp_path: Path) -> None:
+    """A pool reads what all of its models read."""
+
+    def model(name: str, *kinds: str) -> ModelSpec:
+        reads = Modalities(input=kinds)
+        return ModelSpec(id=name, provider_id=name, upstream_model=name, modalities=reads)
+
+    pool = ModelPoolSpec(
+        id="pool", members=tuple(PoolMemberSpec(model_id=name) for name in ("eye", "ear"))
+    )
+    runtime = Runtime(
+        [Agent("seer", model="eye"), Agent("both", model="pool")],
+        store="memory:",
+        models={"eye": ScriptedModel(["a"]), "ear": ScriptedModel(["b"]), "pool": pool},
+        model_specs=[model("eye", "text", "image"), model("ear", "audio", "text")],
+    )
+    async with runtime:
+        served = httpx2.ASGITransport(app=app(runtime))
+        async with httpx2.AsyncClient(transport=served, base_url="http://localhost") as client:
+            items = (await client.get("/v1/agents")).json()["items"]
+    assert {item["id"]: item["input"] for item in items} == {
+        "seer": ["text", "image"],
+        "both": ["text"],
+    }
 
 
 async def test_a_run_is_answered_at_once_or_waited_for_or_streamed(desk: Desk) -> None:

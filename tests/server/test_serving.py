@@ -81,7 +81,10 @@ def test_a_start_that_cannot_work_says_why(tmp_path: Path, taken_port: int) -> N
         (["empty.py"], "has nothing to serve"),
         (["gone.py"], "there is no file 'gone.py'"),
         (["app.py:still", "--port", "0"], "recover=False"),
-        (["app.py:agents", "--host", "0.0.0.0"], "give --keys FILE, or let everyone in"),
+        (
+            ["app.py:agents", "--host", "0.0.0.0"],
+            "give --keys FILE or --keys store, or let everyone in",
+        ),
         (["app.py:agents", "--port", str(taken_port)], f"port {taken_port} of 127.0.0.1 is taken"),
         (
             ["app.py:agents", "--port", "0", "--metrics-port", str(taken_port)],

@@ -98,10 +98,11 @@ class Forgotten(Value, frozen=True, kw_only=True):
 @click.option("--dry-run", is_flag=True, help="List the threads; delete nothing.")
 @steers
 def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> Exit:
-    """Delete everything that a tenant has: threads with their runs, profiles, and blobs.
+    """Delete everything that a tenant has: its keys, sessions and audit in the store, threads with
+    their runs, profiles, and blobs.
 
     Runs may be in any state, but for those that a process carries out: they are kept and named.
-    Cancel them, and do it again. Revoke the tenant's keys first (`awaken keys`), or new threads may
+    Cancel them, and do it again. Revoke keys in a file first (`awaken keys`), or new threads may
     come. Nothing else is held up; and if it is cut short, the next time goes on with the rest.
     """
 

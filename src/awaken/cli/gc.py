@@ -39,10 +39,17 @@ def read_duration(ctx: click.Context, param: click.Parameter, text: str) -> floa
     return float(found[1]) * _UNITS[found[2]]
 
 
+def read_age(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """The same, for an option that may be left out."""
+    return None if text is None else read_duration(ctx, param, text)
+
+
 class Collected(Value, frozen=True, kw_only=True):
-    """What `--json` prints: what was deleted, or would be, and the file's size before and after."""
+    """What `--json` prints: what was deleted, or would be, and the file's size before and after.
+    `deeds` is how many lines of the audit were deleted."""
 
     freed: Freed | None = None
+    deeds: int | None = None
     would_free: tuple[Thread, ...] | None = None
     compacted: Compacted | None = None
 
@@ -69,6 +76,13 @@ class Collected(Value, frozen=True, kw_only=True):
     is_flag=True,
     help="Delete runs of --thread even if they are open, unless a process owns them.",
 )
+@click.option(
+    "--audit-older-than",
+    "audit",
+    callback=read_age,
+    metavar="AGE",
+    help="Also delete from the audit of servers what is older. Without it, all of it is kept.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted; delete nothing.")
 @click.option("--vacuum", is_flag=True, help="Give the space back to the disk as well.")
 @steers
@@ -77,6 +91,7 @@ def gc(
     thread: str | None,
     children: str,
     force: bool,
+    audit: float | None,
     dry_run: bool,
     vacuum: bool,
     store: str | None,
@@ -89,6 +104,7 @@ def gc(
       awaken gc --older-than 90d --vacuum
       awaken gc --thread case-7 --children cascade
       awaken gc --thread case-7 --force
+      awaken gc --older-than 90d --audit-older-than 365d
 
     A thread is kept if it is live in any process, if its run waits or is to be resumed, if a thread
     that it started is kept, or if it was started by a run that is not over.
@@ -112,10 +128,16 @@ def gc(
             )
         else:
             freed = await desk.runtime.prune(older_than=older_than)
+        deeds = None
+        if audit is not None:
+            old = desk.now_ms() - int(audit * 1_000)
+            deeds = await desk.store.access.delete_deeds(before_ms=old)
         compacted = await _compact(desk) if vacuum else None
         if as_json:
-            return print_json(Collected(freed=freed, compacted=compacted))
+            return print_json(Collected(freed=freed, deeds=deeds, compacted=compacted))
         console.print(freed_words(freed))
+        if deeds is not None:
+            console.print(f"deleted {count(deeds, 'line')} of the audit")
         if compacted is not None:
             before, after = size(compacted.before), size(compacted.after)
             console.print(f"the file had {before} and has {after} now")

@@ -51,7 +51,6 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     cors_origins: tuple[str, ...]
     drain: float
     log: str
-    audit: str | None = None
     metrics_port: int | None = None
     migrate: bool = False
     opens: bool = False
@@ -67,7 +66,6 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
             "--store": self.store,
             "--bus": self.bus,
             "--keys": self.keys,
-            "--audit": self.audit,
         }
         words += [word for option, value in given.items() if value for word in (option, value)]
         words += ["--no-auth"] if self.no_auth else []
@@ -107,7 +105,10 @@ def _variable(name: str) -> dict[str, Any]:
     **_variable("WORKERS"),
 )
 @click.option(
-    "--keys", metavar="FILE", help="The keys of clients (`awaken keys add`).", **_variable("KEYS")
+    "--keys",
+    metavar="FILE",
+    help="The keys of clients (`awaken keys add`), or the word `store` for those in the store.",
+    **_variable("KEYS"),
 )
 @click.option(
     "--no-auth",
@@ -137,12 +138,6 @@ def _variable(name: str) -> dict[str, Any]:
     default="text",
     help="How requests are logged, on standard error.",
     **_variable("LOG"),
-)
-@click.option(
-    "--audit",
-    metavar="FILE",
-    help="Append to this file what clients do: who, what, when, from where.",
-    **_variable("AUDIT"),
 )
 @click.option(
     "--metrics-port",
@@ -210,8 +205,8 @@ def _check_auth(options: ServeOptions) -> None:
     is_loopback: Callable[[str], bool] = load("awaken.server.listening", "is_loopback")
     if not (options.keys or options.no_auth or is_loopback(options.host)):
         raise Mistake(
-            f"{options.host} can be reached from other machines: give --keys FILE, or let everyone "
-            "in with --no-auth"
+            f"{options.host} can be reached from other machines: give --keys FILE or --keys store, "
+            "or let everyone in with --no-auth"
         )
 
 
@@ -264,7 +259,7 @@ def _run(
     application = load("awaken.server", "app")(runtime, **_edge(options))
 
     def reload() -> str:
-        if application.state.keys is not None:
+        if hasattr(application.state.keys, "read_again"):  # keys in the store are always read
             application.state.keys.read_again()
         again = _load(options)
         if again.makes_runtime:
@@ -291,8 +286,6 @@ def _edge(options: ServeOptions) -> dict[str, Any]:
     edge: dict[str, Any] = {}
     if options.keys:
         edge["keys"] = options.keys
-    if options.audit:
-        edge["audit"] = options.audit
     if options.cors_origins:
         edge["cors_origins"] = options.cors_origins
     if options.no_auth:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,6 +20,11 @@ class Lease(Protocol):
     @property
     def held(self) -> bool:
         """Whether the node may start an effect now. Reading it does no I/O."""
+        ...
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the lease runs out if it is not renewed; infinite if it cannot."""
         ...
 
     @property
@@ -50,6 +56,7 @@ class NeverLost:
 
     # A slot of the instance is read faster than an attribute of the class, several times a step.
     __slots__ = ("held",)
+    seconds_left = math.inf
     look_every = 5.0
     may_take = True
 

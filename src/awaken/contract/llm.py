@@ -174,9 +174,12 @@ class AnswerListener(Protocol):
     """
 
     asked: InferenceRequest | None
-    max_bytes: int
     model_id: str | None
     seen: tuple[int, float, int]
+
+    @property
+    def max_bytes(self) -> int:
+        """How large the answer may be."""
 
     @property
     def task(self) -> asyncio.Task[Any] | None:
@@ -198,6 +201,9 @@ class AnswerListener(Protocol):
     def is_wanted(self) -> bool:
         """Whether an answer whose stream broke off should be requested again."""
 
+    def limit_to(self, max_bytes: int) -> None:
+        """Refuse an answer of more than `max_bytes`."""
+
     def snapshot(self) -> StreamSnapshot: ...
 
     def poll(self) -> bool:
@@ -215,8 +221,8 @@ class AnswerListener(Protocol):
     async def start_over(self, cause: str) -> None:
         """Drop everything received; expect a stream with the whole answer."""
 
-    def note_failure(self, request: InferenceRequest, error: AwakenError, seconds: float) -> None:
-        """Hear that a request has failed after that time; another one may follow."""
+    def note_failure(self, request: InferenceRequest, error: AwakenError) -> None:
+        """Hear that a request has failed; another one may follow."""
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
         """Reserve budget for the next request, which has `more` messages than the first.

@@ -59,3 +59,13 @@ class ModelResolver(Protocol):
             ResolveError: there is no such model, or no provider for it.
         """
         ...
+
+
+@runtime_checkable
+class ContentResolver(Protocol):
+    """A resolver that also knows what models read."""
+
+    def reads(self, spec: AgentSpec) -> tuple[str, ...] | None:
+        """The kinds of content that the model reads, or every model of a pool; `None` if none of
+        them says."""
+        ...

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from awaken.contract.blobs import BlobUses
 from awaken.contract.commands import Commands
@@ -13,6 +13,9 @@ from awaken.contract.profile import ProfileStore
 from awaken.contract.requests import Requests
 from awaken.contract.threads import Threads
 from awaken.domain.value import Value
+
+if TYPE_CHECKING:
+    from awaken.contract.access import Access
 
 
 class Process(Value, frozen=True, kw_only=True):
@@ -26,7 +29,7 @@ class Process(Value, frozen=True, kw_only=True):
 
 
 class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
-    """A store of threads, runs, tickets, commands and profiles."""
+    """A store of threads, runs, tickets, commands and profiles, and of the keys of its servers."""
 
     @property
     def owner(self) -> str:
@@ -40,6 +43,11 @@ class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
 
     @property
     def profiles(self) -> ProfileStore: ...
+
+    @property
+    def access(self) -> Access:
+        """What the servers in front of this store keep in it."""
+        ...
 
     async def open(self) -> None:
         """Connect, and check that the data is readable and of a known version. May be repeated.
@@ -55,6 +63,12 @@ class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
         Raises:
             StoreUnavailable: it cannot; the text says what is wrong and what to do.
         """
+        ...
+
+    def when_written(self, told: Callable[[int, float], object]) -> None:
+        """Call `told` after each batch of writes, from now on: with how many writes shared it, and
+        the seconds it took. It may be called on another thread. A store without batches never
+        calls it."""
         ...
 
     async def processes(self) -> Sequence[Process]:

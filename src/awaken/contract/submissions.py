@@ -25,6 +25,10 @@ KEY_KEPT_MS = 7 * 24 * 3600 * 1000
 _replace = msgspec.structs.replace
 
 
+_OPTIONS = ("overrides", "budget", "deps_key", "forwarded_props")
+_NO_OPTIONS = (None, None, None, None)
+
+
 class SubmitMode(StrEnum):
     """What a submission does if its thread has an open run.
 
@@ -76,13 +80,11 @@ class RunInput(Value, frozen=True, kw_only=True):
 
     def extras(self) -> Json:
         """The options that the run's record keeps, by name; `None` if there are none."""
-        options = {
-            "overrides": self.overrides,
-            "budget": self.budget,
-            "deps_key": self.deps_key,
-            "forwarded_props": self.forwarded_props,
-        }
-        return {k: to_json(asked) for k, asked in options.items() if asked is not None} or None
+        given = (self.overrides, self.budget, self.deps_key, self.forwarded_props)
+        if given == _NO_OPTIONS:
+            return None
+        options = zip(_OPTIONS, given, strict=True)
+        return {name: to_json(option) for name, option in options if option is not None}
 
     def fields(self) -> dict[str, Any]:
         """The values of these fields, by name."""

@@ -16,7 +16,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.rewind import Hidden
-from awaken.domain.run import PersistedState, RunKind, RunRecord
+from awaken.domain.run import NO_STATE, PersistedState, RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.value import Value
@@ -118,7 +118,8 @@ class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     caller adds itself (a store leaves it empty). `open_run` is the run that runs or waits, else the
     latest run, without `output.message_ids`. `calls` are the ledger
     entries of the last assistant message with tool calls. `stream_log` is the log of an unfinished
-    model answer that `open_run` had requested.
+    model answer that `open_run` had requested. `is_new` says that the store has no such thread yet,
+    so all of these are empty (a store returns no context then).
     """
 
     thread: Thread
@@ -127,11 +128,12 @@ class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     hidden: Hidden = ()
     leading: Sequence[Message] = ()
     open_run: RunRecord | None = None
-    thread_state: PersistedState = msgspec.field(default_factory=PersistedState)
-    run_state: PersistedState = msgspec.field(default_factory=PersistedState)
+    thread_state: PersistedState = NO_STATE
+    run_state: PersistedState = NO_STATE
     calls: Sequence[CallEntry] = ()
     commands: Sequence[ThreadCommand] = ()
     stream_log: Sequence[StreamLogEntry] = ()
+    is_new: bool = False
 
 
 class CommitView(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -247,8 +247,8 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 def only_asks(tool: Tool | None, args: Json, decision: ToolCallResume | None) -> bool:
     """Whether a call of the tool will only ask for approval; see `AsksFirst`."""
-    asks: AsksFirst | None = tool if hasattr(tool, "only_asks") else None  # type: ignore[assignment]
-    return asks is not None and asks.only_asks(args, decision)
+    asks: Callable[[Json, ToolCallResume | None], bool] | None = getattr(tool, "only_asks", None)
+    return asks is not None and asks(args, decision)
 
 
 def traits_of(tool: Tool) -> ToolTraits:

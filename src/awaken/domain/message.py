@@ -310,7 +310,11 @@ class Message(Value, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """The text blocks joined; everything else is ignored."""
-        return "".join(block.text for block in self.content if isinstance(block, Text))
+        content = self.content
+        if len(content) == 1:  # the most frequent case
+            block = content[0]
+            return block.text if isinstance(block, Text) else ""
+        return "".join([block.text for block in content if isinstance(block, Text)])
 
     def last_text(self) -> str:
         """The last text block: a structured output is written there."""

@@ -29,6 +29,8 @@ class Place(NamedTuple):
 
 def place_of(thread_id: str) -> Place:
     """The place of a new thread that has no parent. A thread with a parent has its parent's."""
+    if "/" not in thread_id and "~" not in thread_id:
+        return Place("", thread_id)
     scope, slash, name = thread_id.partition("/")
     if not slash or not _SCOPE.fullmatch(scope):
         scope, name = "", thread_id

@@ -189,6 +189,10 @@ class PersistedState(Value, frozen=True, kw_only=True):
     extensions: dict[str, Any] = msgspec.field(default_factory=_no_extensions)
 
 
+NO_STATE = PersistedState()
+"""The state of a thread or run that has none. Like every state, it is not changed."""
+
+
 class RunChanges(TypedDict, total=False):
     """The fields a transition may change besides those that make up the transition itself."""
 

@@ -336,7 +336,8 @@ class Archive:
         return msgspec.structs.replace(freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes)
 
     async def forget_scope(self, scope: str) -> Freed:
-        """Delete everything that a tenant has: threads with their runs, profiles, and blobs.
+        """Delete everything that a tenant has: keys, sessions and the audit in the store, threads
+        with their runs, profiles, and blobs.
 
         Threads that run are kept: cancel them first. It is done in steps, and may be repeated after
         it was cut short. The ids of deleted threads are kept for seven days, so that a submission
@@ -348,6 +349,7 @@ class Archive:
         if not engine.is_scope(scope):
             raise InvalidId(scope, what="scope", allowed="1 to 63 characters of a-z, 0-9 and '-'")
         now = self._clock.now_ms()
+        await self._store.access.clear_scope(scope)  # first: no key of theirs makes new threads
         freed = await self._store.forget_scope(scope, at_ms=now)
         await self._store.profiles.clear_scope(scope)
         if self._blobs is None:

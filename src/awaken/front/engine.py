@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from awaken.contract.blobs import FreedBlobs, RunBlobs
     from awaken.contract.commits import ThreadCommit
     from awaken.contract.llm import preview_of
+    from awaken.contract.registry import ContentResolver
     from awaken.contract.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
     from awaken.domain.names import is_given_in, is_scope, scoped_id
     from awaken.front.build import Assembly, shapes_of, with_teams
@@ -38,6 +39,7 @@ __all__ = [
     "Asked",
     "Assembly",
     "ChildStrategy",
+    "ContentResolver",
     "FreedBlobs",
     "LocalBus",
     "Recovery",
@@ -80,6 +82,7 @@ __getattr__, __dir__ = lazy_names(
         "awaken.contract.blobs": "FreedBlobs RunBlobs",
         "awaken.contract.commits": "ThreadCommit",
         "awaken.contract.llm": "preview_of",
+        "awaken.contract.registry": "ContentResolver",
         "awaken.contract.threads": "ChildStrategy RunQuery ThreadQuery TicketQuery",
         "awaken.domain.names": "is_given_in is_scope scoped_id",
         "awaken.front.build": "Assembly shapes_of with_teams",

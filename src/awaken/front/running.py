@@ -116,7 +116,8 @@ class Running(Control):
         if on_approval is not None or OVERRIDES.get():
             check_handler(on_approval)
             return await self._drive(request, on_approval, sink or NullEventSink())
-        await self._check_thread(request.thread_id)
+        if thread is not None:
+            await self._check_thread(thread)
         ended = await self._engine.run(request, sink)
         return RunResult.of(request.thread_id, ended, self._shapes)
 

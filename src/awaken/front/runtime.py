@@ -256,6 +256,12 @@ class Runtime(Running):
         own = [agent if isinstance(agent, AgentSpec) else agent.spec for agent in self._agents]
         return (*own, *self._found.values())
 
+    def reads(self, agent: AgentSpec) -> tuple[str, ...] | None:
+        """The kinds of content that an agent's model reads, such as `text` and `image`, as
+        `model_specs` has it; `None` if it does not say."""
+        resolver = self._engine.registry.snapshot()
+        return resolver.reads(agent) if isinstance(resolver, engine.ContentResolver) else None
+
     def replace(self, agents: Iterable[AnyAgent]) -> int:
         """Use other agents from now on; live runs keep theirs. Returns the new version number.
 

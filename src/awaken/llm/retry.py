@@ -105,9 +105,10 @@ class RetryingExecutor(Around[LlmExecutor]):
             InferenceExecutionError: the model did not answer.
         """
         model, attempt = f"{self._scope}{request.upstream_model}", 0
-        listener.max_bytes = self._policy.max_answer_bytes
+        if listener.max_bytes != self._policy.max_answer_bytes:
+            listener.limit_to(self._policy.max_answer_bytes)
         while True:
-            began, listener.asked = self._clock.monotonic(), request
+            listener.asked = request
             try:
                 with self._breaker.call(model):
                     streams = self._watchman.streams(listener.task)
@@ -118,7 +119,7 @@ class RetryingExecutor(Around[LlmExecutor]):
                         if streams.pop(listener, None) is None:
                             raise_stalled(listener)
             except InferenceExecutionError as error:
-                listener.note_failure(request, error, self._clock.monotonic() - began)
+                listener.note_failure(request, error)
                 stalled = isinstance(error, StreamInterrupted) and error.cause == STALLED
                 if stalled or not (listener.is_silent and listener.is_wanted):
                     raise

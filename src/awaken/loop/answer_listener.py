@@ -30,11 +30,12 @@ _SAID = frozenset({TextDelta, ReasoningDelta})
 class AnswerListener(StreamListener):
     """Assembles an answer, sends its deltas to the run's listeners, and counts its cost."""
 
-    __slots__ = ("_passing_on", "_run", "attempts", "cost", "first_ms", "stream_log")
+    __slots__ = ("_began", "_passing_on", "_run", "attempts", "cost", "first_ms", "stream_log")
 
     def __init__(self, run: LiveRun) -> None:
-        super().__init__(run.task)
+        StreamListener.__init__(self, run.task)
         self._run = run
+        self._began: float | None = None
         self._passing_on = False
         self.cost: float | None = None
         self.attempts: tuple[FailedAttempt, ...] = ()
@@ -58,13 +59,14 @@ class AnswerListener(StreamListener):
         # `journal.tell` makes an event a fifth slower. Listeners may come in the middle of a
         # stream, so each event is looked at.
         push, journal, topic = self.push, self._run.journal, self._run.journal.topic
-        drained, clock = False, self._run.clock
-        began: float | None = clock.monotonic()
+        drained, is_first = False, True
+        began = self._began = self._run.clock.monotonic()
         try:
             async for event in stream:
                 push(event)
-                if began is not None:
-                    self.first_ms, began = int((clock.monotonic() - began) * 1000), None
+                if is_first:
+                    self.first_ms = int((self._run.clock.monotonic() - began) * 1000)
+                    is_first = False
                 if not (journal.has_reader or topic.wanted):
                     continue
                 kind = type(event)
@@ -97,7 +99,9 @@ class AnswerListener(StreamListener):
         id = self.id_of(event.id)
         return event if id == event.id else msgspec.structs.replace(event, id=id)
 
-    def note_failure(self, request: InferenceRequest, error: AwakenError, seconds: float) -> None:
+    def note_failure(self, request: InferenceRequest, error: AwakenError) -> None:
+        began, self._began = self._began, None
+        seconds = 0.0 if began is None else self._run.clock.monotonic() - began
         failed = FailedAttempt(
             model=request.upstream_model, error=type(error).__name__, ms=int(seconds * 1000)
         )
@@ -135,7 +139,7 @@ class AnswerListener(StreamListener):
         if (begun := journal.begin(event)) is not None:
             await journal.send(begun)
 
-    def count(self, *, whole: bool = False) -> None:
+    def count(self, whole: bool = False) -> None:
         run, usage = self._run, self._usage
         if usage is not None:
             price = price_of(run, self.model_id) if run.agent.prices else None

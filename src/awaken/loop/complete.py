@@ -21,6 +21,7 @@ from awaken.domain.suspension import (
     SuspendTicket,
     ToolCallOutcome,
     ToolCallResume,
+    ToolCallResumeMode,
     ToolCallStatus,
 )
 from awaken.domain.ticket import Ticket, TicketStatus, call_digest
@@ -43,6 +44,7 @@ _PENDING = ToolStatus.PENDING
 _TOOL = Role.TOOL
 _NO_LABEL = (ToolKind.OTHER, "")
 _SUSPENDED, _DENIED = ToolCallOutcome.SUSPENDED, ToolCallOutcome.DENIED
+_REPLAY = ToolCallResumeMode.REPLAY_TOOL_CALL
 
 _STATUS = {
     ToolStatus.SUCCESS: ToolCallStatus.SUCCEEDED,
@@ -204,6 +206,7 @@ def _put(run: LiveRun, step: StepCalls, index: int, result: ToolResult) -> PutCa
         arguments=call.arguments,
         status=_STATUS[result.status],
         updated_at=run.clock.now_ms(),
+        resume_mode=_REPLAY,  # given, because its default is made by a function
         key=step.keys[index],
     )
     if result.status is _PENDING:

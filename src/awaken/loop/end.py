@@ -45,6 +45,7 @@ log = logging.getLogger("awaken.loop")
 # Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _RUN_END = Phase.RUN_END
 _WAITING, _DONE = RunStatus.WAITING, RunStatus.DONE
+_WORDS = {status: status.value for status in RunStatus}
 
 
 async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
@@ -58,7 +59,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     return AgentRunResult(
         run_id=run.identity.run_id,
         agent_id=run.agent.spec.id,
-        response=run.response,
+        response=(record.final_output if record else None) or run.response,
         termination=end,
         steps=record.steps if record else 0,
         input_tokens=run.input_tokens,
@@ -109,7 +110,7 @@ async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
     lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     result: dict[str, Json] = {
         "response": run.response,
-        "status": lifecycle.status.value,
+        "status": _WORDS[lifecycle.status],
     }
     if lifecycle.status_reason is not None:
         result["status_reason"] = lifecycle.status_reason
@@ -140,7 +141,7 @@ def _usage(run: LiveRun) -> TokenUsage | None:
     sent, received = run.input_tokens, run.output_tokens
     if not (sent or received):
         return None
-    others = {name: count for name, count in run.took.items() if name != "cost"}
+    others = {name: count for name, count in run.took.items() if name != "cost"} if run.took else {}
     return TokenUsage(
         prompt_tokens=sent, completion_tokens=received, total_tokens=sent + received, **others
     )
@@ -160,8 +161,7 @@ async def break_off(
             await _tell_lost(run, failure)
             return await _hold_what_is_known(run)
         _make_up_for(run, refused)
-    if run.streamed:
-        await drop_streamed(run, "the run broke off")
+    await drop_streamed(run, "the run broke off")
     if run.in_step:
         await _attempt(complete_step(run), "the step's last phase")
     await _close_lifecycle(run, end)

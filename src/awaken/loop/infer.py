@@ -11,7 +11,7 @@ from awaken.contract.prompt import PromptSource
 from awaken.control.cancel import is_ours
 from awaken.domain.context_message import ContextMessage, place
 from awaken.domain.event import InferenceComplete, StepStart, ToolCallCancel
-from awaken.domain.inference import InferenceOverride, StreamResult
+from awaken.domain.inference import InferenceOverride, StreamResult, TokenUsage
 from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
@@ -51,9 +51,8 @@ class Answer(msgspec.Struct):
     `before` holds the earlier pieces of an answer that reached the output limit, each with the
     message that told the model to go on; `result` is the last piece. `sent` is the request that
     led to it, and `sent_before` those that led to the earlier pieces. `offered` are the tools of
-    the request, `told` is the event about the answer. An answer is `mended` if its usage covers
-    several requests, because a stream broke off and was continued. `cancelled`, `short` (too little
-    budget) or `failure` says why the answer broke off.
+    the request, `told` is the event about the answer. `cancelled`, `short` (too little budget) or
+    `failure` says why the answer broke off.
     """
 
     result: StreamResult
@@ -64,7 +63,6 @@ class Answer(msgspec.Struct):
     told: InferenceComplete | None = None
     model: str = ""
     cost: float | None = None
-    mended: bool = False
     cancelled: bool = False
     short: BudgetExhausted | None = None
     failure: InferenceFailed | None = None
@@ -90,7 +88,28 @@ async def ask_model(run: LiveRun) -> Answer:
     answer = await _stream(run, request)
     if run.agent.spec.context_policy is not None and (window := context_of(run)) is not None:
         request, answer = await _within(run, window, request, answer)
-    retries, usage, cost, before = 0, answer.result.usage, answer.cost, list[Message]()
+    if answer.result.needs_truncation_recovery:
+        answer, usage, cost = await _beyond_the_limit(run, request, answer)
+    else:
+        usage, cost = answer.result.usage, answer.cost
+    if run.reservation is not None:
+        await run.reservation.tell()
+    answer.told = InferenceComplete(
+        model=answer.model or request.upstream_model,
+        usage=usage,
+        cost=cost,
+        duration_ms=int((run.clock.monotonic() - started) * 1000),
+    )
+    return answer
+
+
+async def _beyond_the_limit(
+    run: LiveRun, request: InferenceRequest, answer: Answer
+) -> tuple[Answer, TokenUsage | None, float | None]:
+    """Have the model go on with an answer that reached the output limit, as often as the agent and
+    the budget allow. Returns the answer, and the usage and cost of all its pieces."""
+    retries, usage, cost = 0, answer.result.usage, answer.cost
+    before: list[Message] = []
     sent_before: list[SentRequest | None] = []
     while (
         answer.result.needs_truncation_recovery
@@ -102,8 +121,7 @@ async def ask_model(run: LiveRun) -> Answer:
             break
         retries += 1
         before += more
-        if run.streamed:
-            await drop_streamed(run, "the answer reached the output limit")
+        await drop_streamed(run, "the answer reached the output limit")
         if answer.result.content:
             sent_before.append(answer.sent)
             await _announce(run, run.ids.new())
@@ -113,15 +131,7 @@ async def ask_model(run: LiveRun) -> Answer:
         usage = total_usage(usage, answer.result.usage)
         if answer.cost is not None:
             cost = answer.cost + (cost or 0.0)
-    if run.reservation is not None:
-        await run.reservation.tell()
-    answer.told = InferenceComplete(
-        model=answer.model or request.upstream_model,
-        usage=usage,
-        cost=cost,
-        duration_ms=int((run.clock.monotonic() - started) * 1000),
-    )
-    return answer
+    return answer, usage, cost
 
 
 async def _within(
@@ -136,7 +146,7 @@ async def _within(
         if shorter is not request:
             await drop_streamed(run, "the model is asked again with less")
             request, answer = shorter, await _stream(run, shorter)
-    if not answer.mended:
+    if run.reading is None or not run.reading.is_mended():
         window.learn(answer.result.usage)
     return request, answer
 
@@ -284,7 +294,7 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
-    heard = run.reading = AnswerListener(run)
+    heard = run.reading = run.streamed = AnswerListener(run)
     made = request
     if not run.lease.held:
         await wait_for_lease(run)
@@ -305,16 +315,14 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         answer.sent = _sent(run, made, request, heard)
         return answer
     finally:
-        run.streamed = heard.started_calls()
         if heard.stream_log is not None:
             await heard.stream_log.settled()
-    heard.count(whole=True)
+    heard.count(True)
     return Answer(
         heard.finish(),
         offered=request.tools,
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,
-        mended=heard.is_mended(),
         sent=_sent(run, made, request, heard),
     )
 
@@ -332,7 +340,10 @@ def _sent(
 async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:
     """Send a `ToolCallCancel` for each call that was streamed and will not be made. The calls whose
     ids are in `kept` will be made."""
-    dropped, run.streamed = run.streamed, ()
+    heard, run.streamed = run.streamed, None
+    dropped = heard.started_calls() if heard is not None else []
+    if not dropped:
+        return
     if run.reading is not None:
         run.reading.withdraw(id for id, _ in dropped if id not in kept)
     for id, name in dropped:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 import msgspec
 
@@ -191,9 +193,14 @@ class Journal(EventSender):
 
     def note(self, event: AgentEvent, at_ms: int | None = None) -> None:
         """Store an event with the next commit, and send it once that commit is made."""
+        durable = self._durable
         if self.has_reader or self.topic.wanted:
-            self._later.append(len(self._durable))
-        self._note(event, at_ms)
+            self._later.append(len(durable))
+        if at_ms is None:
+            at_ms = self._clock.now_ms()
+        if at_ms != self._now:
+            self._now = at_ms  # see `_note`
+        durable.append(_replace(self._blank, at_ms=self._now, event=event))
 
     def last_promised(self) -> int:
         """The `seq` that the last event stored, or to be stored by the next commit, has."""
@@ -227,7 +234,7 @@ class Journal(EventSender):
 
     # -- commits ------------------------------------------------------------------------------
 
-    async def commit(
+    def commit(
         self,
         messages: tuple[Message, ...],
         record: RunRecord,
@@ -235,17 +242,20 @@ class Journal(EventSender):
         thread_state: dict[str, msgspec.Raw],
         release: bool = False,
         wait: bool = True,
-    ) -> None:
-        """Commit everything since the last commit, then send what was noted.
+    ) -> Coroutine[Any, Any, None]:
+        """Commit everything since the last commit, then send what was noted. The caller awaits what
+        is returned.
 
-        Without `wait`, the commit may still be under way on return; code that depends on it awaits
+        Without `wait`, the commit may still be under way after that; code that depends on it awaits
         `settled` first. The next commit does so by itself.
 
         Raises:
-            StorageError: this commit or the one before it was not made; its events were not sent.
+            StorageError: when awaited; this commit or the one before it was not made, and its
+                events were not sent.
         """
-        if self.state is not SETTLED:
-            await self.settled()
+        # Not a coroutine itself, because every step makes two commits.
+        if self.state is not SETTLED and self.state is not HELD:
+            return self._commit_next(messages, record, run_state, thread_state, release, wait)
         events = tuple(self._durable)
         self._durable.clear()
         self._promised += len(events)
@@ -255,9 +265,7 @@ class Journal(EventSender):
         commits = self._commits
         if commits is None:
             self.calls.clear()
-            for item in later:
-                await self.pass_on(events[item] if isinstance(item, int) else item)
-            return
+            return self._pass_on_all(events, later)
         commit = ThreadCommit(
             thread_id=self._thread,
             expected_length=self.length,
@@ -278,12 +286,22 @@ class Journal(EventSender):
             commit, self._extras = _with_extras(commit, self._extras), None
         if self.state is HELD:
             self._hold(commit)
-        elif wait or commits.immediate:
-            await self._make(commits, commit, later)
-        else:
-            # The state owns the task: `settled` and `stop` wait for its end.
-            making = self._make_beside(commits, commit, later)
-            self._set_state(UnderWay(start_task(making), commit, later))
+            return _nothing()
+        if wait or commits.immediate:
+            return self._make(commits, commit, later)
+        # The state owns the task: `settled` and `stop` wait for its end.
+        making = self._make_beside(commits, commit, later)
+        self._set_state(UnderWay(start_task(making), commit, later))
+        return _nothing()
+
+    async def _commit_next(self, *parts: Any) -> None:
+        """Wait for the commit before, and make the next one of these `parts`."""
+        await self.settled()
+        await self.commit(*parts)
+
+    async def _pass_on_all(self, events: Sequence[RunEvent], later: Later) -> None:
+        for item in later:
+            await self.pass_on(events[item] if isinstance(item, int) else item)
 
     async def _make(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
         """Make a commit, then send its events. Raises the same errors as `commit`."""
@@ -449,6 +467,10 @@ class Journal(EventSender):
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False
         return True
+
+
+async def _nothing() -> None:
+    """Awaited where there is nothing to wait for."""
 
 
 def _with_extras(commit: ThreadCommit, extras: CommitExtras) -> ThreadCommit:

@@ -25,6 +25,7 @@ _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
 
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
+_BLOB_KEYS = frozenset((HAS_BLOB_MEDIA.name, HAS_LARGE_RESULTS.name))
 
 
 async def shortened(
@@ -189,6 +190,8 @@ def offer_read_result(run: LiveRun) -> None:
 
 def take_up_blobs(run: LiveRun) -> None:
     """Look at what earlier runs of the thread have kept in blobs."""
+    if not run.state.has_any(_BLOB_KEYS):
+        return
     run.has_blobs = bool(run.state.read(HAS_BLOB_MEDIA))
     if run.state.read(HAS_LARGE_RESULTS):
         offer_read_result(run)

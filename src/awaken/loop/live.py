@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -48,12 +47,12 @@ def taken_before(record: RunRecord | None) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(record, name))}
 
 
-def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | None:
+def _taken_up(record: RunRecord, agent: ResolvedAgent) -> RunRecord:
     """The record of a continued run, with the current fingerprint of its agent.
 
     If the agent changed since the run began, the changes are recorded and logged.
     """
-    if record is None or record.agent_id != agent.spec.id:
+    if record.agent_id != agent.spec.id:
         return record
     changes = changes_since(record.agent_fingerprint, agent)
     if not changes:
@@ -175,7 +174,7 @@ class LiveRun:
         )
         self.created_at_ms = self.clock.now_ms()
         previous = thread.previous
-        self.record = _taken_up(previous, agent)
+        self.record = None if previous is None else _taken_up(previous, agent)
         self.request = first.request
         # The lifecycle state counts steps too, but not any more once a hook has ended the run.
         self.steps = previous.steps if previous else 0
@@ -184,7 +183,7 @@ class LiveRun:
         self.output_tokens = previous.output_tokens if previous else 0
         self.journal = _open_journal(request, start)
         self.last_step = thread.last_step
-        self.ledger = {entry.key: entry for entry in thread.calls}
+        self.ledger = {entry.key: entry for entry in thread.calls} if thread.calls else {}
         self.stream, self.told = thread.stream, thread.told
         self.input_count = len(first.messages)
         self.transcript = Transcript(
@@ -211,8 +210,8 @@ class LiveRun:
         # end once that is noted.
         self.reading: StreamAccumulator | None = None
         self.step_ends = 0
-        # Ids and names of the calls whose streaming began, in an answer that is not logged yet.
-        self.streamed: Sequence[tuple[str, str]] = ()
+        # The answer whose calls listeners were sent, until they are logged or withdrawn.
+        self.streamed: StreamAccumulator | None = None
         # The text of the step's answer before it reached the output limit, if it was continued.
         self.cut_off = ""
         # Messages logged before the next step begins, such as late results, belong to the last one.

@@ -96,7 +96,7 @@ class RequestKeeper:
         # messages.
         self._last: RequestManifest | None = None
         self._sent: InferenceRequest | None = None
-        self._list = _ShownList([])
+        self._list: _ShownList | None = None
         # The positions of messages by id, made when first needed, and how many are in it.
         self._index: dict[str | None, int] | None = None
         self._indexed = 0
@@ -108,10 +108,9 @@ class RequestKeeper:
         """
         try:
             last = self._last
-            if last is not None and self._only_grew(sent):
-                shown = ((self._list.low, self._list.high),)
+            if last is not None and (grown := self._grown(sent)) is not None:
                 manifest = self._last = _replace(
-                    last, message_id=message_id, shown=shown, first_ms=sent.first_ms
+                    last, message_id=message_id, shown=(grown,), first_ms=sent.first_ms
                 )
             else:
                 manifest = self._manifest(message_id, sent)
@@ -121,22 +120,27 @@ class RequestKeeper:
         else:
             self._journal.requests.append(manifest)
 
-    def _only_grew(self, sent: SentRequest) -> bool:
-        """Whether a request is the last one with nothing but the messages logged since, as in most
-        steps. They are then counted as shown."""
+    def _grown(self, sent: SentRequest) -> Shown | None:
+        """The messages that a request shows, if it is the last one with nothing but the messages
+        logged since, as in most steps. Returns `None` for any other request."""
         request, known = sent.request, self._list
         view = request.messages
-        if sent.asked is not request or sent.attempts or not isinstance(view, MessageView):
-            return False
+        if sent.asked is not request or sent.attempts or type(view) is not MessageView:
+            return None
         source, stop, first, last = view.parts()
-        if source is not known.source or source is not self._transcript.items or first or last:
-            return False
-        if not _is_alike(request, self._sent):
-            return False
+        if (
+            known is None
+            or source is not known.source
+            or source is not self._transcript.items
+            or first
+            or last
+            or not _is_alike(request, self._sent)
+        ):
+            return None
         # Messages are appended to this list and to the log together, so none is looked at.
         known.high += stop - known.seen
         known.seen = stop
-        return True
+        return known.low, known.high
 
     def _manifest(self, message_id: str, sent: SentRequest) -> RequestManifest:
         """The manifest of any request."""
@@ -148,7 +152,7 @@ class RequestKeeper:
         view = shown if isinstance(shown, MessageView) else MessageView(list(shown))
         source, stop, first, last = view.parts()
         known = self._list
-        if source is not known.source or stop < known.seen:
+        if known is None or source is not known.source or stop < known.seen:
             known, base = _ShownList(source), None
             self._list = known
         if known.seen < stop:

@@ -69,7 +69,7 @@ class _SideListener(StreamListener):
         )
         return request
 
-    def count(self, *, whole: bool = False) -> None:
+    def count(self, whole: bool = False) -> None:
         if self._usage is not None:
             answering = self._prices.get(self.model_id or "", self._price)
             add_costs(self._run, self._usage, answering)

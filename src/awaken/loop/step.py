@@ -125,14 +125,13 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
         response = LLMResponse(success=answer.result)
         await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
     except BaseException as error:
-        if run.streamed and isinstance(error, Exception):
+        if isinstance(error, Exception):
             await drop_streamed(run, f"a hook failed: {error}")
         _say(run, answer, calls=False)
         raise
     end = check_termination(run.state)
     if end is not None:
-        if run.streamed:
-            await drop_streamed(run, "the run stopped before its calls were made")
+        await drop_streamed(run, "the run stopped before its calls were made")
         _say(run, answer, calls=False)
     return end
 
@@ -142,11 +141,10 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
     failure = answer.failure
     if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
         # Not logged: with this text in the conversation, later requests could be refused as well.
-        run.reading, run.streamed = None, ()  # a follower that joins later is shown none of it
+        run.reading = run.streamed = None  # a follower that joins later is shown none of it
         await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
     else:
-        if run.streamed:
-            await drop_streamed(run, _why(answer))
+        await drop_streamed(run, _why(answer))
         _say(run, answer, calls=False)
     if failure is not None:
         return await _after_failure(run, failure)
@@ -163,10 +161,10 @@ def _why(answer: Answer) -> str:
 async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     """Log the answer and carry out its calls. Returns how the run goes on or ends."""
     result, journal = answer.result, run.journal
-    if result.has_incomplete_tool_calls and run.streamed:
+    if result.has_incomplete_tool_calls:
         kept = {call.id for call in result.tool_calls}
         await drop_streamed(run, "it was not valid JSON", kept)
-    run.streamed, now = (), run.clock.now_ms()
+    run.streamed, now = None, run.clock.now_ms()
     for call in result.tool_calls:
         event = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
         if (ready := journal.begin(event, now)) is not None:

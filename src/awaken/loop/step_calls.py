@@ -42,7 +42,11 @@ class StepCalls:
     ) -> None:
         self.message_id = message_id
         self.calls = calls
-        self.keys = [call_key(message_id, index) for index in range(len(calls))]
+        self.keys = (
+            [call_key(message_id, 0)]  # the most frequent case
+            if len(calls) == 1
+            else [call_key(message_id, index) for index in range(len(calls))]
+        )
         self.resumed = resumed
         self.blocked: str | None = None
         self.late = False

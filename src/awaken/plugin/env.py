@@ -117,6 +117,8 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
         Raises:
             HookFailed: a plugin raised; nothing was written.
         """
+        if not self.activators:
+            return
         batch = MutationBatch()
         for plugin in self.activators:
             with _named(plugin, "on_activate"):

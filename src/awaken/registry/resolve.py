@@ -108,6 +108,15 @@ class RegistryResolver:
             self._remote[agent_id] = ResolvedBackendAgent(spec, factory)
         return self._remote[agent_id]
 
+    def reads(self, spec: AgentSpec) -> tuple[str, ...] | None:
+        pool = self.registries.pools.get(spec.model_id)
+        ids = [spec.model_id] if pool is None else [member.model_id for member in pool.members]
+        models = [self.registries.models.get(id) for id in ids]
+        said = [model.modalities.input for model in models if model and model.modalities]
+        if not any(said):
+            return None
+        return tuple(kind for kind in said[0] if all(kind in kinds for kinds in said if kinds))
+
     def resolve_model(self, spec: AgentSpec) -> ResolvedModel:
         """The model or pool that a spec names.
 

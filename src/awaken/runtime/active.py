@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from awaken.contract.bus import NO_TOPIC, Topic
 from awaken.contract.commands import CommandKind, ThreadCommand
@@ -37,12 +37,17 @@ class Behalf(NamedTuple):
     labels: Mapping[str, str] = MappingProxyType({})
 
     @classmethod
-    def of(cls, asked: RunRequest | RunRequestSnapshot | None) -> Self:
-        return cls() if asked is None else cls(asked.principal, asked.user, asked.labels)
+    def of(cls, asked: RunRequest | RunRequestSnapshot | None) -> Behalf:
+        if asked is None or not (asked.principal or asked.user or asked.labels):
+            return NO_ONE
+        return cls(asked.principal, asked.user, asked.labels)
 
     def fields(self) -> dict[str, Any]:
         """These values, as fields of a request."""
         return {"principal": self.principal, "user": self.user, "labels": dict(self.labels)}
+
+
+NO_ONE = Behalf()
 
 
 class ActiveRun:
@@ -85,7 +90,7 @@ class ActiveRun:
     def __init__(self, thread_id: str, release: Callable[[ActiveRun], None]) -> None:
         self.thread_id = thread_id
         self.run_id: str | None = None
-        self.behalf = Behalf()
+        self.behalf = NO_ONE
         self.token = CancellationToken()
         self.decisions: DecisionQueue | None = None
         self.inbox: InboxSender | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from awaken.clock import Clock
 from awaken.contract.commands import CommandKind, ThreadCommand
@@ -16,12 +16,19 @@ from awaken.errors import DecisionRefused, InvalidResume
 from awaken.ids import Ids
 from awaken.plugin.agent import ResolvedBackendAgent, ResolvedExecution
 from awaken.runtime.delegates import Delegates
-from awaken.runtime.prepare import RunChoice, Sent, as_asked_before, choose_run, take_commands
+from awaken.runtime.prepare import (
+    NOTHING_SENT,
+    RunChoice,
+    Sent,
+    as_asked_before,
+    choose_run,
+    take_commands,
+)
 from awaken.runtime.reading import agent_before, can_hand_over, resolve_and_read, with_rewind
 from awaken.runtime.request import CancelFirst, RunRequest
 
 
-class Chosen(NamedTuple):
+class Chosen(msgspec.Struct, frozen=True, gc=False):
     """A request as its run takes it, the run's agent and thread, and the commands it was sent."""
 
     request: RunRequest
@@ -52,18 +59,24 @@ async def choose(
             await store.decide(request.thread_id, request.decisions, at_ms=clock.now_ms())
         except DecisionRefused as error:
             refused = error
-    request = await with_rewind(store, request)
+    if request.rewind_to is not None:
+        request = await with_rewind(store, request)
     agent, context = await resolve_and_read(store, request, resolver)
     if refused is not None and not _knows_its_questions(agent, request):
         raise InvalidResume(refused) from refused
-    choice = await choose_run(request, context, store, ids)
+    if context.is_new and request.names_no_run:
+        choice, sent = RunChoice(run_id=ids.new()), NOTHING_SENT
+    else:
+        choice = await choose_run(request, context, store, ids)
+        sent = take_commands(context.commands, choice)
     if request.decisions and not request.messages and not choice.is_continuation:
         raise InvalidResume("these answers were given before, and their run is over")
-    sent = take_commands(context.commands, choice)
     if request.run_mode is RunMode.INTERNAL_WAKE and not (choice.previous or sent.messages):
         raise InvalidResume("another run has read the messages for which the thread was woken")
     if sent.cancelled and request.messages and request.continue_run_id is None:
         raise CancelFirst(choice.run_id)
+    if choice.previous is None:
+        return Chosen(request, agent, context, choice, sent)
     before = agent_before(resolver, choice, agent)
     if request.messages and not request.continue_run_id and not can_hand_over(before, agent):
         now = clock.now_ms()

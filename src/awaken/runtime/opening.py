@@ -36,6 +36,7 @@ from awaken.contract.threads import RunQuery, ThreadContext
 from awaken.control.inbox import DecisionQueue, InboxReceiver, inbox_channel
 from awaken.domain.budget import Budget
 from awaken.domain.event import RunEvent
+from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
 from awaken.domain.rewind import before_hidden, positions, stretches
@@ -66,6 +67,7 @@ from awaken.runtime.prepare import (
 )
 from awaken.runtime.request import RunRequest
 from awaken.state.runtime_keys import SPENDING
+from awaken.state.store import StateStore
 
 _FEW_EVENTS = 50
 """More events than a step has, apart from those of its calls."""
@@ -184,6 +186,24 @@ def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
 # -- agents in this process -------------------------------------------------------------------
 
 
+class _Past(msgspec.Struct, kw_only=True, gc=False):
+    """What a thread's earlier runs have left for the next one.
+
+    `log` is the end of its log, `shown` are the messages in it that the model sees, `marks` the
+    tool messages that close earlier calls. `step` is the last message with calls of a run that goes
+    on, `told` are the last events, if it was cut short.
+    """
+
+    log: Sequence[Message] = ()
+    shown: Sequence[Message] = ()
+    marks: Sequence[Message] = ()
+    step: Message | None = None
+    told: Sequence[RunEvent] = ()
+
+
+_NO_PAST = _Past()
+
+
 async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunRequest:
     """The request for a run in this process, with its restored state and its conversation.
 
@@ -191,19 +211,21 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         PhaseError: the stored state does not fit the agent's keys any more.
     """
     context, choice, slot, sent = opening.context, opening.choice, opening.slot, opening.sent
-    services, controls = opening.services, opening.controls
+    services, controls, request = opening.services, opening.controls, opening.request
     phases = new_phase_runtime(agent.env)
     store = phases.store
     inbox = opening.open_inbox()
     try:
         agent.env.bind(store, controls.owner_inbox)
-        restore_state(store, context, choice)
+        if not context.is_new:
+            restore_state(store, context, choice)
     except StateError as error:
         raise PhaseError(error) from error
-    if opening.request.rewinds_to is not None:
-        drop_calls(store)
-    hand_to(store, opening.request, agent.spec.id)
-    request, decisions = opening.request, fitting(store, sent.decisions)
+    if not context.is_new:
+        if request.rewinds_to is not None:
+            drop_calls(store)
+        hand_to(store, request, agent.spec.id)
+    decisions = fitting(store, sent.decisions) if sent.decisions else ()
     if decisions or request.decisions:
         request = msgspec.structs.replace(request, decisions=decisions)
     identity = run_identity(request, choice.run_id, agent.spec.id)
@@ -212,28 +234,23 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         request=request_snapshot(_with_share(request, controls.budget), sent.messages),
         state_seed=public_seed(request.state, agent.env) if request.state else None,
     )
-    marks = orphaned_results(context, choice, services.ids)
-    if overtaken := overtaken_calls(request, store):
-        marks = [*marks, *await supersede(overtaken, store, identity, services, first)]
-    first.messages = [*marks, *opening.fresh]
-    note_rewind(first, request, context)
-    step = last_step(context, choice)
-    log = [*context.messages, *marks]
-    history = visible_messages(log, store, step, skipped=context.skipped, hidden=context.hidden)
+    past = _NO_PAST if context.is_new else await _past(opening, request, store, identity, first)
+    fresh = opening.fresh
+    first.messages = (*past.marks, *fresh)
     slot.state = store
     slot.decisions = controls.decision_rx = DecisionQueue(waits=request.wait_for_decisions)
     start = PreparedRun(
         services=services,
         controls=controls,
         thread=ThreadContextSnapshot(
-            log=_with_gaps(context),
+            log=past.log,
             log_length=context.thread.message_count,
             event_count=context.thread.event_count,
             previous=choice.previous,
-            last_step=step,
+            last_step=past.step,
             calls=context.calls,
             stream=context.stream_log,
-            told=await _told_last(opening, step) if opening.is_cut_short else (),
+            told=past.told,
             fence=opening.fence,
         ),
         first=first,
@@ -242,7 +259,7 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     )
     return BackendRootRunRequest(
         agent_id=agent.spec.id,
-        messages=[*context.leading, *history, *opening.fresh],
+        messages=(*context.leading, *past.shown, *fresh),
         new_messages=request.messages,
         sink=opening.sink,
         resolver=opening.resolver,
@@ -256,6 +273,27 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         inbox=inbox,
         is_continuation=choice.is_continuation,
     )
+
+
+async def _past(
+    opening: Opening,
+    request: RunRequest,
+    store: StateStore,
+    identity: RunIdentity,
+    first: FirstCommit,
+) -> _Past:
+    """What the thread's earlier runs have left. `first` gets what the run's first commit writes
+    about it."""
+    context, choice, services = opening.context, opening.choice, opening.services
+    marks = orphaned_results(context, choice, services.ids)
+    if overtaken := overtaken_calls(request, store):
+        marks = [*marks, *await supersede(overtaken, store, identity, services, first)]
+    note_rewind(first, request, context)
+    step = last_step(context, choice)
+    log = [*context.messages, *marks]
+    shown = visible_messages(log, store, step, skipped=context.skipped, hidden=context.hidden)
+    told = await _told_last(opening, step) if opening.is_cut_short else ()
+    return _Past(log=_with_gaps(context), shown=shown, marks=marks, step=step, told=told)
 
 
 def _with_gaps(context: ThreadContext) -> Sequence[Message]:

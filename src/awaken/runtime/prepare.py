@@ -201,7 +201,7 @@ def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunReque
     return msgspec.structs.replace(request, **known)
 
 
-class Sent(msgspec.Struct, kw_only=True, gc=False):
+class Sent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The thread's waiting commands, as the run takes them.
 
     `acks` are the ids of the commands that the run's first commit acknowledges.
@@ -213,12 +213,17 @@ class Sent(msgspec.Struct, kw_only=True, gc=False):
     cancelled: bool = False
 
 
+NOTHING_SENT = Sent()
+
+
 def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
     """Collect the commands that were stored while the thread had no owner.
 
     Commands for a submitted run that waits are left for it. Decisions and cancels for any other run
     that is not continued are acknowledged and otherwise ignored.
     """
+    if not commands:
+        return NOTHING_SENT
     waiting = {
         command.run_id
         for command in commands

@@ -37,7 +37,7 @@ MOST_LEADING = 8
 
 
 async def with_rewind(store: Store, request: RunRequest) -> RunRequest:
-    """The request, with the position in the log that it rewinds the thread to, if it does.
+    """The request, with the position in the log of the message that it rewinds the thread to.
 
     Raises:
         RewindRefused: no message in view has the id that it names.
@@ -70,10 +70,12 @@ async def resolve_and_read(
         if context is not None and context.thread.open_run_id is not None:
             raise ThreadBusy(request.thread_id, context.thread.open_run_id)
     if context is None:
-        context = ThreadContext(thread=await _new_thread(store, request))
+        context = ThreadContext(thread=await _new_thread(store, request), is_new=True)
     if agent is None or wish is None:
         agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
         wish = _Wish(agent)
+    if context.is_new:
+        return agent, context
     # The caller owns the thread: no other process changes it between these reads.
     while more := wish.more(context):
         skipped = before_hidden(context.hidden, context.skipped - more)

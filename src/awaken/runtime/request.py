@@ -93,6 +93,15 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, decisions=decisions)
 
     @property
+    def names_no_run(self) -> bool:
+        """Whether the run is not one that exists, nor has an id that the caller chose."""
+        return (
+            self.continue_run_id is None
+            and self.run_id_hint is None
+            and self.dispatch_id_hint is None
+        )
+
+    @property
     def kind(self) -> RunKind:
         if self.continue_run_id is None:
             return RunKind.NEW

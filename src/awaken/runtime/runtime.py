@@ -77,6 +77,7 @@ RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", d
 
 log = logging.getLogger("awaken.runtime")
 _NO_SINK, _ALONE = NullEventSink(), Inherited()
+_LOCAL = LocalBackend()
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
 """The errors of continuing a paused run that another process has continued meanwhile."""
 
@@ -229,7 +230,7 @@ class AgentRuntime(Stopping):
                     if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
                         prepared = await local_run(opening, opening.agent)
                         await self._begin(opening)
-                        ended = await LocalBackend().execute_root(prepared)
+                        ended = await _LOCAL.execute_root(prepared)
                         assert ended.run is not None, "a run in this process says how it ended"
                         result = ended.run
                     else:
@@ -380,7 +381,8 @@ class AgentRuntime(Stopping):
         Raises:
             ThreadAlreadyRunning: another process owns the thread, and the request does not queue.
         """
-        await self.unkept.settle(request.thread_id)
+        if self.unkept:
+            await self.unkept.settle(request.thread_id)
         while True:
             try:
                 return await self.store.claim(request.thread_id, at_ms=self.clock.now_ms())
@@ -408,9 +410,9 @@ class AgentRuntime(Stopping):
             self.taken_over.tell(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
         resolver = self._resolver()
-        request, agent, context, choice, sent = await choose(
-            self.store, self.delegates, resolver, self.clock, self.ids, request
-        )
+        chosen = await choose(self.store, self.delegates, resolver, self.clock, self.ids, request)
+        request, agent, context = chosen.request, chosen.agent, chosen.context
+        choice, sent = chosen.choice, chosen.sent
         self.active.name(slot, choice.run_id)
         slot.topic = self.bus.topic(fence)
         slot.behalf = Behalf.of(request)

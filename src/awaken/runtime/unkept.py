@@ -75,6 +75,10 @@ class Unkept:
         self._held[fence.thread_id] = held
         self.keep_trying()
 
+    def __bool__(self) -> bool:
+        """Whether any commits are held."""
+        return bool(self._held)
+
     def keep_trying(self) -> None:
         """Start the task that tries again, in this event loop, if any commits are held."""
         if not self._held:

@@ -10,6 +10,8 @@ from starlette.middleware import Middleware
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
+from awaken.contract.access import Access
+from awaken.domain.access import Door
 from awaken.errors import ConfigError
 from awaken.front.news import RuntimeNews
 from awaken.front.runtime import Runtime
@@ -19,7 +21,7 @@ from awaken.server.edge import Edge, Step
 from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.errors import unknown
 from awaken.server.heads import Heads
-from awaken.server.keys import Authenticator, KeyFile
+from awaken.server.keys import IN_STORE, Authenticator, KeyFile, Keys, StoreKeys
 from awaken.server.limits import Connections, Limits, Rates, Streams
 from awaken.server.metrics import PATH as METRICS
 from awaken.server.observe import observed
@@ -38,7 +40,6 @@ def app(
     cors_origins: Iterable[str] = (),
     hosts: Iterable[str] | None = None,
     limits: Limits | None = None,
-    audit: str | os.PathLike[str] | None = None,
     metrics: bool = True,
 ) -> Starlette:
     """An application that serves the agents of a runtime, to run or to mount.
@@ -46,15 +47,14 @@ def app(
     The caller opens the runtime, and keeps it open for as long as the application is served.
 
     Args:
-        keys: a file of keys, made with `awaken keys add`. Without `keys` and `auth`, everyone may
-            do everything, and only requests to this machine's own names are answered.
+        keys: a file of keys, made with `awaken keys add`, or `"store"` for the keys in the
+            runtime's store. Without `keys` and `auth`, everyone may do everything, and only
+            requests to this machine's own names are answered.
         auth: finds out who makes a request, in place of keys.
         cors_origins: the origins whose pages may use the server, such as `https://example.org`;
             `*` is every origin, and needs `keys` or `auth`.
         hosts: the names (without a port) that the server answers to; `*` is every name.
         limits: how much clients may ask at once.
-        audit: a file to which is appended what clients do, a line of JSON each: who did what, when
-            and from where. Without it, the last thousand deeds are kept in memory.
         metrics: false leaves out `/metrics`, which needs no key; `state.observer.metrics.text()`
             gives the same text.
 
@@ -64,24 +64,23 @@ def app(
     if keys is not None and auth is not None:
         raise ConfigError("give either keys or auth: each tells who makes a request")
     limits = limits or Limits()
-    file = KeyFile(keys) if isinstance(keys, str | os.PathLike) else keys
-    is_open = file is None and auth is None
+    access = runtime.store.access
+    known, door = _keys(keys, access), Door.OPEN
+    if known is not None or auth is not None:
+        door = Door.OWN if known is None else Door.KEYS
+    is_open = door is Door.OPEN
     origins = tuple(cors_origins)
     if ANY in origins and is_open:
         raise ConfigError("pages of every origin (*) may use a server only if it has keys")
-    tokens = Tokens(lambda: file.content.token_secret if file is not None else None)
-    sessions = Sessions(
-        lambda: file.content.token_secret if file is not None else None,
-        is_key=lambda digest: file is None or file.has(digest),
-        ended=runtime.store.profiles,
-    )
+    tokens, sessions = Tokens(_Secret(known, access)), Sessions(access, door, known)
+    authentication = Authentication(known or auth or Everyone(), tokens, sessions)
     pages, routes = Pages(), [route for route in ROUTES if metrics or route.path != METRICS]
     steps: list[Step] = [Connections(limits.connections), Heads()]
     if hosts is not None or is_open:
         steps.append(Hosts(LOOPBACK if hosts is None else hosts))
     steps += [
         Origins(origins),
-        Authentication(file or auth or Everyone(), tokens, sessions),
+        authentication,
         Rates(limits),
     ]
     made = Starlette(
@@ -91,11 +90,32 @@ def app(
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, routes
-    made.state.keys, made.state.ticket_news = file, TicketNews(RuntimeNews(runtime))
+    made.state.keys, made.state.ticket_news = known, TicketNews(RuntimeNews(runtime))
     made.state.sessions, made.state.pages = sessions, pages
-    made.state.audit = Audit(audit)
-    made.add_middleware(Audited, made.state.audit)
-    return observed(made, runtime)
+    made.add_middleware(Audited, Audit(access))
+    return observed(made, runtime, authentication.is_good)
+
+
+def _keys(given: str | os.PathLike[str] | KeyFile | None, access: Access) -> Keys | None:
+    if given == IN_STORE:
+        return StoreKeys(access)
+    return KeyFile(given) if isinstance(given, str | os.PathLike) else given
+
+
+class _Secret:
+    """What signs stream tokens: the secret of a key file, else that of the store."""
+
+    def __init__(self, keys: Keys | None, access: Access) -> None:
+        self._keys, self._access = keys, access
+        self._of_store: str | None = None
+
+    async def __call__(self) -> str:
+        of_keys = await self._keys.token_secret() if self._keys is not None else None
+        if of_keys is not None:
+            return of_keys
+        if self._of_store is None:
+            self._of_store = await self._access.signing_secret()
+        return self._of_store
 
 
 def _by_path(routes: Sequence[Route], runtime: Runtime, streams: Streams) -> list[StarletteRoute]:

@@ -8,12 +8,13 @@ from urllib.parse import parse_qs
 
 from starlette.types import Scope
 
+from awaken.domain.access import Role
 from awaken.domain.principal import Principal
 from awaken.server.console.sessions import Sessions
 from awaken.server.edge import Arrival
 from awaken.server.errors import Refused, unauthorized
-from awaken.server.keys import Authenticator, KeyFile, bearer
-from awaken.server.table import Role
+from awaken.server.keys import Authenticator, Keys, bearer, known_key
+from awaken.server.passes import Pass
 from awaken.server.tokens import Tokens
 
 LOCAL = Principal(id="local", roles=tuple(Role))
@@ -31,33 +32,57 @@ class Authentication:
     """Finds out who makes a request. One without credentials goes on, to the routes that need no
     key; one with wrong ones is refused."""
 
-    def __init__(self, authenticator: Authenticator, tokens: Tokens, sessions: Sessions) -> None:
-        self._authenticator, self._tokens = authenticator, tokens
-        self._sessions = sessions
+    def __init__(self, who: Keys | Authenticator, tokens: Tokens, sessions: Sessions) -> None:
+        self._keys = None if isinstance(who, Authenticator) else who
+        self._authenticator = who if isinstance(who, Authenticator) else None
+        self._tokens, self._sessions = tokens, sessions
 
-    def check(self, arrival: Arrival) -> None:
+    async def check(self, arrival: Arrival) -> None:
         head, scope = arrival.request_headers, arrival.scope
         if len(head.getlist("authorization")) > 1:
             raise unauthorized("there is more than one Authorization header")
         token = _token(arrival)
         if token is not None:
-            found = self._tokens.read(token)
-            if found.path not in (None, own_path(scope)):
-                raise Refused(403, "not_with_a_token", "this token is good for another path")
-            scope["principal"], scope["terms"] = found.principal, found.terms
-            scope["token_thread"] = found.thread
+            await self._take_token(token, scope)
             return
-        session = self._sessions.find(head)
+        session = await self._sessions.find(head)
         if session is not None:
-            scope["principal"], scope["terms"] = session.principal, session.terms
-            scope["session"] = session
+            scope["session"], scope["terms"] = session
+            scope["principal"] = session[0].principal
+            scope["pass"] = Pass(key=session[0].key, session=session[0].id)
             return
-        principal = self._authenticator.authenticate(head)
-        if principal is None and "authorization" in head:
+        if self._authenticator is not None:
+            scope["principal"] = self._authenticator.authenticate(head)
+        else:
+            await self._take_key(head, scope)
+        if scope["principal"] is None and "authorization" in head:
             raise unauthorized("the key is not known")
-        scope["principal"] = principal
-        if isinstance(self._authenticator, KeyFile):
-            scope["terms"] = self._authenticator.terms_of(head)
+
+    async def is_good(self, held: Pass) -> bool:
+        """Whether what a request was let in with is still good."""
+        if held.session is not None:
+            return await self._sessions.find_by_id(held.session) is not None
+        if held.key is not None and self._keys is not None:
+            return await self._keys.find(held.key) is not None
+        return True
+
+    async def _take_key(self, head: Mapping[str, str], scope: Scope) -> None:
+        scope["principal"] = None
+        found = await known_key(self._keys, head) if self._keys is not None else None
+        if found is not None:
+            id, entry = found
+            scope["principal"], scope["terms"] = entry.principal(id), entry.terms
+            scope["pass"] = Pass(key=id)
+
+    async def _take_token(self, token: str, scope: Scope) -> None:
+        found = await self._tokens.read(token)
+        held = Pass(key=found.key, session=found.session)
+        if not await self.is_good(held):
+            raise unauthorized("the key that made the token is not good any more")
+        if found.path not in (None, own_path(scope)):
+            raise Refused(403, "not_with_a_token", "this token is good for another path")
+        scope["principal"], scope["terms"] = found.principal, found.terms
+        scope["token_thread"], scope["pass"] = found.thread, held
 
 
 def own_path(scope: Scope) -> str:

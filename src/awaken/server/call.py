@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from awaken.codec import dumps
+from awaken.domain.access import NO_TERMS, Terms
 from awaken.domain.event import RunEvent
 from awaken.domain.principal import Principal
 from awaken.front.runtime import Runtime
 from awaken.live.follow import Following
-from awaken.server.keys import NO_TERMS, Terms
 from awaken.server.names import Names
 
 

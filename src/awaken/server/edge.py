@@ -57,7 +57,7 @@ class Arrival:
 class Step(Protocol):
     """One check of the edge."""
 
-    def check(self, arrival: Arrival) -> None:
+    async def check(self, arrival: Arrival) -> None:
         """
         Raises:
             Refused: the request goes no further.
@@ -88,7 +88,7 @@ class Edge:
         with arrival.held:
             try:
                 for step in self._steps:
-                    step.check(arrival)
+                    await step.check(arrival)
                     if arrival.answer is not None:
                         break
                 await (arrival.answer or self._app)(scope, receive, send_on)

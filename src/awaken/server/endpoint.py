@@ -29,8 +29,6 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route
         principal = permitted(route, scope)
-        if scope.get("session") is not None:
-            await scope["app"].state.sessions.check(scope["session"])
         if route.submits and self._runtime.is_draining:
             raise Refused(
                 503,

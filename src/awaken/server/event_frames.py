@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from awaken.codec import dumps
-from awaken.domain.event import RunEvent, is_terminal
+from awaken.domain.event import RunEvent, TextDelta, is_terminal
 from awaken.server.cursor import Position
 from awaken.server.names import Names
 
@@ -14,37 +14,39 @@ MOST_SHARED = 2_000
 LARGEST_SHARED = 4 * 1024
 RETRY = b"retry: 1000\n\n"
 """Says after how many milliseconds a browser comes back."""
+_TEXT = b"id: %d.%d.%d\nevent: text_delta\ndata: %b\n\n"
 
 
 class SharedFrames:
-    """The frames of the latest live events: each is made once for all clients of a process."""
+    """The frames of the latest live events: each is made once for all clients of a process that
+    stand at the same position."""
 
     __slots__ = ("_frames",)
 
     def __init__(self) -> None:
         self._frames: dict[int, tuple[RunEvent, int, bool, tuple[bytes]]] = {}
 
-    def find(self, event: RunEvent, position: Position) -> tuple[bytes] | None:
-        """The frame of this very event, for a client that stands at the same position."""
+    def find(self, event: RunEvent, seq: int, is_loose: bool) -> tuple[bytes] | None:
+        """The frame of this very event, for a client with this position."""
         known = self._frames.get(id(event))
-        if known is None or known[0] is not event or known[1] != position.seq:
+        if known is None or known[0] is not event or known[1] != seq or known[2] is not is_loose:
             return None
-        return known[3] if known[2] is position.is_loose else None
+        return known[3]
 
-    def keep(self, event: RunEvent, position: Position, frame: tuple[bytes]) -> None:
+    def keep(self, event: RunEvent, seq: int, is_loose: bool, frame: tuple[bytes]) -> None:
         if len(frame[0]) > LARGEST_SHARED:
             return
         if len(self._frames) >= MOST_SHARED:
             self._frames.clear()
         # The event is kept, too, so that no other object can get its id.
-        self._frames[id(event)] = (event, position.seq, position.is_loose, frame)
+        self._frames[id(event)] = (event, seq, is_loose, frame)
 
 
 SHARED = SharedFrames()
 
 
 class EventFrames:
-    """The encoder of `/v1`: its chunks are frames, which `as_it_is` passes on.
+    """The encoder of `/v1`: its chunks are frames.
 
     Events of threads beneath the followed one have no id: a client that comes back goes on behind
     the last event of the thread itself.
@@ -66,6 +68,7 @@ class EventFrames:
         self._thread_id, self._names = thread_id, names
         self._run_id, self._deltas = run_id, deltas
         self._takes_all = run_id is None and deltas
+        self._is_plain = not names.scope
         self._position = Position(after)
 
     def start(self) -> list[bytes]:
@@ -75,15 +78,25 @@ class EventFrames:
         if event.thread_id != self._thread_id:
             return (self._frame(event, b""),) if self._is_wanted(event) else ()
         position = self._position
+        live = event.live
+        if live is not None and self._takes_all and type(event.event) is TextDelta:
+            # Most events. What is done here for one client is done for thousands of pieces.
+            position.is_loose, seq = True, position.seq
+            frame = SHARED.find(event, seq, True)
+            if frame is None:
+                data = dumps(event if self._is_plain else self._names.event(event))
+                frame = (_TEXT % (seq, live[0], live[1], data),)
+                SHARED.keep(event, seq, True, frame)
+            return frame
         position.take(event)
         if not (self._takes_all or self._is_wanted(event)):
             return ()
-        if event.live is None:
+        if live is None:
             return (self._own_frame(event),)
-        frame = SHARED.find(event, position)
+        frame = SHARED.find(event, position.seq, position.is_loose)
         if frame is None:
             frame = (self._own_frame(event),)
-            SHARED.keep(event, position, frame)
+            SHARED.keep(event, position.seq, position.is_loose, frame)
         return frame
 
     def finish(self) -> list[bytes]:
@@ -102,11 +115,6 @@ class EventFrames:
         kind: Any = event.event.__struct_config__.tag
         data = dumps(self._names.event(event))
         return b"%bevent: %b\ndata: %b\n\n" % (id_line, kind.encode(), data)
-
-
-def as_it_is(frame: bytes) -> bytes:
-    """The frame itself."""
-    return frame
 
 
 def _is_kept(event: RunEvent) -> bool:

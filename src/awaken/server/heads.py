@@ -12,7 +12,7 @@ _ONCE = frozenset({b"host", b"origin", b"last-event-id", b"idempotency-key", b"i
 class Heads:
     """Refuses requests that give a header twice which they may give once."""
 
-    def check(self, arrival: Arrival) -> None:
+    async def check(self, arrival: Arrival) -> None:
         seen = set[bytes]()
         for name, _ in arrival.scope["headers"]:
             if name in _ONCE:

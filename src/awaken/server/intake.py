@@ -90,6 +90,7 @@ async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> S
         metrics.submission(intake.mode, "refused")
         raise
     metrics.submission(intake.mode, "taken" if submitted.is_new else "known")
+    call.request.scope["submitted_run"] = submitted.run_id  # for the log and the audit
     return submitted
 
 

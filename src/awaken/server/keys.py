@@ -1,7 +1,8 @@
-"""Keys: who a client is. They live in a TOML file, which is read again when it changes.
+"""Keys: who a client is. They live in a TOML file, which is read again when it changes, or in the
+store.
 
-A key is `awk_<id>_<secret>`. The file keeps the SHA-256 of the whole key, and the secret that signs
-stream tokens; only its owner may read it.
+A key is `awk_<id>_<secret>`. What is kept of it is the SHA-256 of the whole key; beside the keys is
+the secret that signs stream tokens. Only its owner may read a file of keys.
 """
 
 from __future__ import annotations
@@ -15,36 +16,28 @@ import secrets
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Required, TypedDict, Unpack, runtime_checkable
 
 import msgspec
 
 from awaken.codec import dumps_text
+from awaken.contract.access import Access
+from awaken.domain.access import KeyEntry, Role
 from awaken.domain.budget import Budget
 from awaken.domain.names import is_scope
 from awaken.domain.principal import Principal
 from awaken.errors import ConfigError
-from awaken.server.roles import Role
 
 log = logging.getLogger("awaken.server")
 
+IN_STORE = "store"
+"""What stands in place of a file's name if the keys are in the store."""
 _KEY = re.compile(r"awk_([a-z0-9]{1,32})_([A-Za-z0-9_-]{43})")
 _NO_HASH = "0" * 64
 Version = tuple[int, int, int] | None
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a key's entry says about its use: its rate, and the most that one of its runs may use.
-    What is left out is as for all keys."""
-
-    rate: float | None = None
-    burst: int | None = None
-    budget: Budget | None = None
-
-
-NO_TERMS = Terms()
-
-
+@runtime_checkable
 class Authenticator(Protocol):
     """Tells who makes a request, from its headers. Write one for OIDC, mTLS or sessions."""
 
@@ -54,25 +47,124 @@ class Authenticator(Protocol):
         ...
 
 
-class KeyEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key as the file has it.
+class Keys(Protocol):
+    """Where the keys of clients are."""
 
-    `name` is what records say about who did something; two keys of one name are one principal, so
-    that a key can be replaced by another. `agents` are the only agents it may use; `None`: all.
+    async def find(self, id: str) -> KeyEntry | None:
+        """The key as it is at this moment."""
+        ...
+
+    async def token_secret(self) -> str | None:
+        """What signs stream tokens, if it is kept with the keys."""
+        ...
+
+
+async def known_key(keys: Keys, head: Mapping[str, str]) -> tuple[str, KeyEntry] | None:
+    """The id and the entry of the key that a request came with, if that is a good one."""
+    given = bearer(head) or ""
+    found = _KEY.fullmatch(given)
+    entry = await keys.find(found[1]) if found is not None else None
+    # Compared in any case: an unknown id must not be answered sooner than a wrong secret.
+    digest = hashlib.sha256(given.encode()).hexdigest()
+    kept = entry.sha256 if entry is not None else _NO_HASH
+    if not hmac.compare_digest(digest, kept) or entry is None or found is None:
+        return None
+    return found[1], entry
+
+
+def bearer(head: Mapping[str, str]) -> str | None:
+    """The credentials of an `Authorization: Bearer` header."""
+    scheme, _, given = head.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" and given.strip() else None
+
+
+class KeySaid(TypedDict, total=False):
+    """What a new key is to be; see `KeyEntry`."""
+
+    roles: Required[Iterable[str]]
+    name: str | None
+    scope: str
+    agents: Iterable[str] | None
+    rate: float | None
+    burst: int | None
+    budget: Budget | None
+
+
+def make_key(said: KeySaid) -> tuple[str, str, KeyEntry]:
+    """A new key: its id, the key itself, and its entry.
+
+    Raises:
+        ConfigError: it says something that cannot be meant.
     """
+    id = secrets.token_hex(6)
+    key = f"awk_{id}_{secrets.token_urlsafe(32)}"
+    sha256 = hashlib.sha256(key.encode()).hexdigest()
+    try:
+        entry = msgspec.convert({"sha256": sha256, **said}, KeyEntry)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"this cannot be a key: {error}") from error
+    _check("this cannot be a key", entry)
+    return id, key, entry
 
-    sha256: str
-    name: str | None = None
-    scope: str = ""
-    roles: tuple[Role, ...] = ()
-    agents: tuple[str, ...] | None = None
-    rate: float | None = None
-    burst: int | None = None
-    budget: Budget | None = None
 
-    @property
-    def terms(self) -> Terms:
-        return Terms(rate=self.rate, burst=self.burst, budget=self.budget)
+def _check(where: str, entry: KeyEntry) -> None:
+    if not re.fullmatch(r"[0-9a-f]{64}", entry.sha256):
+        raise ConfigError(f"{where}: sha256 has 64 hexadecimal digits")
+    if entry.scope and not is_scope(entry.scope):
+        raise ConfigError(f"{where}: a scope has 1 to 63 characters of a-z, 0-9 and '-'")
+    if not entry.roles:
+        raise ConfigError(f"{where}: give it roles, of {', '.join(Role)}")
+    if (entry.rate is not None and entry.rate <= 0) or (
+        entry.burst is not None and entry.burst < 1
+    ):
+        raise ConfigError(f"{where}: rate is above 0, and burst is 1 or more")
+    problem = entry.budget.problem() if entry.budget is not None else None
+    if problem is not None:
+        raise ConfigError(f"{where}: {problem}")
+
+
+# -- in a store -----------------------------------------------------------------------------------
+
+
+class StoreKeys:
+    """The keys in a store. Each request asks for its own: one that is revoked is refused at once,
+    on every node."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def find(self, id: str) -> KeyEntry | None:
+        return await self._access.find_key(id)
+
+    async def token_secret(self) -> str | None:
+        return None  # the store has one for all servers, with keys or without
+
+
+async def add_to_store(access: Access, **said: Unpack[KeySaid]) -> str:
+    """Add a key to a store. Returns the key, which no one can read from there.
+
+    Raises:
+        ConfigError: it says something that cannot be meant.
+    """
+    id, key, entry = make_key(said)
+    await access.add_key(id, entry)
+    return key
+
+
+async def revoke_in_store(access: Access, id: str) -> None:
+    """
+    Raises:
+        ConfigError: there is no such key.
+    """
+    if not await access.revoke_key(id):
+        raise ConfigError(f"the store has no key {id!r}: `awaken keys list` shows them")
+
+
+# -- in a file ------------------------------------------------------------------------------------
+
+
+class FileEntry(KeyEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key as the file has it: a person wrote it, so every word has to be known."""
 
 
 class KeyFileContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +172,7 @@ class KeyFileContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     accept each other's."""
 
     token_secret: str | None = None
-    keys: dict[str, KeyEntry] = {}
+    keys: dict[str, FileEntry] = {}
 
 
 class KeyFile:
@@ -115,37 +207,11 @@ class KeyFile:
         """
         self._content = read_keys(self.path)
 
-    def authenticate(self, head: Mapping[str, str]) -> Principal | None:
-        given = bearer(head) or ""
-        id, entry = self._entry(given)
-        # Compared in any case: an unknown id must not be answered sooner than a wrong secret.
-        digest = hashlib.sha256(given.encode()).hexdigest()
-        kept = entry.sha256 if entry is not None else _NO_HASH
-        if not hmac.compare_digest(digest, kept) or entry is None:
-            return None
-        return Principal(
-            id=entry.name or id, scope=entry.scope, roles=entry.roles, agents=entry.agents
-        )
+    async def find(self, id: str) -> KeyEntry | None:
+        return self.content.keys.get(id)
 
-    def has(self, sha256: str) -> bool:
-        """Whether the file has the key with this digest."""
-        return any(entry.sha256 == sha256 for entry in self.content.keys.values())
-
-    def terms_of(self, head: Mapping[str, str]) -> Terms:
-        """What the entry of the request's key says about its use."""
-        _, entry = self._entry(bearer(head) or "")
-        return entry.terms if entry is not None else NO_TERMS
-
-    def _entry(self, given: str) -> tuple[str, KeyEntry | None]:
-        found = _KEY.fullmatch(given)
-        id = found[1] if found is not None else ""
-        return id, self.content.keys.get(id)
-
-
-def bearer(head: Mapping[str, str]) -> str | None:
-    """The credentials of an `Authorization: Bearer` header."""
-    scheme, _, given = head.get("authorization", "").partition(" ")
-    return given.strip() if scheme.lower() == "bearer" and given.strip() else None
+    async def token_secret(self) -> str | None:
+        return self.content.token_secret
 
 
 def read_keys(path: Path) -> KeyFileContent:
@@ -162,25 +228,8 @@ def read_keys(path: Path) -> KeyFileContent:
     except (OSError, ValueError) as error:  # msgspec's and tomllib's errors are values' errors
         raise ConfigError(f"the key file {str(path)!r} cannot be read: {error}") from error
     for id, entry in content.keys.items():
-        _check(id, entry, path)
+        _check(f"key {id!r} in {str(path)!r}", entry)
     return content
-
-
-def _check(id: str, entry: KeyEntry, path: Path) -> None:
-    where = f"key {id!r} in {str(path)!r}"
-    if not re.fullmatch(r"[0-9a-f]{64}", entry.sha256):
-        raise ConfigError(f"{where}: sha256 has 64 hexadecimal digits")
-    if entry.scope and not is_scope(entry.scope):
-        raise ConfigError(f"{where}: a scope has 1 to 63 characters of a-z, 0-9 and '-'")
-    if not entry.roles:
-        raise ConfigError(f"{where}: give it roles, of {', '.join(Role)}")
-    if (entry.rate is not None and entry.rate <= 0) or (
-        entry.burst is not None and entry.burst < 1
-    ):
-        raise ConfigError(f"{where}: rate is above 0, and burst is 1 or more")
-    problem = entry.budget.problem() if entry.budget is not None else None
-    if problem is not None:
-        raise ConfigError(f"{where}: {problem}")
 
 
 def _version_of(path: Path) -> Version:
@@ -192,37 +241,17 @@ def _version_of(path: Path) -> Version:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-# -- changing a file ------------------------------------------------------------------------------
-
-
-def add_key(
-    path: Path,
-    *,
-    roles: Iterable[str],
-    name: str | None = None,
-    scope: str = "",
-    agents: Iterable[str] | None = None,
-) -> str:
+def add_key(path: Path, **said: Unpack[KeySaid]) -> str:
     """Add a key to a file, which is made if there is none. Returns the key, which no one can read
     from the file.
 
     Raises:
-        ConfigError: the file cannot be read or written, or a scope or role is not one.
+        ConfigError: the file cannot be read or written, or it cannot be meant.
     """
-    text = (
-        path.read_text() if path.exists() else f"token_secret = {_quoted(secrets.token_hex(32))}\n"
-    )
-    id = secrets.token_hex(6)
-    key = f"awk_{id}_{secrets.token_urlsafe(32)}"
-    lines = [f"\n[keys.{id}]"]
-    if name is not None:
-        lines.append(f"name = {_quoted(name)}")
-    if scope:
-        lines.append(f"scope = {_quoted(scope)}")
-    lines.append(f"roles = [{', '.join(map(_quoted, roles))}]")
-    if agents is not None:
-        lines.append(f"agents = [{', '.join(map(_quoted, agents))}]")
-    lines.append(f"sha256 = {_quoted(hashlib.sha256(key.encode()).hexdigest())}")
+    text = path.read_text() if path.exists() else f"token_secret = {_toml(secrets.token_hex(32))}\n"
+    id, key, entry = make_key(said)
+    fields = msgspec.to_builtins(entry)  # without what is left out
+    lines = [f"\n[keys.{id}]", *(f"{name} = {_toml(value)}" for name, value in fields.items())]
     _write(path, text.rstrip("\n") + "\n" + "\n".join(lines) + "\n")
     return key
 
@@ -253,6 +282,9 @@ def _write(path: Path, text: str) -> None:
         made.unlink(missing_ok=True)
 
 
-def _quoted(text: str) -> str:
-    """A text as TOML has it; a JSON text is one."""
-    return dumps_text(text)
+def _toml(value: object) -> str:
+    """A value as TOML has it. What JSON writes is TOML, but for tables."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{name} = {_toml(one)}" for name, one in value.items())
+        return f"{{ {inside} }}"
+    return dumps_text(value)

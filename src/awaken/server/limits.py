@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.domain.access import NO_TERMS, Terms
 from awaken.domain.budget import LIMITS, Budget
 from awaken.server.edge import Arrival
 from awaken.server.errors import Refused
-from awaken.server.keys import NO_TERMS, Terms
 
 _MOST_BUCKETS = 10_000
 
@@ -46,7 +46,7 @@ class Connections:
     def __init__(self, most: int) -> None:
         self._most, self._now = most, 0
 
-    def check(self, arrival: Arrival) -> None:
+    async def check(self, arrival: Arrival) -> None:
         if self._now >= self._most:
             raise Refused(
                 503, "too_many_connections", "the server is busy", headers={"retry-after": "1"}
@@ -66,7 +66,7 @@ class Rates:
         self._limits, self._clock = limits, clock
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
-    def check(self, arrival: Arrival) -> None:
+    async def check(self, arrival: Arrival) -> None:
         known = arrival.principal
         if known is None:
             return

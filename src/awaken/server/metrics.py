@@ -14,6 +14,7 @@ from awaken.server.call import Call
 from awaken.server.figures import Histogram, head, line
 from awaken.server.open_streams import OpenStreams
 from awaken.server.run_figures import RunFigures
+from awaken.server.store_figures import StoreFigures
 from awaken.server.table import Route
 
 PATH = "/metrics"
@@ -29,6 +30,7 @@ class Metrics:
         self._seconds: dict[str, Histogram] = {}
         self._submissions: Counter[tuple[str, str]] = Counter()
         self._of_runs = RunFigures(runtime, RuntimeNews(runtime))
+        self._of_store = StoreFigures(runtime.store)
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request is over."""
@@ -42,7 +44,8 @@ class Metrics:
     def text(self) -> str:
         """All figures, as they are now."""
         of_process = (*self._http(), *self._of_streams(), *self._of_submissions(), *self._of_node())
-        return "\n".join([*of_process, *self._of_bus(), *self._of_runs.lines(), ""])
+        others = (*self._of_bus(), *self._of_store.lines(), *self._of_runs.lines())
+        return "\n".join([*of_process, *others, ""])
 
     def _http(self) -> Iterator[str]:
         name = "awaken_http_requests_total"
@@ -77,7 +80,7 @@ class Metrics:
         name = "awaken_bus_sent_total"
         yield from head(name, "counter", "Messages sent over the live bus.")
         yield line(name, {}, health.sent)
-        name = "awaken_bus_dropped_total"
+        name = "awaken_bus_lost_total"
         yield from head(name, "counter", "Live events and messages that were given up.")
         for reason, count in sorted(health.dropped.items()):
             yield line(name, {"reason": reason}, count)
@@ -85,8 +88,6 @@ class Metrics:
     def _of_node(self) -> Iterator[str]:
         yield from head("awaken_runs", "gauge", "Runs that are live in this process.")
         yield line("awaken_runs", {"state": "running"}, self._runtime.live_runs)
-        yield from head("awaken_lease_held", "gauge", "Whether this process may start effects.")
-        yield line("awaken_lease_held", {}, int(self._runtime.store.lease.held))
         yield from head("awaken_draining", "gauge", "Whether this process takes no new runs.")
         yield line("awaken_draining", {}, int(self._runtime.is_draining))
 

@@ -15,7 +15,7 @@ from awaken.ids import UUID7
 from awaken.server.edge import CLIENT_LEFT
 from awaken.server.logs import requests
 from awaken.server.metrics import Metrics
-from awaken.server.open_streams import OpenStreams
+from awaken.server.open_streams import IsGood, OpenStreams
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:@=+/-]{1,128}")
 _UNKNOWN = "unknown"
@@ -24,8 +24,8 @@ _UNKNOWN = "unknown"
 class Observer:
     """Counts requests and streams of one application, and logs each request when it is over."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.streams = OpenStreams()
+    def __init__(self, runtime: Runtime, is_good: IsGood) -> None:
+        self.streams = OpenStreams(is_good)
         self.metrics = Metrics(runtime, self.streams)
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
@@ -43,7 +43,7 @@ class Observer:
             "seconds": round(seconds, 6),
             "scope": principal.scope if principal else None,
             "principal": principal.id if principal else None,
-            "run": scope.get("path_params", {}).get("run"),
+            "run": scope.get("submitted_run") or scope.get("path_params", {}).get("run"),
         }
         requests.info(
             "%s %s %d %.0f ms",
@@ -92,8 +92,9 @@ def _request_id(scope: Scope) -> str:
     return text if _REQUEST_ID.fullmatch(text) else UUID7.new()
 
 
-def observed(application: Starlette, runtime: Runtime) -> Starlette:
-    """The application, with an observer in its `state.observer`."""
-    application.state.observer = observer = Observer(runtime)
+def observed(application: Starlette, runtime: Runtime, is_good: IsGood) -> Starlette:
+    """The application, with an observer in its `state.observer`. `is_good` says whether the pass of
+    an open stream is still good."""
+    application.state.observer = observer = Observer(runtime, is_good)
     application.add_middleware(Observed, observer)
     return application

@@ -27,7 +27,7 @@ class Hosts:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(name.lower() for name in names)
 
-    def check(self, arrival: Arrival) -> None:
+    async def check(self, arrival: Arrival) -> None:
         host = arrival.request_headers.get("host", "")
         if ANY not in self._names and _name_of(host) not in self._names:
             raise Refused(
@@ -44,7 +44,7 @@ class Origins:
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = frozenset(origin.rstrip("/").lower() for origin in allowed)
 
-    def check(self, arrival: Arrival) -> None:
+    async def check(self, arrival: Arrival) -> None:
         asked = arrival.request_headers
         origin = asked.get("origin")
         if origin is None:

@@ -64,7 +64,7 @@ class EventStream(Generic[T]):
     Args:
         events: what `runtime.follow` returns is written in batches, another generator event by
             event.
-        frame: makes bytes of a chunk of the encoder.
+        frame: makes bytes of a chunk of the encoder; `None`: its chunks are bytes.
         headers: further headers of the answer.
         end: bytes behind the last frame of a stream that has come to its end.
         on_leave: is called if the client leaves before that.
@@ -76,7 +76,7 @@ class EventStream(Generic[T]):
         encoder: Encodes[T],
         *,
         is_last: Callable[[T], bool],
-        frame: Callable[[Any], bytes] = data_frame,
+        frame: Callable[[Any], bytes] | None = data_frame,
         headers: Iterable[tuple[bytes, bytes]] = (),
         end: bytes = b"",
         on_leave: Callable[[], Awaitable[object]] | None = None,
@@ -126,8 +126,7 @@ class EventStream(Generic[T]):
             frames: list[bytes] = []
             size, ends = 0, False
             for event in batch:
-                for chunk in encode(event):
-                    made = frame(chunk)
+                for made in encode(event) if frame is None else map(frame, encode(event)):
                     frames.append(made)
                     size += len(made)
                 if ends := is_last(event):
@@ -143,7 +142,7 @@ class EventStream(Generic[T]):
                 await streams.pause()
 
     def _frames(self, chunks: Iterable[Any]) -> bytes:
-        return b"".join([self._frame(chunk) for chunk in chunks])
+        return b"".join(chunks if self._frame is None else map(self._frame, chunks))
 
 
 def _batches(events: AsyncGenerator[T, None]) -> AsyncIterator[list[Any]]:

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp
 
+from awaken.domain.access import Role as Role
 from awaken.server.call import Call
-from awaken.server.roles import Role as Role
 
 JSON_LIMIT = 2 * 1024 * 1024
 CHAT_LIMIT = 16 * 1024 * 1024

@@ -8,16 +8,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps, loads
+from awaken.domain.access import NO_TERMS, Terms
 from awaken.domain.principal import Principal
 from awaken.server.errors import unauthorized
-from awaken.server.keys import NO_TERMS, Terms
 
 MOST_SECONDS = 600
 _PREFIX = "awt_"
@@ -25,65 +24,55 @@ _PREFIX = "awt_"
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a token says: whose it is, the thread it is good for (by its id inside), the only path
-    it is good for if there is one, and until when. The `terms` are those of the key it was made
-    with."""
+    it is good for if there is one, and until when. It was made with a key, whose `terms` it has,
+    and perhaps in a session, by their ids: it is good while they are."""
 
     principal: Principal
     thread: str
     path: str | None = None
     expires_at_ms: int
     terms: Terms = NO_TERMS
+    key: str | None = None
+    session: str | None = None
 
 
 class Tokens:
     """Makes tokens and reads them.
 
-    `secret` returns what signs them; nodes with the same secret accept each other's tokens. If it
-    returns `None`, tokens are good on this node only, while it lives.
+    `secret` returns what signs them; nodes with the same secret accept each other's tokens.
     """
 
-    def __init__(
-        self, secret: Callable[[], str | None] = lambda: None, clock: Clock = SYSTEM_CLOCK
-    ) -> None:
+    def __init__(self, secret: Callable[[], Awaitable[str]], clock: Clock = SYSTEM_CLOCK) -> None:
         self._secret, self._clock = secret, clock
-        self._own = secrets.token_hex(32)
 
     @staticmethod
     def is_token(text: str) -> bool:
         """Whether a text looks like a token, and not like a key."""
         return text.startswith(_PREFIX)
 
-    def make(
-        self,
-        principal: Principal,
-        thread: str,
-        seconds: float,
-        terms: Terms,
-        path: str | None = None,
-    ) -> tuple[str, int]:
-        """A token for a thread, and when it expires, in milliseconds."""
-        expires = self._clock.now_ms() + round(seconds * 1000)
-        claims = Claims(
-            principal=principal, thread=thread, path=path, expires_at_ms=expires, terms=terms
-        )
-        said = _encode(dumps(claims))
-        return f"{_PREFIX}{said}.{self._sign(said)}", expires
+    def expiry(self, seconds: float) -> int:
+        """When a token expires that is made now, in milliseconds."""
+        return self._clock.now_ms() + round(seconds * 1000)
 
-    def read(self, token: str) -> Claims:
+    async def make(self, claims: Claims) -> str:
+        said = _encode(dumps(claims))
+        return f"{_PREFIX}{said}.{await self._sign(said)}"
+
+    async def read(self, token: str) -> Claims:
         """
         Raises:
             Refused: the token was not made here, was changed, or has expired.
         """
         said, _, signature = token.removeprefix(_PREFIX).partition(".")
-        if not hmac.compare_digest(self._sign(said).encode(), signature.encode()):
+        if not hmac.compare_digest((await self._sign(said)).encode(), signature.encode()):
             raise unauthorized("the token is not known")
         claims = loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4)), Claims)
         if claims.expires_at_ms <= self._clock.now_ms():
             raise unauthorized("the token has expired: make another one")
         return claims
 
-    def _sign(self, said: str) -> str:
-        secret = self._secret() or self._own
+    async def _sign(self, said: str) -> str:
+        secret = await self._secret()
         return _encode(hmac.digest(secret.encode(), said.encode(), hashlib.sha256))
 
 

@@ -135,16 +135,18 @@ def _unsettled(state: ToolCallStatesValue) -> ToolCallStatesValue | None:
     It reads about ended calls in the message log and the call ledger. A call that ended is kept
     only if it has an answer that was not carried out, or a question that neither of them records.
     """
-    kept = {
-        id: call
-        for id, call in state.calls.items()
-        if not (
-            (call.status is _SUCCEEDED or call.status is _FAILED or call.status is _CANCELLED)
+    kept: dict[str, ToolCallState] | None = None
+    for id, call in state.calls.items():
+        status = call.status
+        if (
+            (status is _SUCCEEDED or status is _FAILED or status is _CANCELLED)
             and call.resume_input is None
             and call.suspension_reason is None
-        )
-    }
-    return ToolCallStatesValue(calls=kept, turn=state.turn) if kept else None
+        ):
+            continue
+        kept = kept or {}
+        kept[id] = call
+    return None if kept is None else ToolCallStatesValue(calls=kept, turn=state.turn)
 
 
 TOOL_CALL_STATES: StateKey[ToolCallStatesValue, ToolCallUpdate] = StateKey(

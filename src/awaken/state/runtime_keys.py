@@ -16,7 +16,7 @@ from awaken.state.step_keys import CONTEXT_MESSAGES, CONTEXT_THROTTLE
 
 _replace = msgspec.structs.replace
 # A constant, because on Python 3.11 reading an enum member costs as much as a function call.
-_DONE = RunStatus.DONE
+_RUNNING, _DONE = RunStatus.RUNNING, RunStatus.DONE
 
 
 # -- run lifecycle ----------------------------------------------------------------------------
@@ -74,30 +74,33 @@ LifecycleUpdate = Start | StepCompleted | SetWaiting | SetRunning | Done
 
 
 def _lifecycle(state: RunLifecycleState, update: LifecycleUpdate) -> RunLifecycleState:
+    reason: str | None = None
+    termination: TerminationReason | None = None
     match update:
         case StepCompleted():
             if state.status is _DONE:
                 return state
             return _replace(state, step_count=state.step_count + 1, updated_at=update.updated_at)
         case Start():
-            target, changes = RunStatus.RUNNING, {"run_id": update.run_id, "step_count": 0}
-        case SetRunning():
-            target, changes = RunStatus.RUNNING, {}
-        case SetWaiting():
-            target, changes = RunStatus.WAITING, {"status_reason": update.reason}
+            if not state.status.can_go_to(_RUNNING):
+                return state
+            return RunLifecycleState(
+                run_id=update.run_id, status=_RUNNING, updated_at=update.updated_at, step_count=0
+            )
         case Done():
-            target, changes = RunStatus.DONE, {"status_reason": update.reason}
+            target, reason, termination = _DONE, update.reason, update.termination
+        case SetRunning():
+            target = _RUNNING
+        case SetWaiting():
+            target, reason = RunStatus.WAITING, update.reason
     if not state.status.can_go_to(target):
         return state
     return _replace(
         state,
         status=target,
+        status_reason=reason,
         updated_at=update.updated_at,
-        **{
-            "status_reason": None,
-            "termination": update.termination if isinstance(update, Done) else None,
-            **changes,
-        },
+        termination=termination,
     )
 
 

@@ -80,7 +80,6 @@ class StreamAccumulator:
         "_carried",
         "_counted",
         "_ended",
-        "_max_bytes",
         "_open",
         "_past",
         "_reasoned",
@@ -94,6 +93,7 @@ class StreamAccumulator:
         "_usage",
         "_used",
         "_withdrawn",
+        "max_bytes",
         "restored",
     )
 
@@ -115,19 +115,14 @@ class StreamAccumulator:
         # The length of the text and the number of blocks that earlier streams brought.
         self._said_before = self._blocks_before = 0
         self._ended = self.restored = False
-        self._max_bytes, self._size = MAX_ANSWER_BYTES, 0
+        self.max_bytes, self._size = MAX_ANSWER_BYTES, 0
         # How many text deltas `_size` includes, and how many characters may arrive before the
         # next count: most answers are so small that they are never counted.
         self._counted, self._room = 0, MAX_ANSWER_BYTES // _BYTES_A_CHARACTER
 
-    @property
-    def max_bytes(self) -> int:
-        return self._max_bytes
-
-    @max_bytes.setter
-    def max_bytes(self, value: int) -> None:
-        if value != self._max_bytes:
-            self._max_bytes, self._room = value, 0  # the next delta is counted against it
+    def limit_to(self, max_bytes: int) -> None:
+        """Refuse an answer of more than `max_bytes`."""
+        self.max_bytes, self._room = max_bytes, 0  # the next delta is counted against it
 
     @property
     def progress(self) -> int:
@@ -347,13 +342,13 @@ class StreamAccumulator:
         text = [*self._text[self._counted :], *coming]
         self._size += sum(_DELTA + _utf8(delta) for delta in text)
         self._counted += len(text)
-        if self._size > self._max_bytes:
+        if self._size > self.max_bytes:
             raise self._too_large()
-        self._room = (self._max_bytes - self._size) // _BYTES_A_CHARACTER
+        self._room = (self.max_bytes - self._size) // _BYTES_A_CHARACTER
 
     def _too_large(self) -> AnswerTooLarge:
         change = "raise max_answer_bytes in the agent's section retry to allow such answers"
-        return AnswerTooLarge(self._max_bytes, change=change)
+        return AnswerTooLarge(self.max_bytes, change=change)
 
     def _think(self, event: ReasoningDelta) -> None:
         self._hold(_DELTA + _utf8(event.delta))
@@ -361,14 +356,18 @@ class StreamAccumulator:
         self._reasoned.append(event.delta)
 
     def _use(self, event: Usage) -> None:
-        self._usage = _merged(self._usage, event.usage)
+        if self._usage is None and not _has_negative(event.usage):
+            self._usage = event.usage
+        else:
+            self._usage = _merged(self._usage, event.usage)
 
     def _end(self, event: Stop) -> None:
         self._stop, self._ended = event.reason or self._stop, True
 
     def _start_call(self, event: ToolCallStart) -> None:
         id = event.id
-        self._hold(_CALL + _utf8(id + event.name))
+        text = id + event.name
+        self._hold(_CALL + (len(text) if text.isascii() else _utf8(text)))
         taken = id in self._open or id in self._renamed
         call = self._open[id] = _Call(self._unused(id) if taken else id, event.name)
         self._calls.append(call)
@@ -379,8 +378,14 @@ class StreamAccumulator:
             self._hold(_CALL + _utf8(event.id))
             call = self._open[event.id] = _Call(event.id, "")
             self._calls.append(call)
-        self._hold(_DELTA + _utf8(event.args_delta))
-        call.deltas.append(event.args_delta)
+        delta = event.args_delta
+        # As in `_hold` and `_utf8`: this is done for every delta of a call.
+        size = _DELTA + (len(delta) if delta.isascii() else _utf8(delta))
+        self._size += size
+        self._room -= size
+        if self._room < 0:
+            self._count()
+        call.deltas.append(delta)
 
     def _unused(self, id: str) -> str:
         # Some providers give all calls of an answer the same id, but each result names one call.
@@ -462,8 +467,6 @@ def _utf8(text: str) -> int:
 
 def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
     """`old` updated by `new`: a field without a count, or with a negative one, keeps the old."""
-    if old is None and not _has_negative(new):
-        return new
     fields: dict[str, int] = {}
     for name in new.__struct_fields__:
         before: int | None = getattr(old, name) if old is not None else None

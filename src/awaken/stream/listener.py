@@ -32,7 +32,7 @@ class StreamListener(StreamAccumulator):
     __slots__ = ("asked", "model_id", "seen", "task")
 
     def __init__(self, task: asyncio.Task[Any] | None = None) -> None:
-        super().__init__()
+        StreamAccumulator.__init__(self)  # one for every answer, and `super()` takes time
         self.task = task
         self.asked: InferenceRequest | None = None
         self.model_id: str | None = None
@@ -92,10 +92,10 @@ class StreamListener(StreamAccumulator):
     async def emit(self, event: AgentEvent) -> None:
         """Tell clients that a part of the answer they have seen is void."""
 
-    def count(self, *, whole: bool = False) -> None:
+    def count(self, whole: bool = False) -> None:
         """Count the cost of the current stream; unless it is `whole`, it broke off."""
 
-    def note_failure(self, request: InferenceRequest, error: AwakenError, seconds: float) -> None:
+    def note_failure(self, request: InferenceRequest, error: AwakenError) -> None:
         """Hear that a request has failed; see `AnswerListener.note_failure`."""
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:

@@ -26,6 +26,7 @@ _SUCCESS = ToolStatus.SUCCESS  # looked up once, because access to an enum membe
 # Compared by type, because `isinstance` is slow for structs.
 _BLOCKS = frozenset({Text, Image, Audio, Video, Document})
 _MAY_HOLD = _BLOCKS | {list, tuple}
+_MOST = 2**63
 
 TIMED_OUT, WORKER_DIED = "timed_out", "worker_died"
 """Metadata keys of results of calls that were cut short: they may have taken effect."""
@@ -46,6 +47,8 @@ def to_output(tool: str, value: Any) -> ToolOutput:
     message: str | None = "done"
     if type(value) is str:
         data = message = clean_text(value)
+    elif type(value) is int and -_MOST < value < _MOST:
+        data, message = value, None  # JSON as it is
     elif isinstance(value, ToolOutput):
         if isinstance(value.result, ToolResult):
             return value

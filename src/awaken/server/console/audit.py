@@ -6,63 +6,45 @@ not, and reads of what only some may see.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import os
-from collections import deque
-from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.codec import dumps, loads
+from awaken.contract.access import Access
+from awaken.domain.access import Deed, Session
 from awaken.domain.principal import Principal
+from awaken.errors import AwakenError
 from awaken.server.edge import CLIENT_LEFT
 
-KEPT = 1_000
+PATIENCE = 1.0
+"""Seconds for which an answer waits until its deed is written down."""
+MOST_OF_STRANGERS = 60
+"""How many deeds of no one known are written down in a minute."""
+SHOWN = 16
+"""How much of a session's id a deed has: enough to tell sessions apart."""
 _READS = ("/request", "/state", "/export")
 """The ends of paths whose reads are written down as well."""
 _CHANGES_NOTHING = ("/v1/tokens", "/arguments")
 log = logging.getLogger("awaken.server.audit")
 
 
-class Deed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request: when (in milliseconds), who made it, from which address and session, what it
-    asked for (`method` and the `route`, with the ids of its path in `on`), and its status."""
-
-    at: int
-    who: str
-    scope: str
-    method: str
-    route: str
-    on: dict[str, str]
-    status: int
-    address: str
-    session: str | None = None
-    request_id: str | None = None
-
-
 class Audit:
-    """Keeps the last thousand deeds, and appends all of them to a file if it is given one.
+    """Writes deeds down in the store, for all nodes, and logs each by the logger
+    `awaken.server.audit`.
 
-    Each deed is logged, too, by the logger `awaken.server.audit`.
+    What no one known did is written down, too, but not more of it than a bit each minute: strangers
+    must not be able to fill the store. The rest of it is in the log.
     """
 
-    def __init__(self, file: str | os.PathLike[str] | None = None) -> None:
-        self._file = Path(file) if file is not None else None
-        self._deeds: deque[Deed] = deque(self._read(), maxlen=KEPT)
+    def __init__(self, access: Access, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._access, self._clock = access, clock
+        self._minute, self._strangers = 0, 0
 
-    def _read(self) -> Iterator[Deed]:
-        if self._file is None or not self._file.exists():
-            return
-        with self._file.open("rb") as lines:
-            for line in deque(lines, maxlen=KEPT):
-                yield loads(line, Deed)
-
-    def note(self, deed: Deed) -> None:
-        """Write a deed down."""
-        self._deeds.append(deed)
+    async def note(self, deed: Deed) -> None:
+        """Write a deed down. If the store is away, or takes too long, it may be in the log alone."""
         log.info(
             "%s %s %s from %s: %d",
             deed.who or "no one",
@@ -72,17 +54,22 @@ class Audit:
             deed.status,
             extra={"facts": msgspec.structs.asdict(deed)},
         )
-        if self._file is not None:
-            fd = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        if deed.who or self._has_room():
             try:
-                os.write(fd, dumps(deed) + b"\n")
-            finally:
-                os.close(fd)
+                async with asyncio.timeout(PATIENCE):
+                    await self._access.note_deed(deed)
+            except TimeoutError:
+                log.error("a deed is in the log, and not yet in the store: it takes too long")
+            except AwakenError as error:
+                log.error("a deed is in the log alone, not in the store: %s", error)
 
-    def newest(self, scope: str, limit: int) -> list[Deed]:
-        """The last deeds in a scope, newest first."""
-        found = (deed for deed in reversed(self._deeds) if deed.scope == scope)
-        return [deed for deed, _ in zip(found, range(limit), strict=False)]
+    def _has_room(self) -> bool:
+        """Whether one more deed of a stranger is written down in this minute."""
+        minute = int(self._clock.monotonic() // 60)
+        if minute != self._minute:
+            self._minute, self._strangers = minute, 0
+        self._strangers += 1
+        return self._strangers <= MOST_OF_STRANGERS
 
 
 class Audited:
@@ -95,22 +82,25 @@ class Audited:
         if not _is_noted(scope):
             await self._app(scope, receive, send)
             return
-        status = CLIENT_LEFT
+        is_noted = False
 
         async def send_on(message: Message) -> None:
-            nonlocal status
+            nonlocal is_noted
             if message["type"] == "http.response.start":
-                status = message["status"]
+                is_noted = True
+                # Before the answer: what a client was told of is written down.
+                await self._audit.note(self._deed(scope, message["status"]))
             await send(message)
 
         try:
             await self._app(scope, receive, send_on)
         finally:
-            self._audit.note(self._deed(scope, status))
+            if not is_noted:
+                await self._audit.note(self._deed(scope, CLIENT_LEFT))
 
     def _deed(self, scope: Scope, status: int) -> Deed:
         principal: Principal | None = scope.get("principal")
-        session = scope.get("session")
+        session: Session | None = scope.get("session")
         client = scope.get("client")
         return Deed(
             at=self._clock.now_ms(),
@@ -118,12 +108,18 @@ class Audited:
             scope=principal.scope if principal is not None else "",
             method=scope["method"],
             route=str(getattr(scope.get("route"), "path", scope["path"])),
-            on={name: str(value) for name, value in scope.get("path_params", {}).items()},
+            on=_on(scope),
             status=status,
             address=client[0] if client else "",
-            session=session.session if session is not None else None,
+            session=session.id[:SHOWN] if session is not None else None,
             request_id=scope.get("request_id"),
         )
+
+
+def _on(scope: Scope) -> dict[str, str]:
+    """The ids of the path, and that of the run that was asked for."""
+    on = {name: str(value) for name, value in scope.get("path_params", {}).items()}
+    return {**on, "run": scope["submitted_run"]} if "submitted_run" in scope else on
 
 
 def _is_noted(scope: Scope) -> bool:

@@ -3,165 +3,138 @@
 A session begins with a key, or with a one-time word from the fragment of an address, which no
 server or proxy sees. From then on the page sends a token as `Authorization`. There are no cookies:
 browsers send those of one port to every other port of the same machine.
+
+The store keeps each session, by a hash of its token, so every node knows it, and knows its end.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.codec import dumps, loads
-from awaken.contract.profile import ProfileOwner, ProfileStore
+from awaken.contract.access import Access
+from awaken.domain.access import NO_TERMS, Door, Session, Terms
 from awaken.domain.principal import Principal
 from awaken.server.errors import unauthorized
-from awaken.server.keys import NO_TERMS, Terms, bearer
+from awaken.server.keys import Keys, bearer
 
 WORD_SECONDS = 10 * 60
 SESSION_SECONDS = 12 * 60 * 60
 _PREFIX = "awc_"
 _MOST_WORDS = 1_000
-
-
-class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who looks, until when (in milliseconds), and on what terms. `key` is the digest of the key
-    that the session began with: it ends when the key is revoked."""
-
-    session: str
-    principal: Principal
-    expires_at_ms: int
-    key: str | None = None
-    terms: Terms = NO_TERMS
+_OVER = "the session is over: sign in again"
 
 
 class Sessions:
-    """Makes words and sessions, and reads the tokens of sessions.
+    """Makes words and sessions, and finds the sessions of requests.
 
     Args:
-        secret: returns what signs tokens; nodes with the same secret accept each other's. If it
-            returns `None`, tokens are good on this node only, while it lives.
-        is_key: whether a key with this digest is still good.
-        ended: where sessions that were signed out are written down, for all nodes.
+        access: where sessions are kept, for all nodes.
+        door: how this server lets people in. A session that began at another door, before the
+            server was started with keys, say, is not good at this one.
+        keys: those that sessions end with, at the door of keys.
     """
 
     def __init__(
-        self,
-        secret: Callable[[], str | None] = lambda: None,
-        is_key: Callable[[str], bool] = lambda digest: True,
-        ended: ProfileStore | None = None,
-        clock: Clock = SYSTEM_CLOCK,
+        self, access: Access, door: Door, keys: Keys | None = None, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self._secret, self._is_key, self._clock = secret, is_key, clock
-        self._own = secrets.token_hex(32)
+        self._access, self._door, self._keys, self._clock = access, door, keys, clock
         self._words: dict[str, Session] = {}
-        self._ended: dict[str, int] = {}
-        self._shared = ended
 
     # -- words ----------------------------------------------------------------------------------
 
-    def make_word(self, principal: Principal, like: Session | None = None) -> str:
-        """A word that begins one session of this principal, once, within ten minutes. That session
-        has the terms of `like`, and ends with the key of `like`."""
+    def make_word(self, principal: Principal) -> str:
+        """A word that begins one session of this principal, once, within ten minutes, at this node:
+        for the address that a server prints of itself."""
         word = secrets.token_urlsafe(32)
         if len(self._words) >= _MOST_WORDS:
             del self._words[next(iter(self._words))]
-        self._words[digest(word)] = Session(
-            session="",
-            principal=principal,
-            expires_at_ms=self._clock.now_ms() + WORD_SECONDS * 1000,
-            key=like.key if like is not None else None,
-            terms=like.terms if like is not None else NO_TERMS,
-        )
+        meant = self._session(word, principal, None, WORD_SECONDS)
+        self._words[meant.id] = meant
         return word
 
-    def redeem(self, word: str) -> tuple[Session, str]:
+    async def share_word(self, principal: Principal, key: str | None) -> str:
+        """A word like that, which every node knows. The session ends with the key of this id."""
+        word = secrets.token_urlsafe(32)
+        meant = self._session(word, principal, key, WORD_SECONDS)
+        shared = msgspec.structs.replace(meant, is_word=True)
+        await self._access.begin_session(shared, now_ms=self._clock.now_ms())
+        return word
+
+    async def redeem(self, word: str) -> tuple[Session, str]:
         """Begin the session of a word, which no other session can begin with from now on. Returns
         the session and its token.
 
         Raises:
             Refused: the word was used before, is too old, or was not made here.
         """
-        meant = self._words.pop(digest(word), None)
-        if meant is None or meant.expires_at_ms <= self._clock.now_ms():
+        id = digest(word)
+        meant = self._words.pop(id, None)
+        if meant is None and not word.startswith(_PREFIX):
+            meant = await self._access.end_session(id)
+        if meant is None or meant.door != self._door or self._is_late(meant):
             raise unauthorized("the link was used before, or is older than ten minutes")
-        return self.begin(meant.principal, key=meant.key, terms=meant.terms)
+        return await self.begin(meant.principal, key=meant.key)
 
     # -- tokens ---------------------------------------------------------------------------------
 
-    def begin(
-        self, principal: Principal, *, key: str | None = None, terms: Terms = NO_TERMS
-    ) -> tuple[Session, str]:
-        """A new session and its token; `key` is the digest of the key that it ends with."""
-        session = Session(
-            session=secrets.token_hex(8),
-            principal=principal,
-            expires_at_ms=self._clock.now_ms() + SESSION_SECONDS * 1000,
-            key=key,
-            terms=terms,
-        )
-        said = _encode(dumps(session))
-        return session, f"{_PREFIX}{said}.{self._sign(said)}"
+    async def begin(self, principal: Principal, *, key: str | None = None) -> tuple[Session, str]:
+        """A new session and its token; `key` is the id of the key that it ends with."""
+        token = _PREFIX + secrets.token_urlsafe(32)
+        session = self._session(token, principal, key, SESSION_SECONDS)
+        await self._access.begin_session(session, now_ms=self._clock.now_ms())
+        return session, token
 
-    def find(self, head: Mapping[str, str]) -> Session | None:
-        """The session of a request, by its headers; `None` if it came without one.
+    async def find(self, head: Mapping[str, str]) -> tuple[Session, Terms] | None:
+        """The session of a request, by its headers, and the terms of its key; `None` if it came
+        without one.
 
         Raises:
-            Refused: the token was not made here, was changed, or its session is over.
+            Refused: the token is not known, or its session is over.
         """
         given = bearer(head)
         if given is None or not given.startswith(_PREFIX):
             return None
-        said, _, signature = given.removeprefix(_PREFIX).partition(".")
-        if not hmac.compare_digest(self._sign(said).encode(), signature.encode()):
-            raise unauthorized("the session is not known: sign in again")
-        session = loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4)), Session)
-        is_over = session.session in self._ended or session.expires_at_ms <= self._clock.now_ms()
-        if is_over or (session.key is not None and not self._is_key(session.key)):
-            raise unauthorized("the session is over: sign in again")
-        return session
+        found = await self.find_by_id(digest(given))
+        if found is None:
+            raise unauthorized(_OVER)
+        return found
 
-    async def check(self, session: Session) -> None:
-        """
-        Raises:
-            Refused: the session was signed out, on this node or on another.
-        """
-        if self._shared is None or session.session in self._ended:
-            return
-        if await self._shared.get(_owner(session), session.session) is not None:
-            self._ended[session.session] = session.expires_at_ms
-            raise unauthorized("the session is over: sign in again")
+    async def find_by_id(self, id: str) -> tuple[Session, Terms] | None:
+        """The session and its terms, if it is not over. Who it is, and what they may do, is as the
+        key says now."""
+        session = await self._access.find_session(id)
+        if session is None or session.is_word or session.door != self._door:
+            return None
+        if self._is_late(session):
+            return None
+        if self._keys is None or session.key is None:
+            return session, NO_TERMS
+        entry = await self._keys.find(session.key)
+        if entry is None:
+            return None
+        return msgspec.structs.replace(session, principal=entry.principal(session.key)), entry.terms
 
     async def end(self, session: Session) -> None:
-        """Refuse a session's token from now on, on every node with the same store."""
-        now = self._clock.now_ms()
-        self._ended = {id: until for id, until in self._ended.items() if until > now}
-        self._ended[session.session] = session.expires_at_ms
-        if self._shared is None:
-            return
-        await self._shared.set(_owner(session), session.session, session.expires_at_ms)
-        for entry in await self._shared.list(_owner(session)):
-            if entry.value <= now:
-                await self._shared.delete(_owner(session), entry.key)
+        """Refuse a session's token from now on, on every node."""
+        await self._access.end_session(session.id)
 
-    def _sign(self, said: str) -> str:
-        # Stream tokens are signed with the same secret: the name keeps the two apart.
-        secret = self._secret() or self._own
-        return _encode(hmac.digest(secret.encode(), b"session:" + said.encode(), hashlib.sha256))
+    def _session(self, shown: str, who: Principal, key: str | None, seconds: int) -> Session:
+        return Session(
+            id=digest(shown),
+            principal=who,
+            expires_at_ms=self._clock.now_ms() + seconds * 1000,
+            door=self._door,
+            key=key,
+        )
 
-
-def _owner(session: Session) -> ProfileOwner:
-    """Whose entries the ended sessions of a tenant are. No agent has such a name."""
-    return ProfileOwner(agent="~sessions", scope=session.principal.scope)
+    def _is_late(self, session: Session) -> bool:
+        return session.expires_at_ms <= self._clock.now_ms()
 
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _encode(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

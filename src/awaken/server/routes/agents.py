@@ -16,26 +16,33 @@ _ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
 
 
 class AgentView(View, frozen=True, kw_only=True):
-    """An agent. With an `output_schema`, its answers are JSON of that schema, else text."""
+    """An agent. `input` are the kinds of content that its model reads, such as `text` and `image`;
+    null: its model does not say. With an `output_schema`, its answers are JSON of that schema, else
+    text."""
 
     id: str
     description: str | None
+    input: tuple[str, ...] | None
     output_schema: dict[str, Any] | None
 
-    @classmethod
-    def of(cls, spec: AgentSpec) -> AgentView:
-        output = spec.output.schema if spec.output is not None else None
-        return cls(id=spec.id, description=spec.description, output_schema=output)
+
+def _view(call: Call, spec: AgentSpec) -> AgentView:
+    return AgentView(
+        id=spec.id,
+        description=spec.description,
+        input=call.runtime.reads(spec),
+        output_schema=spec.output.schema if spec.output is not None else None,
+    )
 
 
 async def list_agents(call: Call) -> ASGIApp:
-    return JsonResponse(PageView(items=tuple(map(AgentView.of, _visible(call)))))
+    return JsonResponse(PageView(items=tuple(_view(call, spec) for spec in _visible(call))))
 
 
 async def get_agent(call: Call) -> ASGIApp:
     for spec in _visible(call):
         if spec.id == call.path("agent"):
-            return JsonResponse(AgentView.of(spec))
+            return JsonResponse(_view(call, spec))
     raise Refused(404, "agent_not_found", UNKNOWN.format("agent"))
 
 

@@ -1,32 +1,41 @@
-"""`/v1/audit`: what people and programs did through this server."""
+"""`/v1/audit`: what people and programs did through the servers of this store."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
 from starlette.types import ASGIApp
 
+from awaken.domain.access import Deed
 from awaken.server.call import Call, JsonResponse
-from awaken.server.console.audit import Audit, Deed
 from awaken.server.given import Given, PageSize
 from awaken.server.table import Role, Route
 from awaken.server.views import View
 
 
 class AuditAsked(Given, frozen=True, kw_only=True):
-    """How many deeds to list, newest first."""
+    """How many deeds to list, newest first, and the `cursor` of the page before, to go on."""
 
     limit: PageSize = 200
+    cursor: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
 
 
 class AuditView(View, frozen=True, kw_only=True):
-    """The deeds in the caller's scope that this node has seen, newest first."""
+    """The deeds in the caller's scope, newest first. `cursor` is null on the last page."""
 
     items: tuple[Deed, ...]
+    cursor: int | None
 
 
 async def list_deeds(call: Call) -> ASGIApp:
     asked: AuditAsked = call.query
-    audit: Audit = call.request.app.state.audit
-    return JsonResponse(AuditView(items=tuple(audit.newest(call.principal.scope, asked.limit))))
+    access, scope = call.runtime.store.access, call.principal.scope
+    # One more than is shown: is there another page?
+    found = await access.list_deeds(scope, limit=asked.limit + 1, before=asked.cursor)
+    shown = found[: asked.limit]
+    cursor = shown[-1][0] if len(found) > len(shown) else None
+    return JsonResponse(AuditView(items=tuple(deed for _, deed in shown), cursor=cursor))
 
 
 ROUTES = (
@@ -34,7 +43,7 @@ ROUTES = (
         method="GET",
         path="/v1/audit",
         handle=list_deeds,
-        summary="What people and programs did through this server",
+        summary="What people and programs did through the servers of this store",
         needs=(Role.ADMIN,),
         query=AuditAsked,
         answers={200: AuditView},

@@ -9,12 +9,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from awaken._version import __version__
+from awaken.domain.access import Session
 from awaken.server.call import Call, JsonResponse
 from awaken.server.console.pages import Pages
-from awaken.server.console.sessions import Session, Sessions, digest
+from awaken.server.console.sessions import Sessions
 from awaken.server.errors import Refused, unauthorized
 from awaken.server.given import Given
-from awaken.server.keys import bearer
+from awaken.server.passes import Pass
 from awaken.server.table import Role, Route
 from awaken.server.views import View
 
@@ -59,34 +60,30 @@ async def begin(call: Call) -> ASGIApp:
     asked: SessionAsked = call.body
     sessions: Sessions = call.request.app.state.sessions
     if asked.word is not None:
-        session, token = sessions.redeem(asked.word)
+        session, token = await sessions.redeem(asked.word)
         call.request.scope["principal"] = session.principal  # the log and the audit name them
-        return _made((session, token))
+        return _made(session, token)
     if not call.principal.id:
         raise unauthorized("this needs a key, or the word of a link")
     if call.only_thread is not None or _session(call) is not None:
         raise Refused(403, "not_with_a_token", "a token cannot be made into a session: use a key")
-    return _made(_begun(call))
+    return _made(*await sessions.begin(call.principal, key=_key(call)))
 
 
-def _begun(call: Call) -> tuple[Session, str]:
-    """A session of the caller, which ends with the key of the request."""
-    sessions: Sessions = call.request.app.state.sessions
-    key = bearer(call.request.headers)
-    return sessions.begin(
-        call.principal, key=digest(key) if key is not None else None, terms=call.terms
-    )
+def _key(call: Call) -> str | None:
+    """The id of the key with which the caller came, now or when the session began."""
+    held: Pass = call.request.scope.get("pass", Pass())
+    return held.key
 
 
-def _made(begun: tuple[Session, str]) -> JsonResponse:
-    session, token = begun
+def _made(session: Session, token: str) -> JsonResponse:
     return JsonResponse(SessionMade(token=token, expires_at=session.expires_at_ms), 201)
 
 
 async def make_word(call: Call) -> ASGIApp:
     sessions: Sessions = call.request.app.state.sessions
-    like = _session(call) or _begun(call)[0]
-    return JsonResponse(WordMade(word=sessions.make_word(call.principal, like)), status_code=201)
+    word = await sessions.share_word(call.principal, _key(call))
+    return JsonResponse(WordMade(word=word), status_code=201)
 
 
 async def end(call: Call) -> ASGIApp:

@@ -16,7 +16,7 @@ from awaken.front.runtime import Runtime
 from awaken.live.follow import Following, check_cursor
 from awaken.server.call import Call
 from awaken.server.cursor import Cursor
-from awaken.server.event_frames import EventFrames, as_it_is
+from awaken.server.event_frames import EventFrames
 from awaken.server.following import with_end
 from awaken.server.given import CursorText, Given
 from awaken.server.leaving import on_leave
@@ -95,7 +95,7 @@ async def stream_events(
             deltas=asked.deltas,
         ),
         is_last=is_last,
-        frame=as_it_is,
+        frame=None,
         on_leave=await on_leave(call, run_id or thread_id, thread_id),
     )
 

@@ -10,7 +10,7 @@ from awaken.codec import dumps
 from awaken.contract.threads import TicketQuery
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.server.call import Call, JsonResponse
-from awaken.server.event_frames import RETRY, as_it_is
+from awaken.server.event_frames import RETRY
 from awaken.server.finding import DECIDERS, find_run, find_ticket, may_see_in, visible_page
 from awaken.server.given import Given, Id, Line, PageSize
 from awaken.server.names import Names
@@ -66,7 +66,7 @@ async def get(call: Call) -> ASGIApp:
 
 async def follow(call: Call) -> ASGIApp:
     return EventStream(
-        _changes(call), TicketFrames(call.names), is_last=lambda ticket: False, frame=as_it_is
+        _changes(call), TicketFrames(call.names), is_last=lambda ticket: False, frame=None
     )
 
 

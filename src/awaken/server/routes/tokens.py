@@ -14,8 +14,9 @@ from awaken.server.errors import Refused, unknown
 from awaken.server.finding import DECIDERS, find_run, find_thread, find_ticket, root_of
 from awaken.server.given import OneTokenAsked, TokenAsked
 from awaken.server.intake import existing
+from awaken.server.passes import Pass
 from awaken.server.table import Role, Route
-from awaken.server.tokens import Tokens
+from awaken.server.tokens import Claims, Tokens
 from awaken.server.views import View
 
 _OF_A_THREAD = (Role.INVOKE, Role.READ, Role.DECIDE)
@@ -39,8 +40,18 @@ async def make(call: Call) -> ASGIApp:
         thread_id = await _thread_of(call, path)
     tokens: Tokens = call.request.app.state.tokens
     principal = msgspec.structs.replace(call.principal, roles=_roles(call, asked))
-    token, expires = tokens.make(principal, thread_id, asked.ttl, call.terms, path)
-    return JsonResponse(TokenMade(token=token, expires_at=expires), status_code=201)
+    held: Pass = call.request.scope.get("pass", Pass())
+    claims = Claims(
+        principal=principal,
+        thread=thread_id,
+        path=path,
+        expires_at_ms=tokens.expiry(asked.ttl),
+        terms=call.terms,
+        key=held.key,
+        session=held.session,
+    )
+    made = TokenMade(token=await tokens.make(claims), expires_at=claims.expires_at_ms)
+    return JsonResponse(made, status_code=201)
 
 
 async def _thread_of(call: Call, path: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.store import Process
@@ -14,6 +15,9 @@ from awaken.errors import ConfigError
 from awaken.stores.memory.blobs import MemoryBlobs
 from awaken.stores.memory.submissions import MemorySubmissions
 from awaken.stores.memory.upkeep import MemoryUpkeep
+
+if TYPE_CHECKING:
+    from awaken.stores.memory.access import MemoryAccess
 
 
 class MemoryStore(MemorySubmissions, MemoryUpkeep):
@@ -39,10 +43,19 @@ class MemoryStore(MemorySubmissions, MemoryUpkeep):
             )
         return cls()
 
+    @cached_property
+    def access(self) -> MemoryAccess:
+        from awaken.stores.memory.access import MemoryAccess  # noqa: PLC0415 for servers alone
+
+        return MemoryAccess()
+
     async def open(self) -> None:
         return
 
     async def check(self) -> None:
+        return
+
+    def when_written(self, told: Callable[[int, float], object]) -> None:
         return
 
     async def processes(self) -> Sequence[Process]:

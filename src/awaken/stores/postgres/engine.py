@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from awaken.contract.commits import Fence
+from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.errors import StoreUnavailable
 from awaken.stores.postgres.address import Address
@@ -39,8 +40,11 @@ _END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM unnest(?::int[]) AS
 class Engine:
     """An open database, used by one event loop."""
 
-    def __init__(self, address: Address, lease: PostgresLease) -> None:
+    def __init__(
+        self, address: Address, lease: PostgresLease, batches: Subscribers[tuple[int, float]]
+    ) -> None:
         self.address = address
+        self._batches = batches
         self.schema = Schema(address.schema)
         self.watch = Watch()
         self.unreadable = Unreadable()
@@ -92,7 +96,9 @@ class Engine:
             await end(connection)
         else:
             self.pool.give(connection)
-        self.writer = Writer(self.address.shown, self.schema, lambda: connect(self.address))
+        self.writer = Writer(
+            self.address.shown, self.schema, lambda: connect(self.address), self._batches
+        )
 
     async def close(self) -> None:
         """Finish the writes under way, and release every thread of this node."""
@@ -237,6 +243,7 @@ class Opening:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.lease = PostgresLease(self.engine, address.lease)
+        self.batches: Subscribers[tuple[int, float]] = Subscribers()
         self._engine: Engine | None = None
         self._starting: asyncio.Task[Engine] | None = None
         self._is_closed = False
@@ -282,7 +289,7 @@ class Opening:
 
     async def _start(self) -> Engine:
         try:
-            engine = Engine(self.address, self.lease)
+            engine = Engine(self.address, self.lease, self.batches)
             await engine.start()
             self._engine = engine
             return engine

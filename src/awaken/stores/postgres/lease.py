@@ -68,6 +68,10 @@ class PostgresLease:
         return time.monotonic() < self._until
 
     @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._until - time.monotonic())
+
+    @property
     def may_take(self) -> bool:
         return self.held and time.monotonic() >= self._since + self._ttl
 

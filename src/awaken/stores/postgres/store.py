@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from functools import partial
 from typing import Self
 
@@ -17,6 +17,7 @@ from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
 from awaken.stores.postgres import commands, submissions, tickets
+from awaken.stores.postgres.access import PostgresAccess
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.blobs import PostgresBlobs
 from awaken.stores.postgres.commit import PostgresCommits
@@ -48,6 +49,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         self._opening = Opening(parse_address(address))
         self._clock = clock
         self._profiles = PostgresProfiles(self._opening, clock)
+        self._access = PostgresAccess(self._opening)
         self.blobs = PostgresBlobs(self._opening, clock)
         # A store that is never closed still releases its threads.
         weakref.finalize(self, self._opening.abandon).atexit = False
@@ -72,11 +74,18 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     def profiles(self) -> PostgresProfiles:
         return self._profiles
 
+    @property
+    def access(self) -> PostgresAccess:
+        return self._access
+
     async def open(self) -> None:
         await self._opening.open()
 
     async def check(self) -> None:
         await (await self._opening.engine()).read(lambda db: db.value(_CHECK))
+
+    def when_written(self, told: Callable[[int, float], object]) -> None:
+        self._opening.batches.subscribe(lambda batch: told(*batch))
 
     async def processes(self) -> Sequence[Process]:
         engine = await self._opening.engine()

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import asyncpg
 
+from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.postgres.connections import Db, Schema, end
@@ -47,14 +48,20 @@ class Writer:
     Args:
         shown: the address for error texts.
         open: opens a connection.
+        batches: is told how many commits went together, and the seconds that took.
     """
 
     def __init__(
-        self, shown: str, schema: Schema, open: Callable[[], Awaitable[asyncpg.Connection]]
+        self,
+        shown: str,
+        schema: Schema,
+        open: Callable[[], Awaitable[asyncpg.Connection]],
+        batches: Subscribers[tuple[int, float]],
     ) -> None:
         self._shown = shown
         self._schema = schema
         self._open = open
+        self._batches = batches
         self._waiting: list[Waiting] = []
         self._in_flight: set[str] = set()
         self._idle: list[asyncio.Future[None]] = []
@@ -192,7 +199,10 @@ class Writer:
     async def _trip(self, connection: asyncpg.Connection, batch: list[Waiting]) -> None:
         targets = [target for one in batch for target in one.targets]
         values = arguments([one.element for one in batch], targets)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         rows = await Db(connection, self._schema).rows(COMMIT, *values)
+        self._batches.tell((len(batch), loop.time() - began))
         for one, row in zip(batch, rows, strict=True):
             if not one.future.done():
                 one.future.set_result(Answer(*row))

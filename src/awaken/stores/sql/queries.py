@@ -16,16 +16,20 @@ FROM pragma_application_id, pragma_user_version
 CHECK = "SELECT floor FROM epochs"
 
 TABLES = (
+    "audit",
     "blob_uses",
     "command_keys",
     "commands",
     "commits",
     "deleted_threads",
     "epochs",
+    "keys",
     "outboxes",
     "profiles",
     "rewinds",
     "runs",
+    "secrets",
+    "sessions",
     "snapshots",
     "streams",
     "thread_metadata",
@@ -464,3 +468,28 @@ DELETE_PROFILE = "DELETE FROM profiles WHERE owner = ? AND key = ?"
 CLEAR_PROFILES = "DELETE FROM profiles WHERE owner = ?"
 # The owners of a scope are those that begin with its name and a slash; `0` comes after the slash.
 CLEAR_PROFILES_OF_SCOPE = "DELETE FROM profiles WHERE owner >= ? || '/' AND owner < ? || '0'"
+
+# -- access -------------------------------------------------------------------------------------
+
+ADD_ACCESS_KEY = "INSERT OR IGNORE INTO keys (id, scope, record) VALUES (?, ?, ?)"
+ACCESS_KEY = "SELECT record FROM keys WHERE id = ?"
+ACCESS_KEYS = "SELECT id, record FROM keys ORDER BY id"
+REVOKE_ACCESS_KEY = "DELETE FROM keys WHERE id = ?"
+ADD_SECRET = "INSERT OR IGNORE INTO secrets (name, value) VALUES (?, ?)"
+SECRET = "SELECT value FROM secrets WHERE name = ?"
+DELETE_OLD_SESSIONS = "DELETE FROM sessions WHERE expires_at <= ?"
+SET_SESSION = "INSERT OR REPLACE INTO sessions (id, scope, expires_at, record) VALUES (?, ?, ?, ?)"
+SESSION = "SELECT record FROM sessions WHERE id = ?"
+DELETE_SESSION = "DELETE FROM sessions WHERE id = ? RETURNING record"
+ADD_DEED = "INSERT INTO audit (scope, at_ms, record) VALUES (?, ?, ?)"
+DEEDS = """
+SELECT number, record FROM audit WHERE scope = ? AND number < ? ORDER BY number DESC LIMIT ?
+"""
+DELETE_OLD_DEEDS = """
+DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at_ms < ? LIMIT ?)
+"""
+DELETE_DEEDS_OF_SCOPE = """
+DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE scope = ? LIMIT ?)
+"""
+DELETE_KEYS_OF_SCOPE = "DELETE FROM keys WHERE scope = ?"
+DELETE_SESSIONS_OF_SCOPE = "DELETE FROM sessions WHERE scope = ?"

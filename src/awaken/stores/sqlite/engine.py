@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from awaken.contract.commits import Fence
+from awaken.control.subscribers import Subscribers
 from awaken.errors import StoreUnavailable
 from awaken.stores.sql import queries
 from awaken.stores.sql.migrations import load_migrations
@@ -21,7 +22,7 @@ from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.presence import Presence
 from awaken.stores.sqlite.reader import Reader
 from awaken.stores.sqlite.watch import Watch, thread_channel
-from awaken.stores.sqlite.writer import Writer
+from awaken.stores.sqlite.writer import Batch, Writer
 
 T = TypeVar("T")
 
@@ -29,7 +30,9 @@ T = TypeVar("T")
 class Engine:
     """An open database file: its connections, its threads, and what this store owns in it."""
 
-    def __init__(self, address: Address, owner: str, watch: Watch) -> None:
+    def __init__(
+        self, address: Address, owner: str, watch: Watch, batches: Subscribers[Batch]
+    ) -> None:
         self.address = address
         self.owners = Owners(address.path, owner)
         self._unreleased: list[Fence] = []
@@ -50,7 +53,9 @@ class Engine:
                 lambda error: self.writer.note(error),
             )
         )
-        self.writer = Writer(address.path, self._presence, self.watch, self._open, self._finish)
+        self.writer = Writer(
+            address.path, self._presence, self.watch, batches, self._open, self._finish
+        )
 
     async def write(
         self,

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.store import Process
+from awaken.control.subscribers import Subscribers
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
+from awaken.stores.sqlite.access import SqliteAccess
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.owners import new_owner
 from awaken.stores.sqlite.profile import SqliteProfiles
 from awaken.stores.sqlite.watch import Watch
+from awaken.stores.sqlite.writer import Batch
 
 
 class SqliteFile:
@@ -44,10 +47,12 @@ class SqliteFile:
         self._clock = clock
         self._owner, self._pid = new_owner(ids), os.getpid()
         self._watch = Watch()
+        self._batches: Subscribers[Batch] = Subscribers()
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._closed = False
         self._profiles = SqliteProfiles(self._ready, clock)
+        self._access = SqliteAccess(self._ready)
 
     @classmethod
     def from_address(cls, address: str, *, clock: Clock = SYSTEM_CLOCK, ids: Ids = UUID7) -> Self:
@@ -75,6 +80,13 @@ class SqliteFile:
     @property
     def profiles(self) -> SqliteProfiles:
         return self._profiles
+
+    @property
+    def access(self) -> SqliteAccess:
+        return self._access
+
+    def when_written(self, told: Callable[[int, float], object]) -> None:
+        self._batches.subscribe(lambda batch: told(*batch))
 
     async def open(self) -> None:
         with self._lock:
@@ -113,7 +125,7 @@ class SqliteFile:
                 # The real path, because owners look for each other's lock files beside the file.
                 path = self.path if self.path == MEMORY else os.path.realpath(self.path)
                 address = self._address._replace(path=path)
-                self._engine = Engine(address, self._owner, self._watch)
+                self._engine = Engine(address, self._owner, self._watch, self._batches)
                 # A store that is never closed still releases its threads.
                 weakref.finalize(self, self._engine.writer.abandon).atexit = False
             self._engine.release_again()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from awaken.control.subscribers import Subscribers
 from awaken.errors import StoreUnavailable
 from awaken.stores.sqlite.faults import explain
 from awaken.stores.sqlite.jobs import Job, Post
@@ -25,6 +26,8 @@ from awaken.stores.sqlite.watch import Watch
 ALL = "*"
 """The channel of a job after which anything may have changed."""
 
+Batch = tuple[int, float]
+"""How many jobs were done together, and the seconds that took."""
 _LARGEST_BATCH = 500
 _POLL_SECONDS = 0.07
 
@@ -35,6 +38,7 @@ class Writer:
     Args:
         presence: checks that the file is still the one at its path.
         watch: the tasks that wait for changes, and are woken by them.
+        batches: is told of each batch of jobs, on the thread.
         open: opens the connection; called on the thread.
         finish: called on the thread after the last job, before the connection is closed.
     """
@@ -44,12 +48,14 @@ class Writer:
         path: str,
         presence: Presence,
         watch: Watch,
+        batches: Subscribers[Batch],
         open: Callable[[], sqlite3.Connection],
         finish: Callable[[sqlite3.Connection], None],
     ) -> None:
         self._path = path
         self._presence = presence
         self._watch = watch
+        self._batches = batches
         self._open = open
         self._finish = finish
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
@@ -158,6 +164,7 @@ class Writer:
             self._end(ending)
 
     def _serve(self, db: sqlite3.Connection, batch: list[Job[Any]]) -> None:
+        began = time.monotonic()
         try:
             if batch[0].alone:
                 self._transactions.run_bare(db, batch[0])
@@ -165,6 +172,7 @@ class Writer:
                 self._transactions.run(db, batch)
         except Exception as error:
             self._transactions.fail(batch, error)
+        self._batches.tell((len(batch), time.monotonic() - began))
         post = Post()
         for job in batch:
             job.finish(post)

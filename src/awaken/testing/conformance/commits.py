@@ -244,3 +244,15 @@ async def a_threads_head_counts_and_dates(store: Store) -> None:
     assert thread.parent_thread_id == "p"
     assert thread.latest_run_id is None
     assert (thread.forked_from, thread.forked_at, thread.owner) == (None, None, None)
+
+
+@check
+async def whoever_counts_is_told_of_batches(store: Store) -> None:
+    """06 §3.10: if the store has any, each with its size and the time that it took."""
+    told: list[tuple[int, float]] = []
+    store.when_written(lambda size, seconds: told.append((size, seconds)))
+    for word in ("a", "b", "c"):
+        await write(store, messages=says(word))
+    sizes = [size for size, _ in told]
+    assert sizes == [] or (min(sizes) >= 1 and sum(sizes) >= 3)
+    assert all(seconds >= 0 for _, seconds in told)

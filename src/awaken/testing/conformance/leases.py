@@ -31,6 +31,7 @@ check = Suite[StoreCheck]()
 async def an_open_store_holds_its_lease(store: Store) -> None:
     store.lease.when_lost(lambda fence: None)
     assert store.lease.held
+    assert store.lease.seconds_left > 0
     async with asyncio.timeout(PATIENCE):
         await store.lease.regained()
 

@@ -18,7 +18,14 @@ from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
 from awaken.domain.run import RunRecord
 from awaken.domain.suspension import ToolCallResume
-from awaken.errors import DecisionRefused, StaleFence, ThreadOwned, VersionConflict
+from awaken.errors import (
+    DecisionRefused,
+    StaleFence,
+    StoreError,
+    ThreadOwned,
+    VersionConflict,
+)
+from awaken.testing.conformance.access import ENTRY, OTHER, a_deed, signed_in
 from awaken.testing.conformance.crowds import CROWD, race
 from awaken.testing.conformance.making import (
     PATIENCE,
@@ -332,3 +339,28 @@ async def two_nodes_never_claim_the_same_thread(open_store: OpenStore) -> None:
         (_, _, mine), (_, _, theirs) = sides
         assert sorted(names([*mine, *theirs])) == sorted(f"s{number}" for number in range(20))
         assert {run.agent_id for run in mine} <= {"common"}
+
+
+@check
+async def every_node_sees_the_same(open_store: OpenStore) -> None:
+    """06 §3.2: and so does one that opens later."""
+    async with _handles(open_store) as (one, two):
+        await one.access.add_key("k", ENTRY)
+        await one.access.begin_session(signed_in("s"), now_ms=1)
+        await one.access.note_deed(a_deed(1))
+        assert await two.access.find_key("k") == ENTRY
+        assert await two.access.find_session("s") == signed_in("s")
+        assert len(await two.access.list_deeds("", limit=9)) == 1
+        asked = [at.access.signing_secret() for at in (one, two) * 3]
+        secrets, _ = await race(StoreError, *asked)
+        assert (len(secrets), len(set(secrets))) == (6, 1)
+
+        both = [at.access.end_session("s") for at in (one, two) * 3]
+        ended, _ = await race(StoreError, *both)
+        assert len([session for session in ended if session is not None]) == 1
+        assert await two.access.revoke_key("k")
+        assert await one.access.find_key("k") is None
+        await two.access.add_key("k2", OTHER)
+    async with _handles(open_store, 1) as (later,):
+        assert await later.access.list_keys() == {"k2": OTHER}
+        assert await later.access.signing_secret() == secrets[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from awaken.testing.conformance import (
+    access,
     blob_uses,
     blobs,
     bus,
@@ -62,6 +63,7 @@ _PARTS = (
     blob_uses,
     requests,
     rewinds,
+    access,
 )
 
 

@@ -1,0 +1,138 @@
+"""Keys, sessions and the audit in the Postgres store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from awaken.codec import dumps, loads
+from awaken.domain.access import Deed, KeyEntry, Session
+from awaken.errors import AlreadyExists
+from awaken.stores.postgres.connections import Db
+from awaken.stores.postgres.engine import Opening
+from awaken.stores.sql.delta import writable
+
+DEEDS_AT_ONCE = 1_000
+_SIGNING = "signing"
+_ADD_KEY = """
+INSERT INTO @keys (id, scope, record) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING id
+"""
+_KEY = "SELECT record FROM @keys WHERE id = ?"
+_KEYS = "SELECT id, record FROM @keys ORDER BY id"
+_REVOKE_KEY = "DELETE FROM @keys WHERE id = ?"
+_ADD_SECRET = "INSERT INTO @secrets (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_SECRET = "SELECT value FROM @secrets WHERE name = ?"
+_DELETE_OLD_SESSIONS = "DELETE FROM @sessions WHERE expires_at <= ?"
+_SET_SESSION = """
+INSERT INTO @sessions (id, scope, expires_at, record) VALUES (?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE
+SET scope = excluded.scope, expires_at = excluded.expires_at, record = excluded.record
+"""
+_SESSION = "SELECT record FROM @sessions WHERE id = ?"
+_DELETE_SESSION = "DELETE FROM @sessions WHERE id = ? RETURNING record"
+_ADD_DEED = "INSERT INTO @audit (scope, at_ms, record) VALUES (?, ?, ?)"
+_DEEDS = """
+SELECT number, record FROM @audit WHERE scope = $1 AND ($2::bigint IS NULL OR number < $2)
+ORDER BY number DESC LIMIT $3
+"""
+_DELETE_OLD_DEEDS = """
+DELETE FROM @audit WHERE number IN (SELECT number FROM @audit WHERE at_ms < ? LIMIT ?)
+"""
+_DELETE_DEEDS_OF_SCOPE = """
+DELETE FROM @audit WHERE number IN (SELECT number FROM @audit WHERE scope = ? LIMIT ?)
+"""
+_DELETE_KEYS_OF_SCOPE = "DELETE FROM @keys WHERE scope = ?"
+_DELETE_SESSIONS_OF_SCOPE = "DELETE FROM @sessions WHERE scope = ?"
+
+
+class PostgresAccess:
+    """Keys and sessions by id, and deeds by number, in the database of the store."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+
+    async def add_key(self, id: str, entry: KeyEntry) -> None:
+        with writable(f"key {id!r}"):
+            record = dumps(entry)
+        engine = await self._opening.engine()
+        added = await engine.write(lambda db: db.value(_ADD_KEY, id, entry.scope, record))
+        if added is None:
+            raise AlreadyExists("key", id)
+
+    async def find_key(self, id: str) -> KeyEntry | None:
+        engine = await self._opening.engine()
+        record = await engine.read(lambda db: db.value(_KEY, id))
+        return loads(record, KeyEntry) if record is not None else None
+
+    async def list_keys(self) -> Mapping[str, KeyEntry]:
+        engine = await self._opening.engine()
+        rows = await engine.read(lambda db: db.rows(_KEYS))
+        return {id: loads(record, KeyEntry) for id, record in rows}
+
+    async def revoke_key(self, id: str) -> bool:
+        engine = await self._opening.engine()
+        return await engine.write(lambda db: db.run(_REVOKE_KEY, id)) > 0
+
+    async def signing_secret(self) -> str:
+        engine = await self._opening.engine()
+        found = await engine.read(lambda db: db.value(_SECRET, _SIGNING))
+        if found is None:
+            # Of several nodes that start at once, the first one's counts.
+            made = os.urandom(32).hex()
+            await engine.write(lambda db: db.run(_ADD_SECRET, _SIGNING, made))
+            found = await engine.read(lambda db: db.value(_SECRET, _SIGNING))
+        return str(found)
+
+    async def begin_session(self, session: Session, *, now_ms: int) -> None:
+        with writable(f"session {session.id!r}"):
+            record = dumps(session)
+        row = (session.id, session.principal.scope, session.expires_at_ms, record)
+
+        async def write(db: Db) -> None:
+            await db.run(_DELETE_OLD_SESSIONS, now_ms)
+            await db.run(_SET_SESSION, *row)
+
+        await (await self._opening.engine()).write(write)
+
+    async def find_session(self, id: str) -> Session | None:
+        engine = await self._opening.engine()
+        record = await engine.read(lambda db: db.value(_SESSION, id))
+        return loads(record, Session) if record is not None else None
+
+    async def end_session(self, id: str) -> Session | None:
+        engine = await self._opening.engine()
+        record = await engine.write(lambda db: db.value(_DELETE_SESSION, id))
+        return loads(record, Session) if record is not None else None
+
+    async def note_deed(self, deed: Deed) -> None:
+        with writable("a deed"):
+            record = dumps(deed)
+        engine = await self._opening.engine()
+        await engine.write(lambda db: db.run(_ADD_DEED, deed.scope, deed.at, record))
+
+    async def list_deeds(
+        self, scope: str, *, limit: int, before: int | None = None
+    ) -> Sequence[tuple[int, Deed]]:
+        engine = await self._opening.engine()
+        rows = await engine.read(lambda db: db.rows(_DEEDS, scope, before, limit))
+        return [(number, loads(record, Deed)) for number, record in rows]
+
+    async def delete_deeds(self, *, before_ms: int) -> int:
+        return await self._delete_deeds(_DELETE_OLD_DEEDS, before_ms)
+
+    async def clear_scope(self, scope: str) -> int:
+        async def write(db: Db) -> int:
+            keys = await db.run(_DELETE_KEYS_OF_SCOPE, scope)
+            return keys + await db.run(_DELETE_SESSIONS_OF_SCOPE, scope)
+
+        count = await (await self._opening.engine()).write(write)
+        return count + await self._delete_deeds(_DELETE_DEEDS_OF_SCOPE, scope)
+
+    async def _delete_deeds(self, statement: str, by: int | str) -> int:
+        """In batches: there may be very many, and other writers come in between."""
+        engine = await self._opening.engine()
+        count, last = 0, DEEDS_AT_ONCE
+        while last == DEEDS_AT_ONCE:
+            last = await engine.write(lambda db: db.run(statement, by, DEEDS_AT_ONCE))
+            count += last
+        return count

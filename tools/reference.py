@@ -49,7 +49,7 @@ MESSAGES = (
     "Role Text Thinking ToolUse ToolResultBlock Image Audio Video Document Citation Opaque "
     "ContentBlock MediaSource Base64Source BlobSource UrlSource MessageMetadata Visibility "
     "InferenceRequest OutputFormat StreamResult StreamSnapshot StopReason Stop TokenUsage Usage "
-    "LlmStreamEvent StreamListener ContentBlockStop ReasoningDone ToolCallSigned"
+    "LlmStreamEvent StreamListener ContentBlockStop ReasoningDone ToolCallSigned import_history"
 )
 MODEL_PROTOCOLS = "LlmExecutor StreamDriver AnswerListener TokenCounter"
 STORES = "MemoryStore SqliteStore PostgresStore MemoryProfiles SqliteProfiles PostgresProfiles"
@@ -248,7 +248,8 @@ def cli_page() -> str:
     context = click.Context(cli, info_name="awaken", max_content_width=WIDTH, terminal_width=WIDTH)
     lines += ["```text", cli.get_help(context), "```", ""]
     for name in cli.list_commands(context):
-        command = cli.commands[name]
+        command = cli.get_command(context, name)
+        assert command is not None
         inner = click.Context(command, info_name=name, parent=context)
         lines += [f"## {name}", "", "```text", command.get_help(inner), "```", ""]
     return "\n".join(lines)
@@ -304,27 +305,29 @@ def declaration(kind: type) -> str:
             [f"class {kind.__name__}:", *(f"    {m.name} = {m.value!r}" for m in kind)]
         )
     if issubclass(kind, msgspec.Struct):
-        return "\n".join([f"class {kind.__name__}:", *map(field, own_fields(kind))])
+        return "\n".join([f"class {kind.__name__}:", *own_fields(kind)])
     if getattr(kind, "_is_protocol", False) or "__init__" not in vars(kind):
         return f"class {kind.__name__}"
     return signature(f"class {kind.__name__}", kind.__init__, bound=True).removesuffix(" -> None")
 
 
-def own_fields(kind: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, str]]:
+def own_fields(kind: type[msgspec.Struct]) -> list[str]:
+    """One line for each field. Types are shown as they are written: some are known to type checkers
+    alone."""
     types: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         types |= vars(base).get("__annotations__", {})
-    return [(each, written(types[each.name])) for each in msgspec.structs.fields(kind)]
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    given = dict(zip(reversed(names), reversed(defaults), strict=False))
+    return [f"    {name}: {written(types[name])}{default(given, name)}" for name in names]
 
 
-def field(of: tuple[msgspec.structs.FieldInfo, str]) -> str:
-    info, type_ = of
-    default = ""
-    if info.default is not msgspec.NODEFAULT:
-        default = f" = {value(info.default)}"
-    elif info.default_factory is not msgspec.NODEFAULT:
-        default = f" = {value(info.default_factory())}"
-    return f"    {info.name}: {type_}{default}"
+def default(given: Mapping[str, Any], name: str) -> str:
+    made = given.get(name, msgspec.NODEFAULT)
+    if made is msgspec.NODEFAULT:
+        return ""
+    make = getattr(made, "factory", None)
+    return f" = {value(make() if make is not None else made)}"
 
 
 def members(kind: type) -> Iterable[tuple[str, Any]]:

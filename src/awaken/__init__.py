@@ -89,4 +89,5 @@ __getattr__, __dir__ = lazy.lazy_names(
     __name__,
     {"._version": "__version__", ".front": "Runtime", ".runtime": "RunRequest"},
     hints.FOREIGN,
+    beside=hints.BESIDE,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +14,7 @@ def lazy_names(
     foreign: Mapping[str, str] | None = None,
     *,
     extra: str | None = None,
+    beside: Sequence[str] = (),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns a `__getattr__` and a `__dir__` for a module.
 
@@ -26,6 +27,7 @@ def lazy_names(
         homes: the names that each module defines, separated by blanks. A package may write its own
             modules with a leading dot, as in `.limits`.
         foreign: names of other libraries that people look for here, and what to write instead.
+        beside: modules in which to look for a name that is not here, to say so.
         extra: the extra of the installation that the modules need; an error for a module that is
             missing says how to install it.
     """
@@ -36,6 +38,9 @@ def lazy_names(
             # Not an AttributeError, of which `from … import` would drop the text.
             raise ImportError(f"{package} has no {name}: use {foreign[name]}")
         if name not in home_of:
+            for other in () if name.startswith("_") else beside:
+                if name in import_module(other).__all__:
+                    raise ImportError(f"{package} has no {name}: use {other}.{name}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
             home = import_module(home_of[name], package)

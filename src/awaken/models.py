@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from awaken.llm.breaker import CircuitOpen
     from awaken.llm.demo import DemoModel
     from awaken.llm.google import GoogleGemini
+    from awaken.llm.history import import_history
     from awaken.llm.local import LocalModel
     from awaken.llm.mend import MendingExecutor
     from awaken.llm.native import CodeExecution, FileSearch, WebSearch
@@ -184,6 +185,7 @@ __all__ = [
     "Visibility",
     "WebSearch",
     "abilities_of",
+    "import_history",
     "preview_of",
 ]
 
@@ -195,6 +197,7 @@ __getattr__, __dir__ = lazy_names(
         "awaken.llm.anthropic": "AnthropicMessages BedrockMessages VertexMessages",
         "awaken.llm.demo": "DemoModel",
         "awaken.llm.google": "GoogleGemini",
+        "awaken.llm.history": "import_history",
         "awaken.llm.local": "LocalModel",
         "awaken.llm.mend": "MendingExecutor",
         "awaken.llm.native": "CodeExecution FileSearch WebSearch",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 from cli_process import Here, write_app
 
@@ -133,6 +136,25 @@ def test_help_and_version_are_there(here: Here) -> None:
     assert shown.code == 0
     for section in ("Run agents:", "See what they do:", "Steer them, from any process:"):
         assert f"\n{section}\n" in shown.out
-    for command in cli.commands:
-        assert f"  {command} " in shown.out
-        assert here(command, "--help").code == 0
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        assert f"  {name} " in shown.out
+        assert f" {command.get_short_help_str(72)}\n" in shown.out
+        assert here(name, "--help").code == 0
+
+
+def test_help_loads_no_engine_and_a_command_no_other() -> None:
+    program = (
+        "import sys; from awaken.cli import main; main(sys.argv[1:]);"
+        "print(*[m for m in sys.modules if m.startswith('awaken')])"
+    )
+    for args, without in [
+        (["--help"], {"awaken.runtime.builder", "awaken.cli.chat", "awaken.cli.desk"}),
+        (["chat", "--help"], {"awaken.cli.serve", "awaken.cli.chaos", "awaken.cli.demo"}),
+    ]:
+        ran = subprocess.run(
+            [sys.executable, "-c", program, *args], capture_output=True, text=True, check=True
+        )
+        assert not without & set(ran.stdout.splitlines()[-1].split())

@@ -42,6 +42,11 @@ def quiet(name: str) -> str:
     return name
 
 
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
 async def errors_of(written: str, names: dict[str, Any]) -> list[str]:
     """The error, and Python's warnings, of a line of code in an async function."""
     tree = ast.parse(f"async def mistake():\n    {written}")
@@ -72,6 +77,7 @@ async def test_a_mistake_is_told_as_the_page_says(
     async with Runtime([agent]) as runtime:
         names = {**vars(awaken), "Agent": Agent, "Runtime": Runtime, "asyncio": asyncio}
         names |= {"agent": agent, "runtime": runtime, "find": find, "bare": bare, "quiet": quiet}
+        names |= {"look": look}
         told = await errors_of(written, names)
     told += [record.getMessage() for record in caplog.records if record.levelno >= WARNING]
     assert len(told) == len(quoted)

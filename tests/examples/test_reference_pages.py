@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import awaken
@@ -71,7 +72,7 @@ def test_what_users_call_has_a_docstring() -> None:
 def test_every_event_command_error_and_helper_has_its_place(site: Path) -> None:
     events = {kind.__name__ for kind in event.Event.__subclasses__()}
     assert events <= set(headings(site, "events"))
-    assert set(cli.commands) == set(headings(site, "cli"))
+    assert set(cli.list_commands(click.Context(cli))) == set(headings(site, "cli"))
     assert {"AwakenError", "ConfigError", "RateLimited", "ToolError"} <= set(
         headings(site, "errors")
     )

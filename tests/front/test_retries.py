@@ -99,6 +99,20 @@ async def test_a_tool_may_stop_the_run_when_its_tries_are_used_up(address: str) 
     assert "tool_retries (tool 'book': use the ISO format)" in (result.reason or "")
 
 
+async def test_an_error_that_is_returned_and_not_raised_is_named() -> None:
+    @tool
+    async def book(day: str) -> Any:
+        """Book."""
+        return Retry("use the ISO format")
+
+    agent = Agent("a", model=ScriptedModel([*calls("book", {"day": "1"}), "no"]), tools=[book])
+    async with Runtime([agent]) as runtime:
+        await runtime.run("a", "go", thread="t")
+        (told,) = await results(runtime, "t")
+
+    assert "returned Retry('Try again: use the ISO format'): raise it instead" in told
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [

@@ -165,6 +165,8 @@ async def test_a_status_that_does_not_exist_is_named(store: str) -> None:
     async with Runtime([Oven().agent], store=store) as runtime:
         with pytest.raises(ConfigError, match=r"status is one of 'running', .* not 'baking'"):
             await runtime.tasks(status="baking")  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(ConfigError, match=r"children is one of 'reject', .* not 'all'"):
+            await runtime.delete_thread(T, children="all")  # type: ignore[arg-type]
 
 
 async def test_an_agent_whose_name_looks_like_a_tasks_is_none(store: str) -> None:

@@ -52,7 +52,7 @@ async def test_a_tool_returns_texts_pictures_and_files(tmp_path: Path) -> None:
     """08 §0 (c): the model is shown them, the log keeps them, events say what there is."""
     page = tmp_path / "page.pdf"
     page.write_bytes(b"%PDF small")
-    agent, model = plotter("the plot", Image.from_bytes(SMALL), Image.from_bytes(LARGE), page)
+    agent, model = plotter(Text("the plot"), Image.from_bytes(SMALL), Image.from_bytes(LARGE), page)
     told: list[ToolCallDone] = []
     async with Runtime([agent], store=f"sqlite:///{tmp_path}/a.db") as runtime:
         async with runtime.stream("a", "go", thread="t") as events:
@@ -107,7 +107,7 @@ def test_a_picture_in_a_result_is_on_every_wire(wire: str) -> None:
     messages = [
         Message.user("go"),
         Message.assistant_with_tool_calls("", CALL.tool_calls),
-        Message.tool_with_content("c1", (Text(text="the plot"), picture)),
+        Message.tool_with_content("c1", (Text("the plot"), picture)),
     ]
     request = InferenceRequest(
         upstream_model="gemini-3-pro", messages=messages, overrides=InferenceOverride()

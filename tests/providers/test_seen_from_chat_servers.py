@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from mock_server import Answer, WireServer, sse
 
-from awaken import Agent, Runtime
+from awaken import Agent, ModelSettings, Runtime, tool
 from awaken.contract.llm import (
     ContextOverflow,
     InferenceExecutionError,
@@ -26,6 +26,7 @@ from awaken.domain.inference import InferenceOverride, StopReason, StreamResult,
 from awaken.domain.message import Image, Message, Opaque, Role, Text, Thinking, ToolCall, UrlSource
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
+from awaken.errors import InferenceFailed
 from awaken.llm.anthropic import AnthropicMessages
 from awaken.llm.bedrock import BedrockConverse
 from awaken.llm.google import GoogleGemini
@@ -35,6 +36,13 @@ from awaken.llm.output import OutputTool
 from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
+
+
+@tool(effect="read")
+async def look() -> str:
+    """Look."""
+    return "nothing"
+
 
 LOOK = ToolDescriptor(id="look", name="look", description="Look.")
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
@@ -537,6 +545,83 @@ async def test_5j_another_refusal_is_not_taken_for_one_of_schemas() -> None:
             async for _ in OutputTool(model).execute_stream(request):
                 pass
         assert len(server.requests) == 1
+
+
+# -- models that the table does not know yet --------------------------------------------------
+
+
+REFUSALS = [
+    ("temperature", "Unsupported parameter: 'temperature' is not supported with this model."),
+    ("temperature", "Unsupported value: 'temperature' does not support 0.2 with this model."),
+    ("temperature", "`temperature` is deprecated for this model."),
+    ("top_p", "`top_p` cannot be specified for this model"),
+    ("seed", "seed: Extra inputs are not permitted"),
+    ("parallel_tool_calls", "Unsupported parameter: 'parallel_tool_calls'"),
+    ("reasoning_effort", "Unrecognized request argument supplied: reasoning_effort"),
+]
+
+
+@pytest.mark.parametrize(("name", "words"), REFUSALS)
+async def test_a_setting_that_a_new_model_refuses_is_left_out_from_then_on(
+    name: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ModelSettings(
+        temperature=0.2, top_p=0.5, seed=7, parallel_tool_calls=False, reasoning_effort="low"
+    )
+    hello = answer(chunk(content="Hello"), chunk("stop"), "[DONE]")
+    refused = refusal(400, {"error": {"message": words, "type": "invalid_request_error"}})
+    async with serving(refused, hello, hello) as (model, server):
+        agent = Agent("a", model="lab:gpt-9", settings=settings, tools=[look])
+        async with Runtime([agent], models={"lab:gpt-9": model}) as runtime:
+            for _ in range(2):
+                assert (await runtime.run("a", "Hi")).response == "Hello"
+
+    first, *others = [request.body for request in server.requests]
+    assert len(others) == 2
+    for body in others:
+        assert first.keys() - body.keys() == {name}
+    (warning,) = [text for text in caplog.messages if "refuses" in text]
+    assert warning.startswith(f"model gpt-9 refuses {name}, which is left out now: ")
+
+
+async def test_several_refused_settings_are_learned_one_by_one() -> None:
+    def refused(name: str) -> Answer:
+        return refusal(400, {"error": {"message": f"Unsupported parameter: '{name}'"}})
+
+    hello = answer(chunk(content="Hello"), chunk("stop"), "[DONE]")
+    async with serving(refused("top_p"), refused("temperature"), hello) as (model, server):
+        agent = Agent("a", model="lab:x", settings=ModelSettings(temperature=0.2, top_p=0.5))
+        async with Runtime([agent], models={"lab:x": model}) as runtime:
+            assert (await runtime.run("a", "Hi")).response == "Hello"
+            last = {"temperature", "top_p"} & server.requests[-1].body.keys()
+            shown: Any = runtime.preview("a", await _last_request(runtime))
+
+    assert not last
+    assert not {"temperature", "top_p"} & shown.keys()
+
+
+async def _last_request(runtime: Runtime) -> InferenceRequest:
+    (thread,) = (await runtime.list_threads()).items
+    message = (await runtime.messages(thread.id))[-1]
+    return await runtime.load_request(thread.id, message.id or "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["temperature must be between 0 and 2", "'tool_choice' is not supported with this model"],
+)
+async def test_a_wrong_value_and_a_setting_with_a_meaning_are_not_left_out(words: str) -> None:
+    async with serving(refusal(400, {"error": {"message": words}})) as (model, server):
+        agent = Agent(
+            "a",
+            model="lab:x",
+            settings=ModelSettings(temperature=5, tool_choice="look"),
+            tools=[look],
+        )
+        async with Runtime([agent], models={"lab:x": model}) as runtime:
+            with pytest.raises(InferenceFailed, match=re.escape(words)):
+                await runtime.run("a", "Hi")
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("name", ["deepseek", "groq"])

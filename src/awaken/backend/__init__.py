@@ -2,40 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from awaken.contract.backend import (
-    BACKEND_OUTPUT_STATE_KEY,
-    BackendAbortRequest,
-    BackendAgentNotFound,
-    BackendCancellationCapability,
-    BackendCapabilities,
-    BackendContinuationCapability,
-    BackendControl,
-    BackendDelegateContinuation,
-    BackendDelegatePersistence,
-    BackendDelegatePolicy,
-    BackendDelegateRunRequest,
-    BackendLocalRootContext,
-    BackendLoopError,
-    BackendOutputCapability,
-    BackendParentContext,
-    BackendRootRunRequest,
-    BackendTranscriptCapability,
-    BackendWaitCapability,
-    ExecutionBackend,
-    ExecutionBackendError,
-    ExecutionBackendFactory,
-    ExecutionBackendFactoryError,
-    ExecutionFailed,
-    RemoteError,
-)
-from awaken.contract.backend_result import (
-    BackendOutputArtifact,
-    BackendRunOutput,
-    BackendRunResult,
-    BackendRunStatus,
-    BackendStatusKind,
-)
-from awaken.domain.spec import RemoteEndpoint
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -56,7 +22,41 @@ if TYPE_CHECKING:
         state_with_backend_output,
     )
     from awaken.backend.sinks import ErrorMode, ProgressForwardingSink, StreamingPassthroughSink
+    from awaken.contract.backend import (
+        BACKEND_OUTPUT_STATE_KEY,
+        BackendAbortRequest,
+        BackendAgentNotFound,
+        BackendCancellationCapability,
+        BackendCapabilities,
+        BackendContinuationCapability,
+        BackendControl,
+        BackendDelegateContinuation,
+        BackendDelegatePersistence,
+        BackendDelegatePolicy,
+        BackendDelegateRunRequest,
+        BackendLocalRootContext,
+        BackendLoopError,
+        BackendOutputCapability,
+        BackendParentContext,
+        BackendRootRunRequest,
+        BackendTranscriptCapability,
+        BackendWaitCapability,
+        ExecutionBackend,
+        ExecutionBackendError,
+        ExecutionBackendFactory,
+        ExecutionBackendFactoryError,
+        ExecutionFailed,
+        RemoteError,
+    )
+    from awaken.contract.backend_result import (
+        BackendOutputArtifact,
+        BackendRunOutput,
+        BackendRunResult,
+        BackendRunStatus,
+        BackendStatusKind,
+    )
     from awaken.contract.start import ThreadContextSnapshot
+    from awaken.domain.spec import RemoteEndpoint
 
 __all__ = [
     "BACKEND_OUTPUT_STATE_KEY",
@@ -113,6 +113,21 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "awaken.contract.backend": (
+            "BACKEND_OUTPUT_STATE_KEY BackendAbortRequest BackendAgentNotFound "
+            "BackendCancellationCapability BackendCapabilities BackendContinuationCapability "
+            "BackendControl BackendDelegateContinuation BackendDelegatePersistence "
+            "BackendDelegatePolicy BackendDelegateRunRequest BackendLocalRootContext "
+            "BackendLoopError BackendOutputCapability BackendParentContext "
+            "BackendRootRunRequest BackendTranscriptCapability BackendWaitCapability "
+            "ExecutionBackend ExecutionBackendError ExecutionBackendFactory "
+            "ExecutionBackendFactoryError ExecutionFailed RemoteError"
+        ),
+        "awaken.contract.backend_result": (
+            "BackendOutputArtifact BackendRunOutput BackendRunResult BackendRunStatus "
+            "BackendStatusKind"
+        ),
+        "awaken.domain.spec": "RemoteEndpoint",
         ".child": "ChildAgentFailed run_child_agent run_child_agent_checked",
         ".delegate": "delegate_tool_name",
         ".dispatch": (

@@ -10,51 +10,71 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from awaken.cli.cancel import cancel
-from awaken.cli.chaos import chaos
-from awaken.cli.chat import chat
-from awaken.cli.console import say
-from awaken.cli.console_command import console_command
-from awaken.cli.db import db
-from awaken.cli.decide import decide
-from awaken.cli.demo import demo
+from awaken.cli.console import complain, say
 from awaken.cli.exits import Exit
-from awaken.cli.export import export
-from awaken.cli.fork import fork
-from awaken.cli.gc import gc
-from awaken.cli.keys import keys
-from awaken.cli.options import complain
-from awaken.cli.replay import replay
-from awaken.cli.resume import resume
-from awaken.cli.run import run
-from awaken.cli.runs import runs
-from awaken.cli.send import send
-from awaken.cli.serve import serve
-from awaken.cli.show import show
-from awaken.cli.tasks import tasks
-from awaken.cli.threads import threads
-from awaken.cli.watch import watch
 from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, RuntimeFault
+from awaken.lazy import lazy_names
 
-_SECTIONS: Mapping[str, Sequence[click.Command]] = {
-    "Run agents": (run, chat, resume, demo),
-    "Serve them": (serve, keys),
-    "See what they do": (console_command, threads, runs, tasks, show, watch),
-    "Steer them, from any process": (decide, cancel, send, fork),
-    "Be sure": (export, replay, chaos),
-    "Look after the store": (gc, db),
+_SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "Run agents": {
+        "run": "Ask one of your agents once, and watch it answer.",
+        "chat": "Talk with an agent, turn by turn, on one thread.",
+        "resume": "Go on with what a process has left behind.",
+        "demo": "Watch agents settle a case, and kill them in the middle.",
+    },
+    "Serve them": {
+        "serve": "Serve your agents over HTTP.",
+        "keys": "Make, list and revoke the keys of a server.",
+    },
+    "See what they do": {
+        "console": "See and answer your agents in the browser.",
+        "threads": "List threads, those with the latest runs first.",
+        "runs": "List runs, the newest first.",
+        "tasks": "List background tasks, the newest first.",
+        "show": "Show a thread or a run: what was said, done, and waits.",
+        "watch": "Watch a thread or a run, in whichever process it is.",
+    },
+    "Steer them, from any process": {
+        "decide": "Answer a call that waits for a person.",
+        "cancel": "Cancel a run, in whichever process it is.",
+        "send": "Write to a run that is under way.",
+        "fork": "Start a new thread from any point of an old one.",
+    },
+    "Be sure": {
+        "export": "Write a finished run as a pytest file that replays it.",
+        "replay": "Run a finished run again and show the first difference.",
+        "chaos": "Kill an agent of yours again and again, and see what it survives.",
+    },
+    "Look after the store": {
+        "gc": "Delete old threads, and say what was freed.",
+        "db": "Migrate a store in Postgres, or forget a tenant.",
+    },
 }
+"""The commands and their short help. A command's module is loaded when the command is called."""
+_NAMES = [name for commands in _SECTIONS.values() for name in commands]
+_load, _ = lazy_names(
+    __name__,
+    {f"awaken.cli.{name}": name for name in _NAMES if name != "console"}
+    | {"awaken.cli.console_command": "console_command"},
+)
 
 
 class Sections(click.Group):
     """A group whose help lists its commands by purpose."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _NAMES:
+            return None
+        command: click.Command = _load("console_command" if cmd_name == "console" else cmd_name)
+        return command
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(str(command.name), command.get_short_help_str(72)) for command in commands]
-                )
+                formatter.write_dl(list(commands.items()))
 
 
 @click.group(
@@ -84,10 +104,6 @@ class CleanLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         say(self.format(record), err=True)
-
-
-for _command in (command for commands in _SECTIONS.values() for command in commands):
-    cli.add_command(_command)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -8,10 +8,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.console import open_console
+from awaken.cli.console import complain, open_console
 from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit
-from awaken.cli.options import complain, print_json, steers
+from awaken.cli.options import print_json, steers
 from awaken.cli.tables import print_table
 from awaken.cli.text import count, short
 from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt

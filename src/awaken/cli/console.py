@@ -9,7 +9,7 @@ import click
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from awaken.cli.text import clean, json_text
+from awaken.cli.text import clean, json_text, terminal_line
 
 
 class CleanConsole(Console):
@@ -34,6 +34,11 @@ def open_console(file: TextIO) -> Console:
 def say(text: str, *, err: bool = False) -> None:
     """Print a line of text."""
     click.echo(clean(text), err=err)
+
+
+def complain(text: str) -> None:
+    """Print a line on standard error."""
+    say(f"awaken: {terminal_line(text, 1000)}", err=True)
 
 
 def say_json(value: object) -> None:

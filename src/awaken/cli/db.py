@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from awaken.cli.address import store_address
-from awaken.cli.console import say
+from awaken.cli.console import complain, say
 from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.gc import freed_words
-from awaken.cli.options import MOST_LISTED, complain, print_json, steers
+from awaken.cli.options import MOST_LISTED, print_json, steers
 from awaken.cli.question import shell_word
 from awaken.cli.text import count, terminal_line
 from awaken.contract.threads import Freed, ThreadQuery

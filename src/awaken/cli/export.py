@@ -12,10 +12,10 @@ import click
 import msgspec
 
 from awaken.backend.delegate import delegate_tool_name
-from awaken.cli.console import say
+from awaken.cli.console import complain, say
 from awaken.cli.desk import Desk, open_desk
 from awaken.cli.exits import Exit, Mistake
-from awaken.cli.options import complain, stdout_for_events, store_option
+from awaken.cli.options import stdout_for_events, store_option
 from awaken.cli.pytest_file import ReplaySetup, Written, folder_from, slug, write_test
 from awaken.cli.target import TargetAgent, load_target
 from awaken.codec import dumps_text

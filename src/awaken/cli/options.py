@@ -13,11 +13,10 @@ from rich.console import Console
 from rich.text import Text
 
 from awaken.cli.address import DEFAULT_STORE, STORE_VARIABLE, WayBack
-from awaken.cli.console import open_console, say, say_json
+from awaken.cli.console import complain, open_console, say_json
 from awaken.cli.decider import AtTerminal, Decider, Unattended
 from awaken.cli.exits import Exit
 from awaken.cli.lines import Lines, is_tty
-from awaken.cli.text import terminal_line
 from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import JsonLines, View
 
@@ -126,8 +125,3 @@ def print_more(console: Console, any_shown: bool, none: str, cursor: str | None)
     elif cursor is not None:
         console.print(Text(f"there are more: --cursor {shlex.quote(cursor)}", "dim"))
     return Exit.DONE
-
-
-def complain(text: str) -> None:
-    """Print a line on standard error."""
-    say(f"awaken: {terminal_line(text, 1000)}", err=True)

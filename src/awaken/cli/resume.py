@@ -11,6 +11,7 @@ import click
 from awaken.cli.address import WayBack, existing_store
 from awaken.cli.aio import run_to_exit
 from awaken.cli.background import LiveTasks
+from awaken.cli.console import complain
 from awaken.cli.conversation import Conversation
 from awaken.cli.desk import Desk, Subject
 from awaken.cli.exits import Exit, Mistake, ending_words, exit_of
@@ -18,7 +19,6 @@ from awaken.cli.interrupt import Interrupts
 from awaken.cli.lines import Lines
 from awaken.cli.options import (
     MOST_LISTED,
-    complain,
     json_option,
     model_option,
     open_decider,

@@ -6,10 +6,10 @@ import sys
 
 import click
 
-from awaken.cli.console import open_console
+from awaken.cli.console import complain, open_console
 from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit
-from awaken.cli.options import complain, print_json, steers
+from awaken.cli.options import print_json, steers
 from awaken.cli.question import shell_word
 from awaken.domain.value import Value
 

@@ -26,7 +26,7 @@ _INDENT = "  "
 Row = tuple[str | Text, ...]
 
 
-@click.command()
+@click.command(short_help="List threads, those with the latest runs first.")
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose id begins with this.")
 @click.option("--children-of", metavar="THREAD", help="Only those this thread has started.")
 @lists

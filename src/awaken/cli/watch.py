@@ -9,12 +9,12 @@ from contextlib import aclosing
 
 import click
 
-from awaken.cli.console import open_console, say_json
+from awaken.cli.console import complain, open_console, say_json
 from awaken.cli.decide import open_tickets
 from awaken.cli.desk import Desk, Subject, at_desk
 from awaken.cli.exits import Exit, exit_of
 from awaken.cli.follow import ThreadPrinter, is_over, pauses
-from awaken.cli.options import complain, json_option, store_option
+from awaken.cli.options import json_option, store_option
 from awaken.cli.question import line_to_answer, shell_word
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import TerminationReason

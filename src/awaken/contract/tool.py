@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 import msgspec
 
-from awaken.budget.account import Account
 from awaken.codec import Json, to_json
-from awaken.contract.backend import DurableDelegates
 from awaken.contract.deps import RunDeps, value_of
 from awaken.contract.profile import ProfileAccess
 from awaken.control.cancel import CancellationToken
@@ -34,6 +32,9 @@ from awaken.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
+
+    from awaken.budget.account import Account
+    from awaken.contract.backend import DurableDelegates
 
     D = TypeVar("D", default=Any)
 else:

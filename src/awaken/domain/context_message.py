@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
 from awaken.domain.message import Message, Role, Text, Visibility
-from awaken.domain.transcript import MessageView
 from awaken.domain.value import Value
 from awaken.ids import UUID7, Ids
+
+if TYPE_CHECKING:
+    from awaken.domain.transcript import MessageView
 
 
 class ContextTarget(StrEnum):

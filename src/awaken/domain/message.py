@@ -66,7 +66,7 @@ InlineSource = Base64Source | UrlSource
 MediaSource = Base64Source | UrlSource | BlobSource
 
 
-class Text(Value, frozen=True, kw_only=True, tag="text", tag_field="type"):
+class Text(Value, frozen=True, tag="text", tag_field="type"):
     """Plain text.
 
     If it is the beginning of a tool result that was too large for the log, `whole` is the blob with
@@ -435,8 +435,8 @@ def as_messages(value: str | Message | Iterable[Message | str] | None) -> tuple[
 def _no_input(value: object) -> TypeError:
     if isinstance(value, Mapping):
         return TypeError(
-            "input is text or messages, not a mapping: write Message.user(…), or decode one "
-            "with awaken.codec.from_json(value, Message)"
+            "input is text or messages, not a mapping: write Message.user(…); messages of another "
+            "library are read with awaken.models.import_history(…, dialect='openai')"
         )
     return TypeError(
         f"input is text or messages, not {type(value).__name__}: {value!r}: write text, "

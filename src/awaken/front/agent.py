@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Unpack, overload
 import msgspec
 
 from awaken.contract.deps import RunInfo
-from awaken.contract.llm import LlmExecutor
 from awaken.contract.output import AnswerCheck
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
@@ -42,7 +41,6 @@ from awaken.front.agent_checks import (
 )
 from awaken.front.budgets import checked_budget, checked_settings
 from awaken.front.hints import OF_AGENT, missing_argument, unknown_argument, unknown_attribute
-from awaken.front.options import AgentOptions, RunOptions
 from awaken.front.output import OutputType
 from awaken.front.output_functions import FunctionsOutput, checked_output_check, output_of
 from awaken.front.override import Changed, Override
@@ -59,12 +57,17 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from awaken.contract.llm import LlmExecutor
     from awaken.contract.store import Store
+    from awaken.front.options import AgentOptions, RunOptions
     from awaken.front.result import RunResult
     from awaken.front.stream import RunStream
 
     Deps_contra = TypeVar("Deps_contra", contravariant=True, default=Any)
     Out_co = TypeVar("Out_co", covariant=True, default=str)
+    Model = str | LlmExecutor | ModelPoolSpec | Sequence[str]
+    OutputCheck = Callable[[PhaseContext[Deps_contra], Out_co], Out_co | Awaitable[Out_co]]
+    Prompt = Callable[[PhaseContext[Deps_contra]], str | Awaitable[str]]
 else:
     from typing import TypeVar
 
@@ -72,9 +75,6 @@ else:
     Out_co = TypeVar("Out_co", covariant=True)
 
 Hook = TypeVar("Hook", bound=PhaseHook)
-Model = str | LlmExecutor | ModelPoolSpec | Sequence[str]
-OutputCheck = Callable[[PhaseContext[Deps_contra], Out_co], Out_co | Awaitable[Out_co]]
-Prompt = Callable[[PhaseContext[Deps_contra]], str | Awaitable[str]]
 
 
 class Agent(Generic[Deps_contra, Out_co]):
@@ -418,6 +418,8 @@ class Agent(Generic[Deps_contra, Out_co]):
             value = text if shape is None else shape.read(text)
             made = check(ctx, value)
             checked = await made if inspect.isawaitable(made) else made
+            if isinstance(checked, Exception):
+                raise TypeError(f"output_check returned {checked!r}: raise it instead")
             if checked is None or checked == value:
                 return None
             return checked if not isinstance(shape, OutputType) else shape.write(checked)

@@ -7,11 +7,10 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from awaken.contract.llm import LlmExecutor
 from awaken.contract.tool import Tool
 from awaken.domain.inference import ContextWindowPolicy, effort_problem
 from awaken.domain.pool import ModelPoolSpec
@@ -23,6 +22,9 @@ from awaken.tool import FunctionTool
 from awaken.tool.given import tool_of
 from awaken.tool.set_tool import SetTool
 from awaken.tool.toolset import Toolset, where_from
+
+if TYPE_CHECKING:
+    from awaken.contract.llm import LlmExecutor
 
 T = TypeVar("T")
 GivenTool = Tool | Callable[..., Any] | Toolset

@@ -5,45 +5,45 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from typing import Any, Literal, TypeVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from awaken.clock import Clock
-from awaken.contract.background import TaskStatus
-from awaken.contract.blobs import BlobStore, FreedBlobs, RunBlobs
-from awaken.contract.bus import BusHealth, LiveBus
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.store import Store
-from awaken.contract.threads import (
-    ChildStrategy,
-    Freed,
-    Page,
-    RunQuery,
-    ThreadQuery,
-    TicketQuery,
-)
 from awaken.domain.event import RunEvent
-from awaken.domain.manifest import RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.metadata import ThreadPatch
-from awaken.domain.names import is_given_in, is_scope, scoped_id
 from awaken.domain.principal import Principal, id_of, scope_of
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import AlreadyExists, ConfigError, InvalidId, StaleFence, VersionConflict
-from awaken.front.tasks import BackgroundTask, list_tasks
+from awaken.front import engine
 from awaken.ids import Ids
-from awaken.live.bus import LocalBus
-from awaken.live.follow import Following, follow
-from awaken.live.outline import StepOutline, outline
-from awaken.live.tree import follow_tree
-from awaken.loop.media import loaded
 from awaken.state.key import StateKey
 
+if TYPE_CHECKING:
+    from awaken.contract.background import TaskStatus
+    from awaken.contract.blobs import BlobStore, FreedBlobs
+    from awaken.contract.bus import BusHealth, LiveBus
+    from awaken.contract.llm import InferenceRequest
+    from awaken.contract.store import Store
+    from awaken.contract.threads import (
+        ChildStrategy,
+        Freed,
+        Page,
+        RunQuery,
+        ThreadQuery,
+        TicketQuery,
+    )
+    from awaken.domain.manifest import RequestManifest
+    from awaken.domain.run import RunRecord
+    from awaken.domain.thread import Thread
+    from awaken.front.tasks import BackgroundTask
+    from awaken.live.follow import Following
+    from awaken.live.outline import StepOutline
+
 V = TypeVar("V")
+W = TypeVar("W", bound=StrEnum)
 log = logging.getLogger("awaken.runtime")
 
 _PAGE = 500
@@ -62,7 +62,7 @@ class Archive:
         bus: LiveBus | None = None,
     ) -> None:
         self._store = store
-        self._bus: LiveBus = bus or LocalBus()
+        self._bus: LiveBus = bus or engine.LocalBus()
         self._blobs = blobs
         self._clock = clock
         self._ids = ids
@@ -74,7 +74,7 @@ class Archive:
         Raises:
             InvalidId: there is no such thread, and no new one may have this id.
         """
-        if is_given_in(scope_of(principal), thread):
+        if engine.is_given_in(scope_of(principal), thread):
             return
         if await self._store.load_thread(thread) is None:
             raise InvalidId(thread)
@@ -105,7 +105,8 @@ class Archive:
     ) -> list[BackgroundTask]:
         """The latest background tasks, newest first: those of a thread and of the threads beneath
         it, or, without `thread`, those of the whole store."""
-        return await list_tasks(self._store, thread, _task_status(status), limit)
+        wanted = None if status is None else _word("status", status, engine.TaskStatus)
+        return await engine.list_tasks(self._store, thread, wanted, limit)
 
     async def messages(
         self, thread: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
@@ -127,8 +128,8 @@ class Archive:
         head = await self._store.load_thread(thread)
         if self._blobs is None or head is None:
             return request
-        keep = RunBlobs(blobs=self._blobs, uses=self._store, scope=head.scope)
-        messages = await loaded(keep, request.messages, may_lack=False)
+        keep = engine.RunBlobs(blobs=self._blobs, uses=self._store, scope=head.scope)
+        messages = await engine.loaded(keep, request.messages, may_lack=False)
         return msgspec.structs.replace(request, messages=messages)
 
     async def load_manifest(self, thread: str, message_id: str) -> RequestManifest:
@@ -186,8 +187,8 @@ class Archive:
             InvalidCursor: the thread does not have that many events.
         """
         if tree:
-            return follow_tree(self._store, self._bus, thread, after, came_back=live)
-        return follow(self._store, self._bus, thread, after, live)
+            return engine.follow_tree(self._store, self._bus, thread, after, came_back=live)
+        return engine.follow(self._store, self._bus, thread, after, live)
 
     async def fork(
         self,
@@ -210,7 +211,7 @@ class Archive:
             AlreadyExists: there is a thread `new`.
             InvalidId: `new` is not allowed as an id.
         """
-        name = scoped_id(scope_of(principal), self._ids.new() if new is None else new)
+        name = engine.scoped_id(scope_of(principal), self._ids.new() if new is None else new)
         now, by = self._clock.now_ms(), id_of(principal)
         return await self._store.fork(thread, name, at=at, at_ms=now, by=by)
 
@@ -228,10 +229,10 @@ class Archive:
             AlreadyExists: there is a thread with that id.
             InvalidId: the id is not allowed.
         """
-        id = scoped_id(scope_of(principal), self._ids.new() if thread is None else thread)
+        id = engine.scoped_id(scope_of(principal), self._ids.new() if thread is None else thread)
         if await self._store.load_thread(id) is not None:
             raise AlreadyExists("thread", id)
-        made = ThreadCommit(thread_id=id, expected_length=0, at_ms=self._clock.now_ms())
+        made = engine.ThreadCommit(thread_id=id, expected_length=0, at_ms=self._clock.now_ms())
         patch = msgspec.structs.replace(patch or ThreadPatch(), created_by=id_of(principal))
         try:
             await self._store.commit(made)
@@ -271,7 +272,7 @@ class Archive:
         Raises:
             NotFound: no such run.
         """
-        return await outline(self._store, run_id, after_step=after_step, limit=limit)
+        return await engine.outline(self._store, run_id, after_step=after_step, limit=limit)
 
     async def find_run(self, run_id: str) -> RunRecord | None:
         """The record of a run, with the state it left."""
@@ -279,15 +280,15 @@ class Archive:
 
     async def list_runs(self, query: RunQuery | None = None) -> Page[RunRecord]:
         """Runs, newest first."""
-        return await self._store.list_runs(query or RunQuery())
+        return await self._store.list_runs(query or engine.RunQuery())
 
     async def list_threads(self, query: ThreadQuery | None = None) -> Page[Thread]:
         """Threads, ordered by when a run last began, paused or ended in them, latest first."""
-        return await self._store.list_threads(query or ThreadQuery())
+        return await self._store.list_threads(query or engine.ThreadQuery())
 
     async def list_tickets(self, query: TicketQuery | None = None) -> Page[Ticket]:
         """Tickets, oldest first; only the open ones if there is no query."""
-        return await self._store.list_tickets(query or TicketQuery(status=TicketStatus.OPEN))
+        return await self._store.list_tickets(query or engine.TicketQuery(status=TicketStatus.OPEN))
 
     # -- upkeep -------------------------------------------------------------------------------
 
@@ -295,11 +296,14 @@ class Archive:
         self,
         thread: str,
         *,
-        children: ChildStrategy = ChildStrategy.REJECT,
+        children: ChildStrategy | Literal["reject", "detach", "cascade"] = "reject",
         force: bool = False,
         principal: Principal | None = None,
     ) -> Freed:
         """Delete a thread and all that belongs to it.
+
+        `children` says what happens to threads that it started: `reject` refuses to delete a
+        thread that has some, `detach` keeps them, `cascade` deletes them, too.
 
         With `force`, runs that are not over and have no owner are deleted, too. Use it for a run
         that can no longer end: a run on a remote agent that never answers again stays open even
@@ -315,7 +319,8 @@ class Archive:
             InvalidRecord: it has children, and `children` says to refuse that.
         """
         now = self._clock.now_ms()
-        freed = await self._store.delete_thread(thread, children=children, force=force, at_ms=now)
+        what = _word("children", children, engine.ChildStrategy)
+        freed = await self._store.delete_thread(thread, children=what, force=force, at_ms=now)
         if principal is not None:
             log.info("thread %s was deleted by %s", thread, principal.id)
         return freed
@@ -341,7 +346,7 @@ class Archive:
         Raises:
             InvalidId: this is not the name of a tenant.
         """
-        if not is_scope(scope):
+        if not engine.is_scope(scope):
             raise InvalidId(scope, what="scope", allowed="1 to 63 characters of a-z, 0-9 and '-'")
         now = self._clock.now_ms()
         await self._store.access.clear_scope(scope)  # first: no key of theirs makes new threads
@@ -357,13 +362,13 @@ class Archive:
         """Delete the blobs that no thread uses, if they were put a day ago or earlier: a younger
         one may be waiting for the commit that uses it."""
         if self._blobs is None:
-            return FreedBlobs()
+            return engine.FreedBlobs()
         return await self._blobs.delete_unreferenced(self._clock.now_ms() - _DAY_MS)
 
 
-def _task_status(word: str | None) -> TaskStatus | None:
+def _word(option: str, word: str, words: type[W]) -> W:
     try:
-        return None if word is None else TaskStatus(word)
+        return words(word)
     except ValueError:
-        known = ", ".join(repr(status.value) for status in TaskStatus)
-        raise ConfigError(f"status is one of {known}, not {word!r}") from None
+        known = ", ".join(repr(one.value) for one in words)
+        raise ConfigError(f"{option} is one of {known}, not {word!r}") from None

@@ -9,7 +9,7 @@ from awaken.domain.message import Message
 from awaken.errors import ConfigError
 from awaken.front.agent import Agent
 from awaken.front.remote import RemoteAgent
-from awaken.runtime import WhenBusy
+from awaken.runtime.request import WhenBusy
 
 Input = str | Message | Iterable[Message | str] | None
 """What a caller gives a run to read."""

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from awaken.domain.message import as_messages
 from awaken.domain.principal import Principal, id_of
-from awaken.domain.receipt import CancelReceipt
 from awaken.errors import ConfigError
+from awaken.front import engine
 from awaken.front.answers import AnswersByTicket, decisions_of
 from awaken.front.archive import Archive
 from awaken.front.asked import Input
 from awaken.front.output import OutputShape
 from awaken.front.result import RecoveredRun, RunResult
-from awaken.front.tasks import over_or_asking
-from awaken.runtime import (
-    CANCEL_GRACE,
-    AgentRuntime,
-    operations,
-)
-from awaken.runtime.receipts import cancel_with_receipt
-from awaken.runtime.recovery import Recovery, ResumedRun
+from awaken.runtime.defaults import CANCEL_GRACE
+
+if TYPE_CHECKING:
+    from awaken.domain.receipt import CancelReceipt
+    from awaken.runtime.recovery import Recovery, ResumedRun
+    from awaken.runtime.runtime import AgentRuntime
 
 
 class Control(Archive):
@@ -75,7 +73,7 @@ class Control(Archive):
         if not deadline >= 0:
             raise ConfigError(f"deadline is a number of seconds from 0 on, not {deadline!r}")
         self._engine.one_loop.bind()
-        return await cancel_with_receipt(self._engine, id, deadline, id_of(principal))
+        return await engine.cancel_with_receipt(self._engine, id, deadline, id_of(principal))
 
     async def decide(
         self,
@@ -99,7 +97,7 @@ class Control(Archive):
         """
         self._engine.one_loop.bind()
         decisions = decisions_of(answers, id_of(principal) or by)
-        place = await operations.decide(self._engine, id, decisions)
+        place = await engine.decide(self._engine, id, decisions)
         if place.owner is not None:
             return True
         return self._recover and await self._recovery.goes_on(place.thread_id)
@@ -113,7 +111,7 @@ class Control(Archive):
         """
         self._engine.one_loop.bind()
         messages = [message.sent_by(id_of(principal)) for message in as_messages(input)]
-        return await operations.send(self._engine, id, messages)
+        return await engine.send(self._engine, id, messages)
 
     async def wait(self, id: str, *, timeout: float | None = None) -> RunResult[Any]:
         """Wait for a run to end, in whichever process it is. A thread id means the thread's open
@@ -130,5 +128,5 @@ class Control(Archive):
         """
         self._engine.one_loop.bind()
         async with asyncio.timeout(timeout):
-            run = await over_or_asking(self._engine, id, self._recovery.why_not)
+            run = await engine.over_or_asking(self._engine, id, self._recovery.why_not)
             return RunResult.read(run, self._shapes)

@@ -79,6 +79,7 @@ _OF_A_RUN = {
     "metadata": "labels={…}",
     "tags": "labels={…}",
     "stream": "runtime.stream(…)",
+    **{name: f"overrides=ModelSettings({name}=…)" for name in _SETTINGS},
 }
 FOREIGN = {
     "ModelRetry": "Retry",
@@ -94,14 +95,24 @@ FOREIGN = {
     "StateGraph": "Agent(…, tools=[…]): the loop of model and tools is built in",
     "interrupt": "@tool(needs_approval=True)",
     "TestModel": "awaken.testing.ScriptedModel, or model='demo'",
-    **{name: f"awaken.testing.{name}" for name in ("ScriptedModel", "FunctionModel")},
-    **{name: f"awaken.toolsets.{name}" for name in ("Toolset", "toolset")},
-    **{name: f"awaken.models.{name}" for name in ("Image", "Document", "ContextWindowPolicy")},
-    **{name: f"awaken.events.{name}" for name in ("TextDelta", "RunFinish", "ToolCallDone")},
-    "Handoff": "awaken.ext.Handoff",
-    "ConfigError": "awaken.errors.ConfigError",
 }
-"""Names that other libraries export, or our other modules, and what to import or write here."""
+"""Names that other libraries export, and what to import or write here."""
+BESIDE = tuple(
+    f"awaken.{name}"
+    for name in [
+        "events",
+        "models",
+        "toolsets",
+        "ext",
+        "stores",
+        "testing",
+        "tool",
+        "plugin",
+        "errors",
+        "front",
+    ]
+)
+"""Our other public modules, in which a name that `awaken` does not have may be."""
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
@@ -164,6 +175,7 @@ OF_RESULT = {
     "text": "response",
     "content": "response",
     "answer": "response",
+    "message": "response",
     "messages": "await runtime.messages(result.thread_id)",
     "all_messages": "await runtime.messages(result.thread_id)",
     "new_messages": "await runtime.messages(result.thread_id)",

@@ -9,18 +9,20 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from os import PathLike, fspath
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from awaken.clock import Clock
-from awaken.contract.backend import ExecutionBackendFactory
-from awaken.contract.blobs import BlobStore
-from awaken.contract.bus import LiveBus
-from awaken.contract.llm import LlmExecutor
-from awaken.contract.store import Store
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
 from awaken.front.hints import meant_model
+
+if TYPE_CHECKING:
+    from awaken.clock import Clock
+    from awaken.contract.backend import ExecutionBackendFactory
+    from awaken.contract.blobs import BlobStore
+    from awaken.contract.bus import LiveBus
+    from awaken.contract.llm import LlmExecutor
+    from awaken.contract.store import Store
 
 _COMPLETE = {
     "demo": ("awaken.llm.demo", "DemoModel"),

@@ -20,6 +20,7 @@ from awaken.llm.guard import ModalityGuard
 from awaken.llm.mend import MendingExecutor
 from awaken.llm.output import OutputTool
 from awaken.llm.pool import PoolExecutor, PoolMember, changes_model
+from awaken.llm.refusals import LearnedSettings
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.registry.resolve import ModelAndProvider
 from awaken.runtime import AgentRuntimeBuilder
@@ -76,8 +77,9 @@ class ModelStack:
         pool: ModelPoolSpec | None = None,
     ) -> StreamDriver:
         model, provider = named
+        learned = LearnedSettings(provider)
         retrying = RetryingExecutor(
-            OutputTool(provider) if spec.output is not None else provider,
+            OutputTool(learned) if spec.output is not None else learned,
             policy,
             clock=self._clock,
             breaker=self._breaker,

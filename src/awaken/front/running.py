@@ -5,49 +5,44 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from inspect import getfullargspec
-from typing import Any, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 import msgspec
 
 from awaken.codec import Json
 from awaken.contract.events import EventSink, NullEventSink
-from awaken.contract.llm import InferenceRequest, preview_of
-from awaken.contract.submissions import SubmitMode, Submitted
+from awaken.contract.submissions import SubmitMode
 from awaken.contract.tool import Tool, ToolTraits, traits_of
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter
 from awaken.domain.inference import ModelSettings
 from awaken.domain.message import as_messages
-from awaken.domain.names import scoped_id
 from awaken.domain.principal import Principal
-from awaken.domain.result import AgentRunResult
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError, InvalidId, NotFound, ResolveFailed
+from awaken.front import engine
 from awaken.front.agent import Agent
 from awaken.front.agent_checks import checked_text
 from awaken.front.answers import AnswersByTicket, OnApproval, ask, check_handler, decisions_of
 from awaken.front.asked import Input, checked_agent, checked_when_busy
 from awaken.front.budgets import checked_budget, checked_overrides
-from awaken.front.build import AnyAgent, Assembly
 from awaken.front.control import Control
 from awaken.front.deps import with_deps
 from awaken.front.hints import unknown_option
 from awaken.front.override import OVERRIDES
 from awaken.front.remote import RemoteAgent
 from awaken.front.result import RunResult
-from awaken.front.stream import RunStream
-from awaken.front.submit import Asked, submit
-from awaken.front.sync import SyncDoor, call_in
-from awaken.front.tasks import at_rest, tree_at_rest
-from awaken.plugin.agent import ResolvedAgent
-from awaken.runtime import (
-    CANCEL_GRACE,
-    RunRequest,
-    WhenBusy,
-)
-from awaken.runtime.reading import resolve
-from awaken.runtime.runtime import RESOLVER
+from awaken.runtime.defaults import CANCEL_GRACE
+from awaken.runtime.request import RunRequest, WhenBusy
+
+if TYPE_CHECKING:
+    from awaken.contract.llm import InferenceRequest
+    from awaken.contract.submissions import Submitted
+    from awaken.domain.result import AgentRunResult
+    from awaken.front.build import AnyAgent, Assembly
+    from awaken.front.stream import RunStream
+    from awaken.front.sync import SyncDoor
 
 
 class Running(Control):
@@ -171,7 +166,7 @@ class Running(Control):
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
             request = msgspec.structs.replace(request, wait_for_decisions=True)
-        return RunStream(
+        return engine.RunStream(
             self._engine,
             lambda sink: self._drive(request, on_approval, sink),
             detached=detached,
@@ -234,7 +229,7 @@ class Running(Control):
             InvalidResume: an answer fits no open ticket.
         """
         if thread is None and principal is not None and not answers:
-            thread = scoped_id(principal.scope, self._ids.new())
+            thread = engine.scoped_id(principal.scope, self._ids.new())
         request = self._request(
             *(agent, input, thread, answers, overrides, budget, frontend_tools),
             WhenBusy.QUEUE,
@@ -244,7 +239,7 @@ class Running(Control):
         request = with_deps(request, self._agents, None, deps_key)
         await self._check_thread(request.thread_id, principal)
         self._engine.one_loop.bind()
-        asked = Asked(
+        asked = engine.Asked(
             mode=mode,
             key=key,
             not_before_ms=not_before_ms,
@@ -254,7 +249,7 @@ class Running(Control):
             adapter=adapter,
             request_id=request_id,
         )
-        return await submit(self._engine, request, asked)
+        return await engine.submit(self._engine, request, asked)
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
         """`run`, for programs without an event loop, from any thread, also from several at once.
@@ -280,18 +275,18 @@ class Running(Control):
             return self._sync.call(lambda: self.run_to_rest(*args, **kwargs))
         if not loop.is_running():
             raise ConfigError("the runtime belongs to an event loop that is open and does not run")
-        return call_in(loop, self.run_to_rest(*args, **kwargs))
+        return engine.call_in(loop, self.run_to_rest(*args, **kwargs))
 
     async def run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
         """`run`, and wait until the run's background tasks have ended, and the run has answered to
         them. If an agent in a task needs an answer, it returns while both wait."""
         result = await self.run(*args, **kwargs)
-        await tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
+        await engine.tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
         now = await self.find_run(result.run_id) if result.waiting else None
         return result if now is None else RunResult.read(now, self._shapes)
 
     async def _at_rest(self) -> None:
-        await at_rest(self._engine)
+        await engine.at_rest(self._engine)
 
     async def _leave_tasks(self) -> None:
         await self._engine.tasks.close(leave=True, grace=CANCEL_GRACE)
@@ -329,11 +324,11 @@ class Running(Control):
             for one in self._agents
         ]
         builder = self._assembly.builder((*agents, *self._found.values()))
-        mark = RESOLVER.set(builder.validated_resolver(self._sources))
+        mark = engine.RESOLVER.set(builder.validated_resolver(self._sources))
         try:
             return await self._engine.run(request, sink)
         finally:
-            RESOLVER.reset(mark)
+            engine.RESOLVER.reset(mark)
 
     def _request(
         self,
@@ -391,10 +386,10 @@ class Running(Control):
             NoPreview: the model cannot show it.
             InvalidRequest: the provider cannot take a part of the request.
         """
-        known = resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
-        if not isinstance(known, ResolvedAgent):
+        known = engine.resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
+        if not isinstance(known, engine.ResolvedAgent):
             raise ResolveFailed(f"agent {known.spec.id!r} runs elsewhere, and so does its model")
-        return preview_of(known.llm_executor, request)
+        return engine.preview_of(known.llm_executor, request)
 
     def check_arguments(self, agent: str | Agent, tool: str, arguments: Json) -> None:
         """Check arguments as a tool of the agent would, such as those that an approver has edited.
@@ -417,8 +412,8 @@ class Running(Control):
         return traits_of(self._tool(agent, tool))
 
     def _tool(self, agent: str | Agent, tool: str) -> Tool:
-        known = resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
-        found = known.tools.get(tool) if isinstance(known, ResolvedAgent) else None
+        known = engine.resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
+        found = known.tools.get(tool) if isinstance(known, engine.ResolvedAgent) else None
         if found is None:
             raise NotFound("tool", tool)
         return found

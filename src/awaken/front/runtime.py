@@ -8,38 +8,35 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Never, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.backend import ExecutionBackendFactory
-from awaken.contract.blobs import INLINE_LIMIT, BlobStore
-from awaken.contract.bus import LiveBus
+from awaken.contract.blobs import INLINE_LIMIT
 from awaken.contract.deps import DepsMaker
-from awaken.contract.llm import LlmExecutor
-from awaken.contract.profile import ProfileStore
-from awaken.contract.registry import ContentResolver
-from awaken.contract.store import Store
 from awaken.domain.budget import Price
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.errors import AwakenError, ConfigError
+from awaken.front import engine
 from awaken.front.agent import Agent
 from awaken.front.agent_checks import GivenTool, listed
-from awaken.front.build import AnyAgent, Assembly, shapes_of, with_teams
 from awaken.front.deps import check_team, checked_makers, deps_types
 from awaken.front.hints import OF_RUNTIME, unknown_attribute
 from awaken.front.loading import blobs_beside, checked_store, open_bus, open_store
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun
 from awaken.front.running import Running
-from awaken.front.sync import SyncDoor
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Plugin
-from awaken.runtime import (
-    CANCEL_GRACE,
-    AgentRuntime,
-)
-from awaken.runtime.closing import close_plugins
-from awaken.runtime.recovery import Recovery
-from awaken.runtime.runtime import MAX_RUNS
+from awaken.runtime.defaults import CANCEL_GRACE, MAX_RUNS
 from awaken.tool.threads import DEFAULT_LIMIT
+
+if TYPE_CHECKING:
+    from awaken.contract.backend import ExecutionBackendFactory
+    from awaken.contract.blobs import BlobStore
+    from awaken.contract.bus import LiveBus
+    from awaken.contract.llm import LlmExecutor
+    from awaken.contract.profile import ProfileStore
+    from awaken.contract.store import Store
+    from awaken.front.build import AnyAgent
+    from awaken.runtime.runtime import AgentRuntime
 
 log = logging.getLogger("awaken.runtime")
 
@@ -131,7 +128,7 @@ class Runtime(Running):
             raise ConfigError(f"on_close is 'cancel' or 'leave', not {on_close!r}")
         self._on_close = on_close
         self.recovered: list[RecoveredRun] = []
-        self._assembly = Assembly(
+        self._assembly = engine.Assembly(
             tools=tools,
             plugins=plugins,
             models=models,
@@ -156,9 +153,9 @@ class Runtime(Running):
         builder.with_blobs(self.blobs, max_inline_result=max_inline_result)
         self._engine = builder.build(self._sources)
         self._engine.deps.types = deps_types(self._agents)
-        self._shapes = shapes_of(self._agents)
-        self._recovery = Recovery(self._engine)
-        self._sync = SyncDoor(self._at_rest, self._leave_tasks)
+        self._shapes = engine.shapes_of(self._agents)
+        self._recovery = engine.Recovery(self._engine)
+        self._sync = engine.SyncDoor(self._at_rest, self._leave_tasks)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -202,7 +199,7 @@ class Runtime(Running):
             await self._engine.leave_all()
         else:
             await self._engine.cancel_all()
-        failed = await close_plugins(self._closers, leave=self._on_close == "leave")
+        failed = await engine.close_plugins(self._closers, leave=self._on_close == "leave")
         await self._assembly.close()
         await self._recovery.stopped()
         if self._owns_bus:
@@ -263,7 +260,7 @@ class Runtime(Running):
         """The kinds of content that an agent's model reads, such as `text` and `image`, as
         `model_specs` has it; `None` if it does not say."""
         resolver = self._engine.registry.snapshot()
-        return resolver.reads(agent) if isinstance(resolver, ContentResolver) else None
+        return resolver.reads(agent) if isinstance(resolver, engine.ContentResolver) else None
 
     def replace(self, agents: Iterable[AnyAgent]) -> int:
         """Use other agents from now on; live runs keep theirs. Returns the new version number.
@@ -280,7 +277,7 @@ class Runtime(Running):
 
     def _with_teams(self, agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
         """The agents, with those that they were given as objects."""
-        everyone = with_teams(_checked_agents(agents))
+        everyone = engine.with_teams(_checked_agents(agents))
         check_team(everyone, self._makers)
         return everyone
 
@@ -289,7 +286,7 @@ class Runtime(Running):
         version = self._engine.registry.replace(builder.validated_resolver(self._sources))
         self._agents, self._found = agents, found
         self._engine.deps.types.update(deps_types(agents))
-        self._shapes.update(shapes_of(agents))
+        self._shapes.update(engine.shapes_of(agents))
         self._closers.extend(builder.closers())
         return version
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Never
 
 from awaken.domain.event import (
     RunEvent,
@@ -15,6 +15,7 @@ from awaken.domain.event import (
     ToolCallCancel,
 )
 from awaken.domain.lifecycle import NATURAL_END
+from awaken.domain.message import Message, Role
 from awaken.errors import ConfigError
 from awaken.front.partial import PartialJson
 from awaken.front.result import NO_SHAPES, RunResult, Shapes
@@ -23,6 +24,7 @@ from awaken.runtime.streams import EventStream, Start
 from awaken.state.runtime_keys import ACTIVE_AGENT
 
 _STARTS_OVER = (StreamReset, ToolCallCancel)
+_WRITTEN = (Role.ASSISTANT, Role.TOOL)
 
 
 class _Speakers:
@@ -73,11 +75,43 @@ class RunStream(EventStream[RunResult]):
         observe = self._speakers.note if self._speakers is not None else None
         super().__init__(runtime, start, detached=detached, observe=observe)
 
+    if not TYPE_CHECKING:  # a type checker knows; this is for people without one
+
+        def __enter__(self) -> Never:
+            raise TypeError("a stream is opened with `async with`, in an async function")
+
+        def __exit__(self, *_: object) -> None:
+            """Python looks this up before it calls `__enter__`, which raises."""
+
+        def __iter__(self) -> Never:
+            raise TypeError("a stream is read with `async for`, in an async function")
+
     async def text(self) -> AsyncIterator[str]:
         """The text of the answer, piece by piece, without that of delegates."""
         async for event in self:
             if isinstance(event.event, TextDelta) and event.run_id == self._buffer.run_id:
                 yield event.event.delta
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """The messages that the run writes, each once it is whole and stored: its answers, and the
+        results of their calls, as `Runtime.messages` gives them. What it was asked is left out, and
+        so are the messages of delegates."""
+        read = position = 0
+        async for told in self:
+            if told.run_id != self._buffer.run_id or told.seq is None or told.ahead or told.again:
+                continue
+            read = read or told.seq - 1
+            while read < told.seq:
+                behind = read
+                for commit in await self._runtime.store.load_commits(told.thread_id, after=read):
+                    if commit.position > position and commit.run_id == told.run_id:
+                        for message in commit.messages:
+                            if message.role in _WRITTEN:
+                                yield message
+                    position = max(position, commit.position)
+                    read = max(read, commit.first_event + len(commit.events) - 1)
+                if read == behind:
+                    break  # the thread was deleted
 
     async def outputs(self) -> AsyncIterator[Any]:
         """The structured output as far as it has come, as plain data, each time there is more of

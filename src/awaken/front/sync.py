@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, TypeVar
 
 from awaken.errors import ConfigError
-from awaken.runtime import CANCEL_GRACE
+from awaken.runtime.defaults import CANCEL_GRACE
 
 V = TypeVar("V")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 
 import msgspec
 
@@ -26,6 +25,7 @@ from awaken.domain.inference import StopReason
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.around import Around
+from awaken.llm.refusals import or_again
 from awaken.stream.listener import close
 
 OUTPUT_TOOL = "final_answer"
@@ -51,7 +51,16 @@ class OutputTool(Around[LlmExecutor]):
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         if request.output is None:
             return self._inner.execute_stream(request)
-        return self._natively(request) if self._is_native(request) else self._with_tool(request)
+        if not self._is_native(request):
+            return self._with_tool(request)
+
+        def again(error: InvalidRequest) -> AsyncIterator[LlmStreamEvent] | None:
+            if not _ABOUT_SCHEMAS.search(str(error)):
+                return None
+            self._refused.add(request.upstream_model)
+            return self._with_tool(request)
+
+        return or_again(self._inner.execute_stream(request), again)
 
     def preview(self, request: InferenceRequest) -> Json:
         return super().preview(request if self._is_native(request) else with_output_tool(request))
@@ -61,24 +70,6 @@ class OutputTool(Around[LlmExecutor]):
         if request.output is None:
             return True
         return model not in self._refused and self.abilities(model).native_output
-
-    async def _natively(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        stream = self._inner.execute_stream(request)
-        began = False
-        try:
-            async for event in stream:
-                began = True
-                yield event
-            return
-        except InvalidRequest as error:
-            if began or not _ABOUT_SCHEMAS.search(str(error)):
-                raise
-        finally:
-            await close(stream)
-        self._refused.add(request.upstream_model)
-        async with aclosing(self._with_tool(request)) as events:
-            async for event in events:
-                yield event
 
     async def _with_tool(self, request: InferenceRequest) -> AsyncGenerator[LlmStreamEvent, None]:
         asked = with_output_tool(request)

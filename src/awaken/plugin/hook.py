@@ -6,12 +6,11 @@ A hook gets a context and returns a command; it changes nothing itself.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
 from awaken.codec import Json
-from awaken.control.inbox import InboxSender
 from awaken.domain.intercept import ToolInterceptPayload, ToolPolicyContext, ToolPolicyDecision
 from awaken.domain.message import Message
 from awaken.domain.spec import AgentSpec
@@ -19,7 +18,10 @@ from awaken.domain.tool import ToolDescriptor, ToolResult
 from awaken.plugin.context import PhaseContext
 from awaken.state.command import Command, MutationBatch
 from awaken.state.snapshot import Snapshot
-from awaken.state.store import StateStore
+
+if TYPE_CHECKING:
+    from awaken.control.inbox import InboxSender
+    from awaken.state.store import StateStore
 
 PhaseHook = Callable[[PhaseContext], Awaitable[Command | None]]
 """Called in a phase, with a frozen snapshot; called again if another hook wrote a key it wants."""

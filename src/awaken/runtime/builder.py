@@ -35,7 +35,8 @@ from awaken.loop import LoopActionHandlersPlugin, LoopStatePlugin
 from awaken.plugin.hook import Closes, Plugin
 from awaken.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
 from awaken.registry.resolve import WrapExecutor
-from awaken.runtime.runtime import MAX_RUNS, AgentRuntime
+from awaken.runtime.defaults import MAX_RUNS
+from awaken.runtime.runtime import AgentRuntime
 from awaken.tool.threads import DEFAULT_LIMIT
 
 T = TypeVar("T")

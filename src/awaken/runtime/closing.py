@@ -11,11 +11,9 @@ from awaken.domain.result import AgentRunResult
 from awaken.errors import HookFailed
 from awaken.plugin.hook import Closes
 from awaken.runtime.active import ActiveRun
+from awaken.runtime.defaults import CANCEL_GRACE
 
 log = logging.getLogger("awaken.runtime")
-
-CANCEL_GRACE = 5.0
-"""Seconds in which a run has to end after it was cancelled."""
 
 
 async def cancel_and_wait(run: asyncio.Task[AgentRunResult], slot: ActiveRun) -> None:

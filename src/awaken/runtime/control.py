@@ -17,7 +17,7 @@ from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.errors import DecisionRefused, InvalidResume, NotFound
 from awaken.runtime import active
 from awaken.runtime.active import MOST_SEEN, ActiveRun, ActiveRuns
-from awaken.runtime.closing import CANCEL_GRACE
+from awaken.runtime.defaults import CANCEL_GRACE
 
 
 class LiveControl:

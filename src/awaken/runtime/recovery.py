@@ -29,7 +29,7 @@ from awaken.errors import (
 )
 from awaken.runtime import operations, submissions
 from awaken.runtime.active import ActiveRun
-from awaken.runtime.closing import CANCEL_GRACE
+from awaken.runtime.defaults import CANCEL_GRACE
 from awaken.runtime.ending import carry_on
 from awaken.runtime.listen import waiting_threads
 from awaken.runtime.runtime import AgentRuntime

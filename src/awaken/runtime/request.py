@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from awaken.budget.account import Account
 from awaken.contract.deps import RunDeps
 from awaken.contract.submissions import RunInput
-from awaken.control.inbox import InboxReceiver
 from awaken.domain.identity import RunMode
 from awaken.domain.metadata import check_labels
 from awaken.domain.suspension import signed
 from awaken.errors import ConfigError, RuntimeFault
+
+if TYPE_CHECKING:
+    from awaken.budget.account import Account
+    from awaken.control.inbox import InboxReceiver
 
 
 class RunKind(StrEnum):

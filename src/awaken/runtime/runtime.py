@@ -49,6 +49,7 @@ from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
 from awaken.runtime.choosing import choose, has_command, has_ended
 from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.control import RunAccess
+from awaken.runtime.defaults import MAX_RUNS
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.deps import Dependencies
 from awaken.runtime.failures import Interrupted, error_for_caller
@@ -70,9 +71,6 @@ from awaken.runtime.takeover import count_takeover, end_abandoned
 from awaken.runtime.tasks import Tasks
 from awaken.runtime.unkept import Unkept
 from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
-
-MAX_RUNS = 1_000
-"""How many runs a runtime has live at most before it stops claiming further ones."""
 
 RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
 """The agents that runs of the running code use, if they are not those of the registry."""

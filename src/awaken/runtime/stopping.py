@@ -7,8 +7,9 @@ from awaken.contract.store import Store
 from awaken.control.cancel import CancellationToken
 from awaken.control.tasks import OwnedTasks
 from awaken.runtime.active import ActiveRuns
-from awaken.runtime.closing import CANCEL_GRACE, wait_or_tear_down
+from awaken.runtime.closing import wait_or_tear_down
 from awaken.runtime.control import LiveControl
+from awaken.runtime.defaults import CANCEL_GRACE
 from awaken.runtime.listen import CommandListener
 from awaken.runtime.request import RunRequest
 from awaken.runtime.tasks import Tasks

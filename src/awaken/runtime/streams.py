@@ -23,7 +23,7 @@ from awaken.domain.event import (
 )
 from awaken.domain.result import AgentRunResult
 from awaken.errors import ConfigError
-from awaken.runtime.closing import CANCEL_GRACE
+from awaken.runtime.defaults import CANCEL_GRACE
 from awaken.runtime.request import RunRequest
 from awaken.runtime.runtime import AgentRuntime
 

@@ -118,6 +118,8 @@ def to_data(value: Any) -> Json:
 
 
 def _data(tool: str, value: Any) -> Json:
+    if isinstance(value, Exception):
+        raise ToolError.execution_failed(f"tool {tool!r} returned {value!r}: raise it instead")
     try:
         return to_data(value)
     except Exception as error:

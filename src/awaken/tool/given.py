@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any
 
 from awaken.contract.tool import Tool
@@ -24,6 +25,10 @@ def tool_of(owner: str, item: Tool | Callable[..., Any]) -> Tool:
         return item  # type: ignore[return-value]  # an object with a descriptor is a tool
     if callable(item):
         return as_tool(item)
+    if isinstance(item, CoroutineType):
+        name = item.__name__
+        item.close()  # nobody can await it any more, and Python would warn of that
+        raise ConfigError(f"{owner}: {name}(…) is a call, not a tool; give {name} itself")
     wanted = "give a function or an object with descriptor() and execute()"
     if isinstance(item, str):
         wanted += f", not its name: tools=[{item}]" if item.isidentifier() else ", not its name"

@@ -12,11 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from awaken.cli.chaos.life import Life, live
 from awaken.cli.chaos.report import print_report, report_on
 from awaken.cli.chaos.trial import Trial, Trials, python_command
-from awaken.cli.console import open_console
+from awaken.cli.console import complain, open_console
 from awaken.cli.exits import Exit, ending_words, exit_of
 from awaken.cli.options import (
     agent_option,
-    complain,
     model_option,
     print_json,
     stdout_for_events,

@@ -13,9 +13,8 @@ from tempfile import TemporaryDirectory
 
 from rich.text import Text
 
-from awaken.cli.console import open_console
+from awaken.cli.console import complain, open_console
 from awaken.cli.exits import Exit
-from awaken.cli.options import complain
 from awaken.cli.start import ITSELF
 from awaken.codec import dumps_text
 from awaken.front.loading import load

@@ -161,7 +161,7 @@ async def test_a_thread_goes_on_from_it(history: Any, dialect: Any, tmp_path: Pa
         yield Stop(reason=StopReason.END_TURN)
 
     agent = Agent("helper", model=FunctionModel(speak), system_prompt="Mine.")
-    asked = [*import_history(history, dialect), "And now?"]
+    asked: list[Message | str] = [*import_history(history, dialect), "And now?"]
     async with Runtime([agent], store=f"sqlite:///{tmp_path / 'a.db'}") as runtime:
         result = await runtime.run("helper", asked, thread="ann")
         await runtime.run("helper", "And later?", thread="ann")

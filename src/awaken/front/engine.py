@@ -1,7 +1,7 @@
 """What a runtime's methods use of the engine, loaded when a method first needs it.
 
 So `from awaken import Agent, Runtime` loads what describes agents, the first `Runtime(…)` loads the
-loop, and nobody pays for following, outlines or background tasks before they are asked for.
+loop, and following, outlines and background tasks are loaded when they are asked for.
 """
 
 from typing import TYPE_CHECKING

@@ -470,7 +470,7 @@ class Journal(EventSender):
 
 
 async def _nothing() -> None:
-    """Awaited where there is nothing to wait for."""
+    """What `commit` returns if the caller need not wait."""
 
 
 def _with_extras(commit: ThreadCommit, extras: CommitExtras) -> ThreadCommit:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.store import Process
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
+from awaken.stores.memory.access import MemoryAccess
 from awaken.stores.memory.blobs import MemoryBlobs
 from awaken.stores.memory.submissions import MemorySubmissions
 from awaken.stores.memory.upkeep import MemoryUpkeep
-
-if TYPE_CHECKING:
-    from awaken.stores.memory.access import MemoryAccess
 
 
 class MemoryStore(MemorySubmissions, MemoryUpkeep):
@@ -28,6 +25,7 @@ class MemoryStore(MemorySubmissions, MemoryUpkeep):
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(clock)
+        self.access = MemoryAccess()
         self.blobs = MemoryBlobs(self, clock=clock)
 
     @classmethod
@@ -42,12 +40,6 @@ class MemoryStore(MemorySubmissions, MemoryUpkeep):
                 f"store {shown_address(address)!r}: a memory store has no path: write memory:"
             )
         return cls()
-
-    @cached_property
-    def access(self) -> MemoryAccess:
-        from awaken.stores.memory.access import MemoryAccess  # noqa: PLC0415 for servers alone
-
-        return MemoryAccess()
 
     async def open(self) -> None:
         return

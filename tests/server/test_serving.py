@@ -247,9 +247,9 @@ def test_another_worker_goes_on_with_the_runs_of_one_that_died(
             client.follow(server.address)
         # The other worker goes on with what was kept of the answer, if a piece of it was.
         assert client.answers() in (["wait… done"], ["wait… wait… done"])
-        assert f"worker {owner} ended with -9" in file.with_suffix(".log").read_text()
         server.send(signal.SIGTERM)
         assert server.join() == 0
+        assert f"worker {owner} ended with -9" in file.with_suffix(".log").read_text()
     finally:
         server.kill()
 

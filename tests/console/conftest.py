@@ -1,4 +1,8 @@
-"""One browser for all tests of the console; each test has a page and a shop of its own."""
+"""One browser for the tests of a module; each test has a page and a shop of its own.
+
+Not one for the whole session: as long as an async fixture lives, all tests share its task, and a test
+that cancels its own task would spoil those of other folders.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ from browser_kit import open_browser
 expect.set_options(timeout=30_000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
     async with open_browser() as made:
         yield made

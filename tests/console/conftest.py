@@ -1,7 +1,7 @@
 """One browser for the tests of a module; each test has a page and a shop of its own.
 
-Not one for the whole session: as long as an async fixture lives, all tests share its task, and a test
-that cancels its own task would spoil those of other folders.
+Not one for the whole session: as long as an async fixture lives, all tests share its task, and a
+test that cancels its own task would spoil those of other folders.
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ async def test_axe_finds_nothing_in_both_themes(browser: Browser, tmp_path: Path
                 f"runs/{run}?tab=events": "The durable events of step 2",
                 f"runs/{run}?tab=request": "The system prompt",
                 f"runs/{run}?tab=state": "Changed by step 2",
+                f"runs/{run}?tab=ledger": "find_order",
                 "audit": "signed in",
                 "threads/none": "There is nothing here",
             }
@@ -127,6 +128,10 @@ async def look_at_dialogues(seen: Inspection, run: str) -> None:
         await seen.look_here(f"the dialogue {name}")
         await page.keyboard.press("Escape")
         await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("combobox", name="Name of a place")).to_be_focused()
+    await seen.look_here("the names of all places")
+    await page.keyboard.press("Escape")
 
 
 async def look_at_failures(seen: Inspection, run: str) -> None:

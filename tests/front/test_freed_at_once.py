@@ -1,0 +1,94 @@
+"""A run that has ended is freed at once: nothing of it waits for the garbage collector.
+
+What does makes the collector run more often, and it looks at every object of the process.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from awaken import Agent, Runtime, tool
+from awaken.codec import Json
+from awaken.contract.llm import InferenceRequest
+from awaken.testing import FunctionModel, tool_calls_response
+from awaken.testing.models import Response
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(needs_approval=True)
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+def _wants(*calls: tuple[str, dict[str, Json]]) -> FunctionModel:
+    """A model that wants these calls first, and then answers."""
+    wanted = tool_calls_response(
+        "", *[(name, f"c{n}", args) for n, (name, args) in enumerate(calls)]
+    )
+
+    def respond(request: InferenceRequest) -> Response:
+        return wanted if calls and len(request.messages) == 1 else "done"
+
+    return FunctionModel(respond)
+
+
+child = Agent("child", model=_wants())
+AGENTS = [
+    Agent("answers", model=_wants()),
+    Agent("calls", model=_wants(("add", {"a": 1, "b": 2})), tools=[add]),
+    Agent("calls-many", model=_wants(*[("add", {"a": n, "b": 2}) for n in range(5)]), tools=[add]),
+    Agent("asks", model=_wants(("pay", {"amount": 1})), tools=[pay]),
+    Agent("delegates", model=_wants(("agent_run_child", {"prompt": "go"})), delegates=[child]),
+    child,
+]
+
+
+async def _run(runtime: Runtime, agent: str) -> None:
+    await runtime.run(agent, "go")
+
+
+async def _stream(runtime: Runtime, agent: str) -> None:
+    async with runtime.stream(agent, "go") as events:
+        async for _ in events:
+            pass
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("how", [_run, _stream])
+@pytest.mark.parametrize("agent", [agent.id for agent in AGENTS])
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_a_run_that_has_ended_leaves_nothing_to_the_garbage_collector(
+    store: str, agent: str, how: Callable[[Runtime, str], Awaitable[None]], tmp_path: Path
+) -> None:
+    address = "memory://" if store == "memory" else f"sqlite:///{tmp_path}/freed.db"
+    async with Runtime(AGENTS, store=address, recover=False) as runtime:
+        for _ in range(3):
+            await how(runtime, agent)  # what is made once and kept, such as parsers of arguments
+        left = []
+        with _without_collections():
+            for _ in range(3):  # what other tests have left is freed once; what runs leave, always
+                await how(runtime, agent)
+                left.append(gc.collect())
+        assert 0 in left, left

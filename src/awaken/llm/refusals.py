@@ -43,6 +43,8 @@ class LearnedSettings(Around[LlmExecutor]):
         self._refused: dict[str, set[str]] = {}
 
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        if request.overrides is None:
+            return self._inner.execute_stream(request)
         asked = self._taken(request)
         names = [name for name in _NAMES if getattr(asked.overrides, name, None) is not None]
         stream = self._inner.execute_stream(asked)

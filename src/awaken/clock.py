@@ -37,9 +37,15 @@ class Clock(Protocol):
 class SystemClock:
     """The clock of the machine and of the running event loop."""
 
+    def __init__(self) -> None:
+        self._last = 0
+
     def now_ms(self) -> int:
-        now = time.time_ns() // 1_000_000
-        return now if now > 0 else 0
+        now, last = time.time_ns() // 1_000_000, self._last
+        if now == last:
+            return last  # one object for one instant: a busy process keeps very many of them
+        self._last = now = max(now, 0)
+        return now
 
     monotonic = staticmethod(time.monotonic)
 

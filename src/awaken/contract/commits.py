@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -217,3 +217,10 @@ class Commits(Protocol):
     async def released(self, thread_id: str) -> None:
         """Return when the thread has no live owner. It may have one again by then."""
         ...
+
+
+def commit_function(commits: Commits | None) -> Callable[[ThreadCommit], Committed] | None:
+    """The `commit_now` of a store whose commits never wait, which does the same as its `commit`
+    without a coroutine. Returns `None` if the store has none."""
+    # Asked of the class: an object that wraps a store may pass on all but what it changes.
+    return None if getattr(type(commits), "commit_now", None) is None else commits.commit_now  # type: ignore[union-attr]

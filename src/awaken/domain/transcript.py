@@ -75,6 +75,10 @@ class MessageView(Sequence[Message]):
         """The list itself, how many of its messages are shown, and what is before and after."""
         return self._items, self._stop, self._head, self._tail
 
+    def is_start_of(self, items: list[Message]) -> bool:
+        """Whether this shows the first messages of that very list, and no others."""
+        return self._items is items and not (self._head or self._tail)
+
     def around(self, head: tuple[Message, ...], tail: tuple[Message, ...]) -> MessageView:
         """The same view with more messages before and after it."""
         return MessageView(self._items, self._stop, head + self._head, self._tail + tail)

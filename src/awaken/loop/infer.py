@@ -198,11 +198,15 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
         InferenceFailed: the model name of an override is blank.
         HookFailed: a transform raised.
     """
-    agent, chosen = run.agent, _NO_CONTEXT
+    agent, chosen, run.repeats = run.agent, _NO_CONTEXT, None
     is_plain, known = not run.state.has_any(_STEP_KEYS), run.usual_request
     if is_plain and known is not None and known[0] is agent and written is None:
-        request = _replace(known[1], messages=run.transcript.view())  # the most frequent case
-        return request if run.reservation is None else at_most(run, request)
+        # The most frequent case.
+        request = _replace(known[1], messages=run.transcript.view())
+        if run.reservation is None:
+            run.repeats = known[1]
+            return request
+        return at_most(run, request)
     model, overrides, tools = agent.upstream_model, run.overrides, agent.descriptors
     if not (
         is_plain
@@ -334,7 +338,9 @@ def _sent(
     process that died has made it and has left the complete answer."""
     if run.requests is None or (heard.asked is None and heard.restored):
         return None
-    return SentRequest(made, sent, heard.asked or sent, heard.attempts, heard.first_ms)
+    return SentRequest(
+        made, sent, heard.asked or sent, heard.attempts, heard.first_ms, run.repeats
+    )
 
 
 async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:
@@ -397,5 +403,5 @@ def _continued(
     run: LiveRun, request: InferenceRequest, more: Sequence[Message]
 ) -> InferenceRequest:
     """The request with `more` messages, its answer limited to what was reserved for it."""
-    messages = [*request.messages, *more]
+    messages, run.repeats = [*request.messages, *more], None
     return at_most(run, _replace(request, messages=messages))

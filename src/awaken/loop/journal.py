@@ -23,6 +23,7 @@ from awaken.contract.commits import (
     Committed,
     Fence,
     ThreadCommit,
+    commit_function,
     has_outcomes,
 )
 from awaken.contract.events import EventSink
@@ -86,11 +87,11 @@ class Journal(EventSender):
 
     __slots__ = (
         "_begun",
+        "_commit_now",
         "_commits",
         "_durable",
         "_extras",
         "_later",
-        "_now",
         "_promised",
         "_thread",
         "calls",
@@ -127,7 +128,7 @@ class Journal(EventSender):
         self.requests: list[RequestManifest] = []
         self._extras: CommitExtras | None = None
         self._commits = commits
-        self._now = 0
+        self._commit_now = commit_function(commits)
         self._thread = identity.thread_id
         if begins and identity.parent_thread_id is not None:
             # A thread gets its parent with its first commit; by the next one it may be deleted.
@@ -154,17 +155,6 @@ class Journal(EventSender):
 
     # -- events -------------------------------------------------------------------------------
 
-    def _note(self, event: AgentEvent, at_ms: int | None) -> RunEvent:
-        """Store an event with the next commit, with the run's ids and the time, which is `at_ms` if
-        the caller knows it."""
-        now = self._clock.now_ms() if at_ms is None else at_ms
-        if now != self._now:
-            # Events of one instant share one number: a busy process keeps very many of them.
-            self._now = now
-        envelope = _replace(self._blank, at_ms=self._now, event=event)
-        self._durable.append(envelope)
-        return envelope
-
     def enter_step(self) -> None:
         """Drop what was kept of the last step for listeners that come late."""
         if self.outputs:
@@ -174,12 +164,15 @@ class Journal(EventSender):
 
     def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent | None:
         """Store an event with the next commit. Returns it for the caller to send at once, ahead of
-        that commit, or `None` if there is no listener."""
-        envelope = self._note(event, at_ms)
+        that commit, or `None` if there is no listener. `at_ms` is the time, if the caller has read
+        it already."""
+        durable, now = self._durable, self._clock.now_ms() if at_ms is None else at_ms
+        envelope = _replace(self._blank, at_ms=now, event=event)
+        durable.append(envelope)
         if self.fence is None:
             return envelope if self.has_reader else None
         # Only the owner writes the thread, so the number that the event will have is known.
-        seq = self._promised + len(self._durable)
+        seq = self._promised + len(durable)
         self._begun.append((seq, envelope))
         if not (self.has_reader or self.topic.wanted):
             return None
@@ -193,14 +186,10 @@ class Journal(EventSender):
 
     def note(self, event: AgentEvent, at_ms: int | None = None) -> None:
         """Store an event with the next commit, and send it once that commit is made."""
-        durable = self._durable
         if self.has_reader or self.topic.wanted:
-            self._later.append(len(durable))
-        if at_ms is None:
-            at_ms = self._clock.now_ms()
-        if at_ms != self._now:
-            self._now = at_ms  # see `_note`
-        durable.append(_replace(self._blank, at_ms=self._now, event=event))
+            self._later.append(len(self._durable))
+        now = self._clock.now_ms() if at_ms is None else at_ms
+        self._durable.append(_replace(self._blank, at_ms=now, event=event))
 
     def last_promised(self) -> int:
         """The `seq` that the last event stored, or to be stored by the next commit, has."""
@@ -234,7 +223,12 @@ class Journal(EventSender):
 
     # -- commits ------------------------------------------------------------------------------
 
-    def commit(
+    async def commit(self, *parts: Any, **options: Any) -> None:
+        """Commit everything since the last commit: `start_commit`, awaited."""
+        if (making := self.start_commit(*parts, **options)) is not None:
+            await making
+
+    def start_commit(
         self,
         messages: tuple[Message, ...],
         record: RunRecord,
@@ -242,9 +236,9 @@ class Journal(EventSender):
         thread_state: dict[str, msgspec.Raw],
         release: bool = False,
         wait: bool = True,
-    ) -> Coroutine[Any, Any, None]:
+    ) -> Coroutine[Any, Any, None] | None:
         """Commit everything since the last commit, then send what was noted. The caller awaits what
-        is returned.
+        is returned, if anything is.
 
         Without `wait`, the commit may still be under way after that; code that depends on it awaits
         `settled` first. The next commit does so by itself.
@@ -253,7 +247,7 @@ class Journal(EventSender):
             StorageError: when awaited; this commit or the one before it was not made, and its
                 events were not sent.
         """
-        # Not a coroutine itself, because every step makes two commits.
+        # Not a coroutine itself, because every step makes two commits, and some stores never wait.
         if self.state is not SETTLED and self.state is not HELD:
             return self._commit_next(messages, record, run_state, thread_state, release, wait)
         events = tuple(self._durable)
@@ -275,7 +269,7 @@ class Journal(EventSender):
             thread_state=thread_state,
             events=events,
             calls=tuple(self.calls),
-            at_ms=self._now if events else self._clock.now_ms(),
+            at_ms=events[-1].at_ms if events else self._clock.now_ms(),
             fence=self.fence,
             release=release,
             requests=tuple(self.requests),
@@ -286,13 +280,15 @@ class Journal(EventSender):
             commit, self._extras = _with_extras(commit, self._extras), None
         if self.state is HELD:
             self._hold(commit)
-            return _nothing()
+            return None
+        if self._commit_now is not None and not later:
+            return self._make_now(commits, commit)
         if wait or commits.immediate:
             return self._make(commits, commit, later)
         # The state owns the task: `settled` and `stop` wait for its end.
         making = self._make_beside(commits, commit, later)
         self._set_state(UnderWay(start_task(making), commit, later))
-        return _nothing()
+        return None
 
     async def _commit_next(self, *parts: Any) -> None:
         """Wait for the commit before, and make the next one of these `parts`."""
@@ -302,6 +298,20 @@ class Journal(EventSender):
     async def _pass_on_all(self, events: Sequence[RunEvent], later: Later) -> None:
         for item in later:
             await self.pass_on(events[item] if isinstance(item, int) else item)
+
+    def _make_now(
+        self, commits: Commits, commit: ThreadCommit
+    ) -> Coroutine[Any, Any, None] | None:
+        """Make a commit in a store that never waits, for a run without listeners. If the store
+        refuses it, the caller awaits what is returned."""
+        assert self._commit_now is not None, "only such a store makes commits this way"
+        try:
+            committed = self._commit_now(commit)
+        except Exception:
+            return self._make(commits, commit, ())  # refused without a change, so again, with care
+        self.length = committed.length
+        self.seq = committed.first_event_seq + len(commit.events) - 1
+        return None
 
     async def _make(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
         """Make a commit, then send its events. Raises the same errors as `commit`."""
@@ -467,10 +477,6 @@ class Journal(EventSender):
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False
         return True
-
-
-async def _nothing() -> None:
-    """What `commit` returns if the caller need not wait."""
 
 
 def _with_extras(commit: ThreadCommit, extras: CommitExtras) -> ThreadCommit:

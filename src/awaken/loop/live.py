@@ -125,6 +125,7 @@ class LiveRun:
         "read_result",
         "reading",
         "record",
+        "repeats",
         "request",
         "requests",
         "reservation",
@@ -204,6 +205,8 @@ class LiveRun:
         self.window: object | None = None
         # An agent, and the last request that only its spec and the conversation have shaped.
         self.usual_request: tuple[ResolvedAgent, InferenceRequest] | None = None
+        # That request, if this step's request is a copy of it.
+        self.repeats: InferenceRequest | None = None
         self.in_step = self.ending = False
         self.message_id = ""
         # The answer that is being read or was read last in this step, and the `seq` of the step's

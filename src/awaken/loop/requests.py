@@ -46,7 +46,8 @@ class SentRequest(msgspec.Struct, frozen=True, gc=False):
 
     `request` is as the run made it, `sent` has its media loaded, and `asked` is what the model got
     in the end: it may have other overrides, another model, and more messages behind those of
-    `sent`, if a stream broke off.
+    `sent`, if a stream broke off. `repeats` is the earlier request that the run has copied to make
+    `request`, with the conversation as it is now.
     """
 
     request: InferenceRequest
@@ -54,6 +55,7 @@ class SentRequest(msgspec.Struct, frozen=True, gc=False):
     asked: InferenceRequest
     attempts: tuple[FailedAttempt, ...] = ()
     first_ms: int | None = None
+    repeats: InferenceRequest | None = None
 
 
 class _Base(msgspec.Struct, frozen=True, gc=False):
@@ -77,6 +79,7 @@ class RequestKeeper:
         "_last",
         "_list",
         "_parts",
+        "_repeated",
         "_run_id",
         "_sent",
         "_settings",
@@ -92,10 +95,11 @@ class RequestKeeper:
         self._parts: tuple[Any, ...] = ()
         self._texts = _NO_TEXTS
         self._base: _Base | None = None
-        # The last manifest, and its request, if the next one may differ from it only by more
-        # messages.
+        # The last manifest, if the next one may differ from it only by more messages; its request,
+        # and the one that this repeats.
         self._last: RequestManifest | None = None
         self._sent: InferenceRequest | None = None
+        self._repeated: InferenceRequest | None = None
         self._list: _ShownList | None = None
         # The positions of messages by id, made when first needed, and how many are in it.
         self._index: dict[str | None, int] | None = None
@@ -123,24 +127,36 @@ class RequestKeeper:
     def _grown(self, sent: SentRequest) -> Shown | None:
         """The messages that a request shows, if it is the last one with nothing but the messages
         logged since, as in most steps. Returns `None` for any other request."""
-        request, known = sent.request, self._list
-        view = request.messages
-        if sent.asked is not request or sent.attempts or type(view) is not MessageView:
+        request, known, repeats = sent.request, self._list, sent.repeats
+        if sent.asked is not request or sent.attempts:
             return None
-        source, stop, first, last = view.parts()
-        if (
-            known is None
-            or source is not known.source
-            or source is not self._transcript.items
-            or first
-            or last
-            or not _is_alike(request, self._sent)
-        ):
+        if known is None or known.source is not self._transcript.items:
+            return None
+        if (repeats is None or repeats is not self._repeated) and not self._is_alike(request):
             return None
         # Messages are appended to this list and to the log together, so none is looked at.
+        stop = len(request.messages)
         known.high += stop - known.seen
         known.seen = stop
         return known.low, known.high
+
+    def _is_alike(self, request: InferenceRequest) -> bool:
+        """Whether a request differs from the last one only in how much of the conversation it
+        shows, from its beginning and with no message put in."""
+        view, known, last = request.messages, self._list, self._sent
+        return (
+            type(view) is MessageView
+            and known is not None
+            and last is not None
+            and view.is_start_of(known.source)
+            and request.tools is last.tools
+            and request.system == last.system
+            and request.overrides == last.overrides
+            and request.output is last.output
+            and request.upstream_model == last.upstream_model
+            and request.enable_prompt_cache is last.enable_prompt_cache
+            and request.routing_key == last.routing_key
+        )
 
     def _manifest(self, message_id: str, sent: SentRequest) -> RequestManifest:
         """The manifest of any request."""
@@ -184,7 +200,7 @@ class RequestKeeper:
         is_range = like is not None and known.high > 0 and len(manifest.shown) == 1
         is_plain = asked is request and not (sent.attempts or head)
         self._last = manifest if is_range and is_plain else None
-        self._sent = request
+        self._sent, self._repeated = request, sent.repeats
         return manifest
 
     # -- the settings -------------------------------------------------------------------------
@@ -259,19 +275,6 @@ class RequestKeeper:
         digest = self._used(_text(_replace(message, id=None)))
         seq = self._seq_of(message)
         return UnloggedMessage(text=digest, id=message.id if seq is None else None, seq=seq)
-
-
-def _is_alike(request: InferenceRequest, known: InferenceRequest | None) -> bool:
-    """Whether two requests differ in nothing but their messages."""
-    return known is not None and (
-        request.tools is known.tools
-        and request.system == known.system
-        and request.overrides == known.overrides
-        and request.output is known.output
-        and request.upstream_model == known.upstream_model
-        and request.enable_prompt_cache is known.enable_prompt_cache
-        and request.routing_key == known.routing_key
-    )
 
 
 class _ShownList:

@@ -110,7 +110,9 @@ async def persist_checkpoint(
     if finish is not None:
         journal.note(finish)
     run.record = record
-    await journal.commit(messages, record, run_state, thread_state, release, wait)
+    making = journal.start_commit(messages, record, run_state, thread_state, release, wait)
+    if making is not None:
+        await making
 
 
 def _own_messages(

@@ -38,6 +38,14 @@ class MemoryWrites(MemoryRequests):
     # -- commits ------------------------------------------------------------------------------
 
     async def commit(self, commit: ThreadCommit) -> Committed:
+        return MemoryWrites.commit_now(self, commit)
+
+    def __init_subclass__(cls) -> None:
+        if "commit" in vars(cls) and "commit_now" not in vars(cls):
+            cls.commit_now = None  # type: ignore[assignment]  # no way past a `commit` of its own
+
+    def commit_now(self, commit: ThreadCommit) -> Committed:
+        """The same as `commit`, as a plain function; see `commit_function`."""
         (thread, run), record, at_ms = self._checked(commit), commit.run, commit.at_ms
         events, messages, lines = thread.events, thread.messages, thread.call_lines
         first_seq = len(events) + 1

@@ -15,8 +15,8 @@ import pytest
 from awaken import Agent, Runtime, tool
 from awaken.codec import Json
 from awaken.contract.llm import InferenceRequest
+from awaken.domain.inference import StreamResult
 from awaken.testing import FunctionModel, tool_calls_response
-from awaken.testing.models import Response
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ def _wants(*calls: tuple[str, dict[str, Json]]) -> FunctionModel:
         "", *[(name, f"c{n}", args) for n, (name, args) in enumerate(calls)]
     )
 
-    def respond(request: InferenceRequest) -> Response:
+    def respond(request: InferenceRequest) -> StreamResult | str:
         return wanted if calls and len(request.messages) == 1 else "done"
 
     return FunctionModel(respond)

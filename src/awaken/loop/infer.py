@@ -338,9 +338,7 @@ def _sent(
     process that died has made it and has left the complete answer."""
     if run.requests is None or (heard.asked is None and heard.restored):
         return None
-    return SentRequest(
-        made, sent, heard.asked or sent, heard.attempts, heard.first_ms, run.repeats
-    )
+    return SentRequest(made, sent, heard.asked or sent, heard.attempts, heard.first_ms, run.repeats)
 
 
 async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:

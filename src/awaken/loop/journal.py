@@ -299,9 +299,7 @@ class Journal(EventSender):
         for item in later:
             await self.pass_on(events[item] if isinstance(item, int) else item)
 
-    def _make_now(
-        self, commits: Commits, commit: ThreadCommit
-    ) -> Coroutine[Any, Any, None] | None:
+    def _make_now(self, commits: Commits, commit: ThreadCommit) -> Coroutine[Any, Any, None] | None:
         """Make a commit in a store that never waits, for a run without listeners. If the store
         refuses it, the caller awaits what is returned."""
         assert self._commit_now is not None, "only such a store makes commits this way"

@@ -38,7 +38,6 @@ _MOST_TOOLS = 64
 
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
-_NO_TEXTS: frozenset[str] = frozenset()
 
 
 class SentRequest(msgspec.Struct, frozen=True, gc=False):
@@ -93,10 +92,10 @@ class RequestKeeper:
         self._thread_id, self._run_id = identity.thread_id, identity.run_id
         self._settings: RequestSettings | None = None
         self._parts: tuple[Any, ...] = ()
-        self._texts = _NO_TEXTS
+        self._texts: tuple[str, ...] = ()  # few: a set would take four times the memory
         self._base: _Base | None = None
-        # The last manifest, if the next one may differ from it only by more messages; its request,
-        # and the one that this repeats.
+        # The last manifest, if the next one may differ from it only by more messages; the request
+        # that its own repeats, if it does, and one that differs from it only in its messages.
         self._last: RequestManifest | None = None
         self._sent: InferenceRequest | None = None
         self._repeated: InferenceRequest | None = None
@@ -200,7 +199,8 @@ class RequestKeeper:
         is_range = like is not None and known.high > 0 and len(manifest.shown) == 1
         is_plain = asked is request and not (sent.attempts or head)
         self._last = manifest if is_range and is_plain else None
-        self._sent, self._repeated = request, sent.repeats
+        self._repeated = sent.repeats
+        self._sent = request if sent.repeats is None else sent.repeats
         return manifest
 
     # -- the settings -------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class RequestKeeper:
     def _used(self, text: KeptText) -> str:
         """Commit a text, unless this run has done so. Returns its digest."""
         if text.digest not in self._texts:
-            self._texts |= {text.digest}
+            self._texts = (*self._texts, text.digest)
             self._journal.extras.texts.append(text)
         return text.digest
 

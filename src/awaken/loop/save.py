@@ -101,47 +101,70 @@ async def persist_checkpoint(
         await keep_large(run)
     run_state, thread_state = run.state.take_unsaved()
     lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
-    messages, source, output = _own_messages(run, lifecycle)
-    record = _next_record(run, lifecycle, source, output, termination, error_payload)
+    fresh, record = run.transcript.take_pending(), run.record
+    if (
+        record is not None
+        and termination is None
+        and record.status is _RUNNING is lifecycle.status
+        and record.input is not None
+        and record.agent_id == run.agent.spec.id
+    ):
+        # The most frequent case, a run that goes on: most of its record stays as it is.
+        record = record.advance_step(
+            lifecycle.updated_at or run.created_at_ms,
+            _longer_output(run, record, fresh) if fresh else record.output,
+            run.steps,
+            run.input_tokens,
+            run.output_tokens,
+        )
+    else:
+        fresh, source, output = _own_messages(run, lifecycle, fresh)
+        record = _next_record(run, lifecycle, source, output, termination, error_payload)
     if run.took:
         record = _replace(record, **run.took)
-    if record.takeovers is not None and (messages or has_outcomes(journal.calls)):
+    if record.takeovers is not None and (fresh or has_outcomes(journal.calls)):
         record = _replace(record, takeovers=None)
     if finish is not None:
         journal.note(finish)
     run.record = record
-    making = journal.start_commit(messages, record, run_state, thread_state, release, wait)
+    making = journal.start_commit(fresh, record, run_state, thread_state, release, wait)
     if making is not None:
         await making
 
 
 def _own_messages(
-    run: LiveRun, lifecycle: RunLifecycleState
+    run: LiveRun, lifecycle: RunLifecycleState, fresh: tuple[Message, ...]
 ) -> tuple[tuple[Message, ...], RunMessageInput | None, RunMessageOutput | None]:
     """The new messages, and the ranges of the log that are the run's input and its output so far.
 
     The output has no message ids: the log has them, and a record that repeated them would grow
     with each step.
     """
-    fresh, before, record = run.transcript.take_pending(), run.journal.length, run.record
-    if record is None or record.input is None:
-        fresh, source, output = materialize_message_log(
-            fresh, record, run.identity, lifecycle.step_count, run.input_count, base_seq=before
-        )
-        return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
-    # The first commit of the run is made. The messages of later ones name the run that made them,
-    # so only the end of the range has to be found.
-    output = record.output
+    record, before = run.record, run.journal.length
+    if record is not None and record.input is not None:
+        return fresh, record.input, _longer_output(run, record, fresh)
+    fresh, source, output = materialize_message_log(
+        fresh, record, run.identity, lifecycle.step_count, run.input_count, base_seq=before
+    )
+    return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
+
+
+def _longer_output(
+    run: LiveRun, record: RunRecord, fresh: tuple[Message, ...]
+) -> RunMessageOutput | None:
+    """The run's output with these new messages. The first commit of the run is made: messages of
+    later ones name the run that made them, so only the end of the range has to be found."""
+    output, before = record.output, run.journal.length
     if fresh and fresh[-1].metadata is run.metadata:
         last = before + len(fresh)  # mostly: a message of this step
     elif not (last := _last_produced_seq(fresh, run.identity.run_id, before)):
-        return fresh, record.input, output
+        return output
     if output is not None and output.range is not None:
         first = output.range.from_seq
     else:
         first = first_existing_produced_seq(fresh, run.identity.run_id, before) or last
     grown = MessageSeqRange(from_seq=first, to_seq=last)
-    return fresh, record.input, RunMessageOutput(thread_id=run.identity.thread_id, range=grown)
+    return RunMessageOutput(thread_id=run.identity.thread_id, range=grown)
 
 
 def _last_produced_seq(fresh: Sequence[Message], run_id: str, before: int) -> int:
@@ -175,14 +198,6 @@ def _next_record(
     if termination is None and status is _DONE:
         # A hook has ended the run. Its record is running until the commit of its end.
         status = _RUNNING
-    if (
-        record is not None
-        and termination is None
-        and status is record.status is _RUNNING
-        and record.agent_id == agent.spec.id
-    ):
-        # The most frequent case, a run that goes on: most of its record stays as it is.
-        return record.advance_step(now, output, run.steps, run.input_tokens, run.output_tokens)
     if record is None:
         record = RunRecord.begin(run.identity, run.request, run.created_at_ms)
     elif record.status is _DONE and termination is None:

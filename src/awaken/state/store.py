@@ -175,7 +175,8 @@ class StateStore:
                 self._latest[name] = self._fresh[name] = new
                 self._changed_at[name] = revision
                 self._unsaved.add(name)
-        if new is old and isinstance(new, msgspec.Struct):
+                return revision
+        if isinstance(new, msgspec.Struct):
             log.warning("an update of %s was refused by its key", name)
         return revision
 
@@ -406,9 +407,10 @@ class StateStore:
                 try:
                     if key.durable is not None:
                         value = key.durable_part(value)
-                        if value is None and name not in self._stored:
-                            continue
-                        self._stored |= {name}
+                        if name not in self._stored:
+                            if value is None:
+                                continue
+                            self._stored |= {name}
                         value = key.initial() if value is None else value
                     target[name] = key.dump(value)
                 except KeyEncode:

@@ -71,16 +71,15 @@ class RequestKeeper:
     """Makes the manifests of one run's requests, and gives them to its journal."""
 
     __slots__ = (
+        "_alike",
         "_base",
         "_index",
         "_indexed",
         "_journal",
-        "_last",
         "_list",
+        "_next",
         "_parts",
-        "_repeated",
         "_run_id",
-        "_sent",
         "_settings",
         "_texts",
         "_thread_id",
@@ -94,11 +93,10 @@ class RequestKeeper:
         self._parts: tuple[Any, ...] = ()
         self._texts: tuple[str, ...] = ()  # few: a set would take four times the memory
         self._base: _Base | None = None
-        # The last manifest, if the next one may differ from it only by more messages; the request
-        # that its own repeats, if it does, and one that differs from it only in its messages.
-        self._last: RequestManifest | None = None
-        self._sent: InferenceRequest | None = None
-        self._repeated: InferenceRequest | None = None
+        # The next manifest, if it may differ only by more messages; and a request that differs from
+        # the last one in no more than that.
+        self._next: RequestManifest | None = None
+        self._alike: InferenceRequest | None = None
         self._list: _ShownList | None = None
         # The positions of messages by id, made when first needed, and how many are in it.
         self._index: dict[str | None, int] | None = None
@@ -110,28 +108,27 @@ class RequestKeeper:
         A request that cannot be written as JSON is not kept; the run does not fail for that.
         """
         try:
-            last = self._last
-            if last is not None and (grown := self._grown(sent)) is not None:
-                manifest = self._last = _replace(
-                    last, message_id=message_id, shown=(grown,), first_ms=sent.first_ms
+            if self._next is not None and (grown := self._grown(sent)) is not None:
+                manifest = _replace(
+                    self._next, message_id=message_id, shown=(grown,), first_ms=sent.first_ms
                 )
             else:
                 manifest = self._manifest(message_id, sent)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             log.warning("the request for message %s is not kept: %s", message_id, error)
-            self._base = self._last = None
+            self._base = self._next = None
         else:
             self._journal.requests.append(manifest)
 
     def _grown(self, sent: SentRequest) -> Shown | None:
-        """The messages that a request shows, if it is the last one with nothing but the messages
-        logged since, as in most steps. Returns `None` for any other request."""
+        """The messages that a request shows, if it is like the last one but for the messages logged
+        since, as in most steps. Returns `None` for any other request."""
         request, known, repeats = sent.request, self._list, sent.repeats
         if sent.asked is not request or sent.attempts:
             return None
         if known is None or known.source is not self._transcript.items:
             return None
-        if (repeats is None or repeats is not self._repeated) and not self._is_alike(request):
+        if (repeats is None or repeats is not self._alike) and not self._is_alike(request):
             return None
         # Messages are appended to this list and to the log together, so none is looked at.
         stop = len(request.messages)
@@ -142,7 +139,7 @@ class RequestKeeper:
     def _is_alike(self, request: InferenceRequest) -> bool:
         """Whether a request differs from the last one only in how much of the conversation it
         shows, from its beginning and with no message put in."""
-        view, known, last = request.messages, self._list, self._sent
+        view, known, last = request.messages, self._list, self._alike
         return (
             type(view) is MessageView
             and known is not None
@@ -196,12 +193,19 @@ class RequestKeeper:
             attempts=sent.attempts,
             first_ms=sent.first_ms,
         )
-        is_range = like is not None and known.high > 0 and len(manifest.shown) == 1
+        is_range = known.high > 0 and len(manifest.shown) == 1
         is_plain = asked is request and not (sent.attempts or head)
-        self._last = manifest if is_range and is_plain else None
-        self._repeated = sent.repeats
-        self._sent = request if sent.repeats is None else sent.repeats
+        self._next = self._like(manifest) if is_range and is_plain else None
+        self._alike = sent.repeats or request
         return manifest
+
+    def _like(self, last: RequestManifest) -> RequestManifest:
+        """A manifest that is like the last one, or like the same one as that is."""
+        if last.like is not None:
+            return last
+        base = self._base
+        assert base is not None, "a manifest that is like no other is what later ones are like"
+        return _replace(last, like=base.seq, settings=None)
 
     # -- the settings -------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from awaken import Agent, Runtime, tool
 from awaken.codec import Json
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import StreamResult
+from awaken.loop.live import LiveRun
 from awaken.testing import FunctionModel, tool_calls_response
 
 pytestmark = pytest.mark.anyio
@@ -56,12 +57,12 @@ AGENTS = [
 ]
 
 
-async def _run(runtime: Runtime, agent: str) -> None:
-    await runtime.run(agent, "go")
+async def _run(runtime: Runtime, agent: str, thread: str) -> None:
+    await runtime.run(agent, "go", thread=thread)
 
 
-async def _stream(runtime: Runtime, agent: str) -> None:
-    async with runtime.stream(agent, "go") as events:
+async def _stream(runtime: Runtime, agent: str, thread: str) -> None:
+    async with runtime.stream(agent, "go", thread=thread) as events:
         async for _ in events:
             pass
 
@@ -76,19 +77,24 @@ def _without_collections() -> Iterator[None]:
         gc.enable()
 
 
+def _live_runs(thread: str) -> list[LiveRun]:
+    """The runs of a thread, and of those beneath it, that are in memory."""
+    return [
+        each
+        for each in gc.get_objects()
+        if isinstance(each, LiveRun) and each.identity.thread_id.startswith(thread)
+    ]
+
+
 @pytest.mark.parametrize("how", [_run, _stream])
 @pytest.mark.parametrize("agent", [agent.id for agent in AGENTS])
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 async def test_a_run_that_has_ended_leaves_nothing_to_the_garbage_collector(
-    store: str, agent: str, how: Callable[[Runtime, str], Awaitable[None]], tmp_path: Path
+    store: str, agent: str, how: Callable[[Runtime, str, str], Awaitable[None]], tmp_path: Path
 ) -> None:
     address = "memory://" if store == "memory" else f"sqlite:///{tmp_path}/freed.db"
+    thread = f"freed-{store}-{agent}-{how.__name__}"
     async with Runtime(AGENTS, store=address, recover=False) as runtime:
-        for _ in range(3):
-            await how(runtime, agent)  # what is made once and kept, such as parsers of arguments
-        left = []
         with _without_collections():
-            for _ in range(3):  # what other tests have left is freed once; what runs leave, always
-                await how(runtime, agent)
-                left.append(gc.collect())
-        assert 0 in left, left
+            await how(runtime, agent, thread)
+            assert _live_runs(thread) == []

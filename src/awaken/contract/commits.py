@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -219,8 +219,8 @@ class Commits(Protocol):
         ...
 
 
-def commit_function(commits: Commits | None) -> Callable[[ThreadCommit], Committed] | None:
-    """The `commit_now` of a store whose commits never wait, which does the same as its `commit`
-    without a coroutine. Returns `None` if the store has none."""
+def commits_at_once(commits: Commits | None) -> bool:
+    """Whether a store has a function `commit_now`, which does the same as `commit` without a
+    coroutine. Only a store whose commits never wait can have one."""
     # Asked of the class: an object that wraps a store may pass on all but what it changes.
-    return None if getattr(type(commits), "commit_now", None) is None else commits.commit_now  # type: ignore[union-attr]
+    return getattr(type(commits), "commit_now", None) is not None

@@ -23,7 +23,7 @@ from awaken.contract.commits import (
     Committed,
     Fence,
     ThreadCommit,
-    commit_function,
+    commits_at_once,
     has_outcomes,
 )
 from awaken.contract.events import EventSink
@@ -87,10 +87,10 @@ class Journal(EventSender):
 
     __slots__ = (
         "_begun",
-        "_commit_now",
         "_commits",
         "_durable",
         "_extras",
+        "_is_immediate",
         "_later",
         "_promised",
         "_thread",
@@ -128,7 +128,7 @@ class Journal(EventSender):
         self.requests: list[RequestManifest] = []
         self._extras: CommitExtras | None = None
         self._commits = commits
-        self._commit_now = commit_function(commits)
+        self._is_immediate = commits_at_once(commits)
         self._thread = identity.thread_id
         if begins and identity.parent_thread_id is not None:
             # A thread gets its parent with its first commit; by the next one it may be deleted.
@@ -158,7 +158,7 @@ class Journal(EventSender):
     def enter_step(self) -> None:
         """Drop what was kept of the last step for listeners that come late."""
         if self.outputs:
-            self.outputs.clear()
+            self.outputs = {}
         if self._begun and self._begun[-1][0] <= self.seq:
             self._begun.clear()
 
@@ -281,7 +281,7 @@ class Journal(EventSender):
         if self.state is HELD:
             self._hold(commit)
             return None
-        if self._commit_now is not None and not later:
+        if self._is_immediate and not later:
             return self._make_now(commits, commit)
         if wait or commits.immediate:
             return self._make(commits, commit, later)
@@ -299,12 +299,11 @@ class Journal(EventSender):
         for item in later:
             await self.pass_on(events[item] if isinstance(item, int) else item)
 
-    def _make_now(self, commits: Commits, commit: ThreadCommit) -> Coroutine[Any, Any, None] | None:
+    def _make_now(self, commits: Any, commit: ThreadCommit) -> Coroutine[Any, Any, None] | None:
         """Make a commit in a store that never waits, for a run without listeners. If the store
         refuses it, the caller awaits what is returned."""
-        assert self._commit_now is not None, "only such a store makes commits this way"
         try:
-            committed = self._commit_now(commit)
+            committed: Committed = commits.commit_now(commit)
         except Exception:
             return self._make(commits, commit, ())  # refused without a change, so again, with care
         self.length = committed.length

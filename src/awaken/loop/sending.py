@@ -7,6 +7,8 @@ does.
 from __future__ import annotations
 
 import logging
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -22,6 +24,7 @@ MOST_OUTPUT = 256 * 1024
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 _STEP_ENDED = StepEnd()
+_NONE: Any = MappingProxyType({})  # for all: few runs have any
 
 
 class EventSender:
@@ -36,7 +39,7 @@ class EventSender:
     def __init__(self, sink: EventSink, topic: Topic, identity: RunIdentity, clock: Clock) -> None:
         self.sink, self.topic = sink, topic
         self.has_reader = not isinstance(sink, NullEventSink)
-        self.outputs: dict[str, str] = {}
+        self.outputs: dict[str, str] = _NONE
         self._clock = clock
         self._run = identity.run_id
         # The run's envelope, around no matter which event: copying is quicker than building anew.
@@ -72,6 +75,7 @@ class EventSender:
         """Send a transient event, if there is a listener."""
         if type(event) is ToolCallStreamDelta:
             so_far = self.outputs.get(event.id, "") + event.delta
+            self.outputs = self.outputs or {}
             self.outputs[event.id] = so_far[-MOST_OUTPUT:]
         if self.has_listener():
             await self.send(self.transient(event))

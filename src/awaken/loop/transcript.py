@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -22,6 +24,7 @@ _ASSISTANT = Role.ASSISTANT
 _MUCH = 4096
 """A text with more characters than this is looked at again before it is committed."""
 _AT_ONCE = 256
+_NONE: Any = MappingProxyType({})  # for all: few runs have any
 
 
 class Transcript:
@@ -50,7 +53,7 @@ class Transcript:
         self._saved = 0
         self._log, self._length = log if isinstance(log, list) else list(log), length
         # By their positions in the log, messages as they are shown whose media went to blobs.
-        self._moved: dict[int, Message] = {}
+        self._moved: dict[int, Message] = _NONE
         self.has_large = _may_be_large(uncommitted)
         self.last: Message | None = None
 
@@ -121,6 +124,7 @@ class Transcript:
         first = self._length + self._saved + 1
         for seq, (old, new) in enumerate(zip(self.pending(), messages, strict=True), start=first):
             if new is not old:
+                self._moved = self._moved or {}
                 self._moved[seq] = old
         self._new[self._saved :] = messages
 

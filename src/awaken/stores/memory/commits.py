@@ -45,7 +45,7 @@ class MemoryWrites(MemoryRequests):
             cls.commit_now = None  # type: ignore[assignment]  # no way past a `commit` of its own
 
     def commit_now(self, commit: ThreadCommit) -> Committed:
-        """The same as `commit`, as a plain function; see `commit_function`."""
+        """The same as `commit`, as a plain function; see `commits_at_once`."""
         (thread, run), record, at_ms = self._checked(commit), commit.run, commit.at_ms
         events, messages, lines = thread.events, thread.messages, thread.call_lines
         first_seq = len(events) + 1
@@ -83,7 +83,8 @@ class MemoryWrites(MemoryRequests):
     def _rewind(self, thread: ThreadRow, to: int) -> None:
         """Take the messages behind position `to` out of view, with the next commit."""
         left, number = rewound(thread, to), len(thread.commits) + 1
-        thread.rewinds.append(Rewind(number, to, len(thread.messages), dict(left.state)))
+        rewind = Rewind(number, to, len(thread.messages), dict(left.state))
+        thread.rewinds = (*thread.rewinds, rewind)
         thread.hidden, thread.turn, thread.state = left.hidden, left.turn, left.state
         thread.scanned = len(thread.messages)
 
@@ -189,6 +190,8 @@ class MemoryWrites(MemoryRequests):
                 thread.tickets[key] = _replace(ticket, status=TicketStatus.CLOSED)
 
     def _write_tickets(self, thread: ThreadRow, tickets: tuple[Ticket, ...]) -> None:
+        if tickets:
+            thread.tickets = thread.tickets or {}
         for ticket in tickets:
             known = thread.tickets.get(ticket.key)
             if known is None or known.status is not TicketStatus.ANSWERED:

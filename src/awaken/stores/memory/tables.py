@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +32,8 @@ from awaken.stores.submitting import KeptKey, can_withdraw, withdrawn
 
 State = dict[str, msgspec.Raw]
 _DONE = RunStatus.DONE
+# What few threads have is not made before it is needed: a busy process keeps very many threads.
+_NONE: Any = MappingProxyType({})
 ANY = "any thread"
 """The key for tasks that wait for a command to any thread."""
 
@@ -119,15 +122,15 @@ class ThreadRow:
         self.stream_log: tuple[StreamLogEntry, ...] = ()
         self.commits: list[CommitRow] = []
         self.state_changes: list[tuple[int, State]] = []
-        self.rewinds: list[Rewind] = []
+        self.rewinds: tuple[Rewind, ...] = ()
         self.hidden: Hidden = ()
         self.call_lines: list[CallEntry] = []
         self.turn: tuple[Message, int] | None = None
         self.scanned = 0
-        self.tickets: dict[str, Ticket] = {}
-        self.commands: dict[int, ThreadCommand] = {}
+        self.tickets: dict[str, Ticket] = _NONE
+        self.commands: dict[int, ThreadCommand] = _NONE
         self.touches = touches
-        self.blobs: dict[str, int] = {}
+        self.blobs: dict[str, int] = _NONE
         self.requests: dict[str, RequestManifest] = {}
         self.texts: dict[str, int] = {}
 
@@ -146,6 +149,7 @@ class ThreadRow:
 
     def use_blobs(self, ids: Iterable[str]) -> None:
         """Note that the latest commit uses blobs."""
+        self.blobs = self.blobs or {}
         for id in ids:
             self.blobs.setdefault(id, len(self.commits))
 
@@ -274,6 +278,7 @@ class Tables:
         self._commands_sent += 1
         number = self._commands_sent
         kept = msgspec.structs.replace(command, id=number)
+        thread.commands = thread.commands or {}
         thread.commands[number] = self._commands[number] = kept
         self._touch(thread)
         self._sent.wake(ANY)
@@ -295,8 +300,8 @@ class Tables:
 
     def _drop_commands(self, thread: ThreadRow, ids: Iterable[int]) -> None:
         for number in ids:
-            if thread.commands.pop(number, None) is not None:
-                del self._commands[number]
+            if number in thread.commands:
+                del thread.commands[number], self._commands[number]
 
 
 def persisted(raw: State) -> PersistedState:

@@ -49,7 +49,7 @@ class MemoryUpkeep(MemoryReads):
         self._text_uses.update(copy.texts.keys())
         answers = (message.id or "" for message in copy.messages)
         copy.requests = {id: origin.requests[id] for id in answers if id in origin.requests}
-        copy.rewinds = [rewind for rewind in origin.rewinds if rewind.commit <= commits]
+        copy.rewinds = tuple([rewind for rewind in origin.rewinds if rewind.commit <= commits])
         copy.hidden = hidden_after(copy, commits)
         copy.turn, copy.scanned = last_turn(copy, commits), len(copy.messages)
         copy.state = state_after(copy, commits)

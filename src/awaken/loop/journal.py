@@ -60,7 +60,6 @@ class CommitExtras(msgspec.Struct, kw_only=True):
     tickets: list[Ticket] = []
     acks: list[int] = []
     sends: list[ThreadCommand] = []
-    texts: list[KeptText] = []
     blobs: list[str] = []
     parent_thread_id: str | None = None
     ends_stream: bool = False
@@ -70,7 +69,7 @@ class CommitExtras(msgspec.Struct, kw_only=True):
 class Journal(EventSender):
     """Sends the events of one run and makes its commits; no other object does.
 
-    The loop fills `calls`, `requests` and `extras`; the next commit stores and clears them. `state`
+    The loop fills `calls`, `requests`, `texts` and `extras`; the next commit stores them. `state`
     says what became of the last commit, and `seq` is the last durable event that was stored and
     sent. `keeps_streams` says whether a streamed answer can be stored where it outlives this
     process. A run without a store has a journal that only sends.
@@ -101,6 +100,7 @@ class Journal(EventSender):
         "requests",
         "seq",
         "state",
+        "texts",
         "unkept",
     )
 
@@ -126,6 +126,7 @@ class Journal(EventSender):
         self.keeps_streams = commits is not None and not commits.immediate and fence is not None
         self.calls: list[CallEntry] = []
         self.requests: list[RequestManifest] = []
+        self.texts: tuple[KeptText, ...] = ()
         self._extras: CommitExtras | None = None
         self._commits = commits
         self._is_immediate = commits_at_once(commits)
@@ -273,9 +274,11 @@ class Journal(EventSender):
             fence=self.fence,
             release=release,
             requests=tuple(self.requests),
+            texts=self.texts,
         )
         self.calls.clear()
         self.requests.clear()
+        self.texts = ()
         if self._extras is not None:
             commit, self._extras = _with_extras(commit, self._extras), None
         if self.state is HELD:
@@ -482,7 +485,6 @@ def _with_extras(commit: ThreadCommit, extras: CommitExtras) -> ThreadCommit:
         tickets=tuple(extras.tickets),
         acks=tuple(extras.acks),
         sends=tuple(extras.sends),
-        texts=tuple(extras.texts),
         parent_thread_id=extras.parent_thread_id,
         ends_stream=extras.ends_stream,
         blobs=tuple(extras.blobs),

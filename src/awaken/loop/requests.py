@@ -113,7 +113,7 @@ class RequestKeeper:
                     self._next, message_id=message_id, shown=(grown,), first_ms=sent.first_ms
                 )
             else:
-                manifest = self._manifest(message_id, sent)
+                manifest = self._first(message_id, sent) or self._manifest(message_id, sent)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             log.warning("the request for message %s is not kept: %s", message_id, error)
             self._base = self._next = None
@@ -153,6 +153,32 @@ class RequestKeeper:
             and request.enable_prompt_cache is last.enable_prompt_cache
             and request.routing_key == last.routing_key
         )
+
+    def _first(self, message_id: str, sent: SentRequest) -> RequestManifest | None:
+        """The manifest of the run's first request, if it shows the conversation as it is logged, as
+        in most runs. Returns `None` for any other request."""
+        request, transcript = sent.request, self._transcript
+        view, source = request.messages, transcript.items
+        if self._list is not None or sent.asked is not request or sent.attempts:
+            return None
+        if type(view) is not MessageView or not view.is_start_of(source):
+            return None
+        count, low = len(view), transcript.first_seq
+        if not count or transcript.count_equal(source, 0, count, low) < count:
+            return None
+        settings = self._settings_of(request)
+        self._list = _ShownList(source)
+        self._list.add_range(low, count)
+        base = self._base = _Base(transcript.next_seq, source, (), 0)
+        manifest = RequestManifest(
+            message_id=message_id,
+            shown=((low, low + count - 1),),
+            settings=settings,
+            overrides=request.overrides,
+            first_ms=sent.first_ms,
+        )
+        self._next, self._alike = _replace(manifest, like=base.seq, settings=None), request
+        return manifest
 
     def _manifest(self, message_id: str, sent: SentRequest) -> RequestManifest:
         """The manifest of any request."""
@@ -195,17 +221,9 @@ class RequestKeeper:
         )
         is_range = known.high > 0 and len(manifest.shown) == 1
         is_plain = asked is request and not (sent.attempts or head)
-        self._next = self._like(manifest) if is_range and is_plain else None
+        self._next = manifest if is_range and is_plain and like is not None else None
         self._alike = sent.repeats or request
         return manifest
-
-    def _like(self, last: RequestManifest) -> RequestManifest:
-        """A manifest that is like the last one, or like the same one as that is."""
-        if last.like is not None:
-            return last
-        base = self._base
-        assert base is not None, "a manifest that is like no other is what later ones are like"
-        return _replace(last, like=base.seq, settings=None)
 
     # -- the settings -------------------------------------------------------------------------
 
@@ -239,7 +257,7 @@ class RequestKeeper:
         """Commit a text, unless this run has done so. Returns its digest."""
         if text.digest not in self._texts:
             self._texts = (*self._texts, text.digest)
-            self._journal.extras.texts.append(text)
+            self._journal.texts += (text,)
         return text.digest
 
     # -- the messages -------------------------------------------------------------------------

@@ -68,7 +68,9 @@ class MemoryWrites(MemoryRequests):
                 run.state.update(commit.run_state)
             if not (record.status is _RUNNING is run.status) or thread.active_run_id != run_id:
                 self._turn_head(thread, run, at_ms)
-        if commit.release or commit.tickets or commit.acks or commit.sends:
+        if commit.release:
+            self._owners.pop(thread.id, None)
+        if commit.tickets or commit.acks or commit.sends:
             self._write_the_rest(thread, commit)
         if run is not None and run.status is _DONE and (thread.tickets or thread.commands):
             self._finish_run(thread, run)
@@ -167,10 +169,8 @@ class MemoryWrites(MemoryRequests):
         )
 
     def _write_the_rest(self, thread: ThreadRow, commit: ThreadCommit) -> None:
-        """Release the thread, and write tickets and commands: a command that is sent finds the run
-        and the owner that the commit leaves."""
-        if commit.release:
-            self._owners.pop(thread.id, None)
+        """Write tickets and commands: a command that is sent finds the run and the owner that the
+        commit leaves."""
         self._write_tickets(thread, commit.tickets)
         self._drop_commands(thread, commit.acks)
         self._send(commit.sends)

@@ -41,6 +41,7 @@ from awaken.loop.commit_state import SETTLED
 from awaken.loop.complete import (
     REJECTED,
     complete,
+    complete_plain,
     confirmed,
     interrupt,
     must_run_once,
@@ -277,31 +278,33 @@ async def _intend(run: LiveRun, step: StepCalls, batch: Sequence[int]) -> None:
             await run.phase(_BEFORE, **tool_fields(run, step, index))
     if not run.lease.held:
         await wait_for_lease(run)  # before the intent: a call that did not start has none
-    step.writers.clear()
-    waits = False
-    starts_now = False
+    if step.writers:
+        step.writers = {}
+    waiting = 0
     for index in batch:
-        call = step.calls[index]
-        tool = run.agent.tools.get(call.name)
-        if not _will_act(tool, call, step.resumed.get(index)):
-            starts_now = True
-            continue
-        if must_wait(tool):
-            waits = True
-        else:
-            starts_now = True
-        run.journal.calls.append(
-            CallEntry(
-                key=step.keys[index],
-                run_id=run.identity.run_id,
-                call_id=call.id,
-                tool_name=call.name,
-                phase=_INTENT,
-                arguments=call.arguments,
-            )
+        waiting += _note_intent(run, step, index)
+    if waiting or run.has_news():
+        await persist_checkpoint(run, wait=waiting == len(batch))
+
+
+def _note_intent(run: LiveRun, step: StepCalls, index: int) -> bool:
+    """Have the next commit record that a call will run, if its tool will do its work. Returns
+    whether the call may start only after that commit."""
+    call = step.calls[index]
+    tool = run.agent.tools.get(call.name)
+    if not _will_act(tool, call, step.resumed.get(index)):
+        return False
+    run.journal.calls.append(
+        CallEntry(
+            key=step.keys[index],
+            run_id=run.identity.run_id,
+            call_id=call.id,
+            tool_name=call.name,
+            phase=_INTENT,
+            arguments=call.arguments,
         )
-    if waits or run.has_news():
-        await persist_checkpoint(run, wait=not starts_now)
+    )
+    return must_wait(tool)
 
 
 def _will_act(tool: Tool | None, call: ToolCall, resumed: ToolCallState | None) -> bool:
@@ -344,7 +347,8 @@ async def _run_alone(run: LiveRun, step: StepCalls, index: int) -> None:
         await persist_checkpoint(run, release=True)
         raise
     assert output is not None, "a call that was not interrupted has an output"
-    await complete(run, step, index, output)
+    if not complete_plain(run, step, index, output):
+        await complete(run, step, index, output)
 
 
 async def _run_together(run: LiveRun, step: StepCalls, batch: Sequence[int]) -> None:
@@ -406,7 +410,9 @@ async def _complete_ended(
 ) -> None:
     """End calls, and commit now and then: all their results may be too much for one commit."""
     while ended:
-        await complete(run, step, *ended.pop(0))
+        index, output = ended.pop(0)
+        if not complete_plain(run, step, index, output):
+            await complete(run, step, index, output)
         if ended and run.unsaved > INLINE_LIMIT:
             await persist_checkpoint(run)
 

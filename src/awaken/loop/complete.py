@@ -83,6 +83,36 @@ def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
     }
 
 
+def complete_plain(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> bool:
+    """End a call as `complete` does, if there is nothing to wait for, as with most calls: it gave a
+    short text or value, changes no state, and no plugin looks at it. Else nothing is done, and
+    false is returned."""
+    result = output.result
+    if (
+        output.command
+        or result.content
+        or result.status is _PENDING
+        or run.agent.env.rewrites
+        or run.is_busy(_AFTER)
+    ):
+        return False
+    text = result.model_text()
+    if not _is_short(run, result, text):
+        return False
+    run.unsaved += len(text)
+    put = _put(run, step, index, result)
+    run.state.update(TOOL_CALL_STATES, put)
+    _record(run, step, index, result, (Text(text=text),), put.call.updated_at)
+    return True
+
+
+def _is_short(run: LiveRun, result: ToolResult, text: str) -> bool:
+    """Whether the log can hold all that a result without content says."""
+    message = result.message
+    has_other_data = message is not None and result.data not in (None, message)
+    return len(text) <= run.inline_limit and not has_other_data
+
+
 async def complete(
     run: LiveRun, step: StepCalls, index: int, output: ToolOutput, hooks: bool = True
 ) -> None:
@@ -98,24 +128,18 @@ async def complete(
     if result.content:
         logged, shown = await with_content(run, call.name, result)
     elif result.status is not _PENDING:
-        text, message = result.model_text(), result.message
+        text = result.model_text()
         run.unsaved += len(text)
-        has_other_data = message is not None and result.data not in (None, message)
-        if len(text) > run.inline_limit or has_other_data:
+        if _is_short(run, result, text):
+            shown = (Text(text=text),)
+        else:
             logged, short = await shortened(run, call.name, result, text)
             shown = (short,)
-        else:
-            shown = (Text(text=text),)
-    hooked = hooks and run.is_busy(_AFTER)
     put = _put(run, step, index, result)
-    if not hooked and not output.command:
-        run.state.update(TOOL_CALL_STATES, put)
-        _record(run, step, index, logged, shown, put.call.updated_at)
-        return
     command = Command().update(TOOL_CALL_STATES, put)
     if output.command:
         command.extend(output.command)
-    if hooked:
+    if hooks and run.is_busy(_AFTER):
         try:
             await run.phase(
                 _AFTER,

@@ -49,8 +49,6 @@ class MemoryWrites(MemoryRequests):
         (thread, run), record, at_ms = self._checked(commit), commit.run, commit.at_ms
         events, messages, lines = thread.events, thread.messages, thread.call_lines
         first_seq = len(events) + 1
-        if commit.rewinds_to is not None:
-            self._rewind(thread, commit.rewinds_to)
         messages += commit.messages
         events += commit.events
         lines += commit.calls
@@ -98,8 +96,8 @@ class MemoryWrites(MemoryRequests):
             (self._outboxes.add if is_full else self._outboxes.discard)(thread.id)
 
     def _checked(self, commit: ThreadCommit) -> tuple[ThreadRow, RunRow | None]:
-        """The thread and the run to write, once the commit has passed every check. The run is
-        `None` if it is new."""
+        """The thread and the run to write, once the commit has passed every check: the thread is
+        made, or rewound. The run is `None` if it is new."""
         thread_id, fence, record = commit.thread_id, commit.fence, commit.run
         held, thread = self._owners.get(thread_id), self._threads.get(thread_id)
         if fence is not held and fence != held:
@@ -119,16 +117,15 @@ class MemoryWrites(MemoryRequests):
         messages = commit.messages
         if messages and (len(messages) > 1 or not messages[0].id):
             _check_ids(messages)
-        if commit.tickets:
-            _check_tickets(commit.tickets, thread_id)
-        for command in commit.sends:
-            check_sent(command)
-        if commit.rewinds_to is not None:
-            check_rewind(commit)
+        is_rewound = commit.rewinds_to is not None
+        if commit.tickets or commit.sends or is_rewound:
+            _check_the_rest(commit)
         if thread is None:
             thread = self._new_thread(commit)
         elif commit.parent_thread_id is not None and thread.parent_thread_id is None:
             self._set_parent(thread, self._parent(commit))
+        if is_rewound:
+            self._rewind(thread, commit.rewinds_to or 0)
         return thread, run
 
     def _new_thread(self, commit: ThreadCommit) -> ThreadRow:
@@ -266,7 +263,11 @@ def _check_ids(messages: tuple[Message, ...]) -> None:
         raise InvalidRecord(f"two messages of a commit have the same id: {sorted(map(str, ids))}")
 
 
-def _check_tickets(tickets: tuple[Ticket, ...], thread_id: str) -> None:
-    for ticket in tickets:
-        if ticket.thread_id != thread_id:
+def _check_the_rest(commit: ThreadCommit) -> None:
+    for ticket in commit.tickets:
+        if ticket.thread_id != commit.thread_id:
             raise InvalidRecord(f"ticket {ticket.key!r} belongs to another thread")
+    for command in commit.sends:
+        check_sent(command)
+    if commit.rewinds_to is not None:
+        check_rewind(commit)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
+from time import monotonic, time_ns
 from typing import Protocol
 
 __all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock", "Timer"]
@@ -41,13 +41,13 @@ class SystemClock:
         self._last = 0
 
     def now_ms(self) -> int:
-        now, last = time.time_ns() // 1_000_000, self._last
+        now, last = time_ns() // 1_000_000, self._last
         if now == last:
             return last  # one object for one instant: a busy process keeps very many of them
         self._last = now = max(now, 0)
         return now
 
-    monotonic = staticmethod(time.monotonic)
+    monotonic = staticmethod(monotonic)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

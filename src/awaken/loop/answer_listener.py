@@ -24,8 +24,6 @@ from awaken.loop.spending import add_costs, at_most, count, price_of, set_aside
 from awaken.loop.stream_log import StreamLog
 from awaken.stream.listener import StreamListener, check_stream, close
 
-_SAID = frozenset({TextDelta, ReasoningDelta})
-
 
 class AnswerListener(StreamListener):
     """Assembles an answer, sends its deltas to the run's listeners, and counts its cost."""
@@ -67,19 +65,20 @@ class AnswerListener(StreamListener):
                 if is_first:
                     self.first_ms = int((self._run.clock.monotonic() - began) * 1000)
                     is_first = False
-                if not (journal.has_reader or topic.wanted):
+                has_reader = journal.has_reader
+                if not (has_reader or topic.wanted):
                     continue
+                told: Any = event
                 kind = type(event)
-                if kind in _SAID:
-                    told: Any = event
-                elif kind is ToolCallStart or kind is ToolCallDelta:
-                    told = self._of_call(event)  # type: ignore[arg-type]  # it is one of the two
-                else:
-                    continue
+                if kind is not TextDelta:  # most events of a stream are
+                    if kind is ToolCallStart or kind is ToolCallDelta:
+                        told = self._of_call(told)
+                    elif kind is not ReasoningDelta:
+                        continue
                 sent = journal.transient(told)
                 if topic.wanted:
                     topic.publish(sent)
-                if journal.has_reader:
+                if has_reader:
                     self._passing_on = True
                     try:
                         await journal.sink.emit(sent)

@@ -118,7 +118,7 @@ class Journal(EventSender):
         begins: bool = True,
         unkept: list[ThreadCommit] | None = None,
     ) -> None:
-        super().__init__(sink, topic, identity, clock)
+        EventSender.__init__(self, sink, topic, identity, clock)
         self.state: CommitState = SETTLED
         self.unkept = [] if unkept is None else unkept
         self.length, self.seq = length, seq

@@ -66,9 +66,9 @@ class EventSender:
     def transient(self, event: AgentEvent) -> RunEvent:
         """The envelope of a transient event, which the caller sends at once."""
         topic, live = self.topic, None
-        if topic.epoch:  # as in `_place`: this is done for every delta of a stream
+        if epoch := topic.epoch:  # as in `_place`: this is done for every delta of a stream
             n = topic.n = topic.n + 1
-            live = (topic.epoch, n)
+            live = epoch, n
         return _replace(self._blank, at_ms=self._clock.now_ms(), live=live, event=event)
 
     async def tell(self, event: AgentEvent) -> None:

@@ -223,8 +223,11 @@ class Transcript:
 
 
 def _may_be_large(messages: Sequence[Message]) -> bool:
-    return any(
-        len(block.text) > _MUCH if isinstance(block, Text) else not isinstance(block, Thinking)
-        for message in messages
-        for block in message.content
-    )
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, Text):
+                if len(block.text) > _MUCH:
+                    return True
+            elif not isinstance(block, Thinking):
+                return True
+    return False

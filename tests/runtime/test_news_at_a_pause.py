@@ -14,12 +14,13 @@ import pytest
 from delegation_kit import T
 from task_kit import Yard, dig, over, tasks_in, told, told_in, until_told
 
-from awaken import Agent, Message, Runtime, tool
+from awaken import Agent, Message, Runtime, ToolCallResume, tool
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.lease import NeverLost
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store
+from awaken.contract.threads import TicketQuery
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.run import RunRecord
@@ -202,6 +203,29 @@ async def test_a_cancel_from_another_process_reaches_a_run_that_pauses(
     async with digging.runtime as runtime, asyncio.timeout(100):
         await digging.pause(cancel)
         assert (await over(runtime)).termination_reason == CANCELLED
+
+
+@pytest.mark.parametrize("instant", INSTANTS[1:])  # before the commit, there is no question
+@pytest.mark.parametrize("is_other", [False, True], ids=["this process", "another"])
+async def test_an_answer_is_carried_out_by_a_run_that_pauses(
+    stores: tuple[Any, Store], instant: str, is_other: bool
+) -> None:
+    (store, other), yard = stores, Yard()
+    payer = yard.agent("payer", [("pay", {"n": 1})])
+    async with Runtime([payer], store=store) as runtime, asyncio.timeout(100):
+
+        async def decide() -> None:
+            (ticket,) = await store.list_tickets(TicketQuery(thread_id=T))
+            if is_other:
+                await other.decide(T, [(ticket.key, ToolCallResume.approve())], at_ms=1)
+            else:
+                assert await runtime.decide(ticket.run_id, {ticket.key: True})
+
+        runtime.engine.active.changes.subscribe(store.hear)
+        store.instant, store.happens = instant, decide
+        await runtime.run("payer", "Pay!", thread=T)
+        assert (await over(runtime)).status is DONE
+        assert yard.done == ["paid 1"]
 
 
 def after(passes: int, does: Callable[[], object]) -> None:

@@ -181,11 +181,11 @@ class Recovery:
 
     async def goes_on(self, thread: str) -> bool:
         """Resume the run of a thread. Returns whether it is being resumed, by this or an earlier
-        call."""
-        if await self.resume(thread) or thread in self._threads.values():
+        call, or is still live: then it goes on when it has read its commands, or has ended."""
+        if await self.resume(thread) or thread in self._busy():
             return True
         async with self._claiming:  # the watching task may be claiming it at this moment
-            return thread in self._threads.values()
+            return thread in self._busy()
 
     async def _try(self, record: RunRecord) -> list[ResumedRun]:
         """Resume a run or a background task, if this runtime should. Returns the resumed run, or an

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from importlib import import_module, metadata
 from types import ModuleType
+from typing import get_type_hints
 
 import pytest
 
@@ -177,6 +178,24 @@ def test_importing_leaves_out_modules_of_the_standard_library_that_not_every_run
     loaded = _loaded("from awaken import Agent, Runtime")
 
     assert not loaded & {*UNUSED, "hashlib", "_hashlib"}
+
+
+def _uses_them(
+    agent: awaken.Agent,
+    runtime: awaken.Runtime,
+    request: awaken.RunRequest,
+    ctx: awaken.ToolCallContext,
+) -> awaken.RunResult:
+    raise NotImplementedError
+
+
+def test_frameworks_can_read_the_types_of_a_function_that_takes_ours() -> None:
+    """Only what the classes name themselves is loaded later (ADR 35)."""
+    hints = get_type_hints(_uses_them)
+
+    assert hints["runtime"] is awaken.Runtime
+    assert hints["ctx"] is awaken.ToolCallContext
+    assert hints["request"] is awaken.RunRequest
 
 
 def test_values_of_models_and_stores_bring_neither_a_provider_nor_a_database() -> None:

@@ -129,18 +129,22 @@ async def test_each_kind_of_question_is_answered_as_by_the_api(page: Page, tmp_p
         assert len(shop.paid) == 4
 
 
-async def test_nobody_knows_is_an_answer_that_the_model_reads(page: Page, tmp_path: Path) -> None:
+async def test_an_outcome_that_the_approver_could_not_find_out_is_an_answer_that_the_model_reads(
+    page: Page, tmp_path: Path
+) -> None:
     """The third answer to a call that a crash cut short; the list says what is unknown."""
     (tmp_path / "crashed").mkdir()
     await crash(tmp_path / "crashed" / "shop.db", "rent")
     async with open_shop(tmp_path / "crashed", agents=AGENTS) as shop:
         await page.goto(shop.link("inbox"))
-        await expect(page.locator(".list")).to_contain_text("nobody knows whether it happened")
+        await expect(page.locator(".list")).to_contain_text(
+            "outcome unknown: did the call take effect?"
+        )
         await expect(page.locator(".side")).to_contain_text("I pay the rent.")
-        await page.get_by_role("button", name="Nobody knows", exact=True).click()
+        await page.get_by_role("button", name="I could not find out", exact=True).click()
         ticket = await decided(shop, "rent")
         result = await shop.runtime.wait(ticket.run_id)
-        assert "nobody knows whether it took effect" in result.response
+        assert "the approver could not find out whether the call took effect" in result.response
 
 
 async def test_arguments_that_the_tool_refuses_are_told_in_its_words(

@@ -141,6 +141,35 @@ def as_before(path: Path, version: int) -> None:
     newer.unlink()
 
 
+@pytest.mark.parametrize(
+    ("made", "what"),
+    [
+        ("CREATE TABLE keys (color TEXT)", "the table 'keys'"),
+        ('CREATE TABLE "Keys" (color TEXT)', "the table 'keys'"),
+        (
+            "CREATE TABLE mine (a); CREATE INDEX audit_by_age ON mine (a)",
+            "the index 'audit_by_age'",
+        ),
+    ],
+)
+async def test_a_name_of_a_later_version_that_the_user_has_taken_is_named(
+    made: str, what: str, path: Path
+) -> None:
+    store = SqliteStore(path)
+    await write(store)
+    await store.close()
+    as_before(path, 13)
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(made)
+    before = look(path, "SELECT name FROM sqlite_schema ORDER BY name")
+
+    said = await refusal(path)
+
+    assert f"has {what}, which awaken did not create" in said
+    assert look(path, "SELECT name FROM sqlite_schema ORDER BY name") == before
+    assert look(path, "PRAGMA user_version") == [(13,)]
+
+
 async def test_runs_of_the_first_version_are_listed_by_their_parent(path: Path) -> None:
     store = SqliteStore(path)
     odd = "p'ä\"\\\n"

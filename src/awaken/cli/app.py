@@ -132,3 +132,15 @@ def main(args: Sequence[str] | None = None) -> int:
     except AwakenError as error:
         complain(str(error))
         return Exit.FAILED
+    except Exception as error:
+        if _is_interrupt(error):
+            return Exit.INTERRUPTED
+        raise
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C has led to the error: Python replaces the interrupt if it comes while a class
+    is made, as many are when a command is loaded."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

@@ -8,7 +8,7 @@ import sys
 import tomllib
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 import msgspec
@@ -22,13 +22,18 @@ from awaken.contract.access import Access
 from awaken.domain.access import KeyEntry, Role
 from awaken.domain.budget import Budget
 from awaken.front.loading import open_store
-
-if TYPE_CHECKING:
-    from awaken.server.keys import KeySaid
+from awaken.server.keys import (
+    IN_STORE,
+    KeySaid,
+    add_key,
+    add_to_store,
+    read_keys,
+    revoke_in_store,
+    revoke_key,
+)
 
 KEYS_VARIABLE = "AWAKEN_KEYS"
 DEFAULT_KEYS = "keys.toml"
-IN_STORE = "store"
 T = TypeVar("T")
 
 
@@ -151,8 +156,6 @@ def add(
     \b
       awaken keys add --name web --scope acme --role invoke --agents support
     """
-    from awaken.server.keys import add_key, add_to_store  # noqa: PLC0415 loads hashes that other commands do not need
-
     said: KeySaid = {
         "roles": roles,
         "name": name,
@@ -177,8 +180,6 @@ def add(
 @json_value_option
 def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
     """List keys, without their secrets."""
-    from awaken.server.keys import read_keys  # noqa: PLC0415 as above
-
     place = _place(keys, store)
     known: Mapping[str, KeyEntry]
     if place.file is not None:
@@ -217,8 +218,6 @@ def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
 @store_option
 def revoke(id: str, keys: str | None, store: str | None) -> Exit:
     """Take a key back. Servers refuse it from its next request on, and end its streams."""
-    from awaken.server.keys import revoke_in_store, revoke_key  # noqa: PLC0415 as above
-
     place = _place(keys, store)
     if place.file is not None:
         revoke_key(place.file, id)

@@ -11,7 +11,7 @@ _INTERRUPTED = 130
 
 # `-P` keeps the current folder off the path: with `-m` alone, a `click.py` that lies there would be
 # run. A target that the user names is imported from there all the same.
-ITSELF = (sys.executable, "-P", "-m", "awaken.cli")
+ITSELF = (sys.executable, "-P", "-m", "awaken_command")
 """The command line that starts this program as a child process."""
 
 

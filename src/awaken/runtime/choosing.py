@@ -77,7 +77,7 @@ async def choose(
         raise CancelFirst(choice.run_id)
     if choice.previous is None:
         return Chosen(request, agent, context, choice, sent)
-    before = agent_before(resolver, choice, agent)
+    before = agent_before(resolver, choice.previous, agent)
     if request.messages and not request.continue_run_id and not can_hand_over(before, agent):
         now = clock.now_ms()
         await store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))

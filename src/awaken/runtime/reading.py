@@ -15,6 +15,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
 from awaken.domain.names import Place, place_of
 from awaken.domain.rewind import before_hidden
+from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.window import shortened
 from awaken.errors import ResolveError, ResolveFailed, ThreadBusy
@@ -22,7 +23,7 @@ from awaken.ext import compaction
 from awaken.loop.context import counter_of, policy_of
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.runtime.opening import read_between, wants_whole_log
-from awaken.runtime.prepare import RunChoice, choose_agent
+from awaken.runtime.prepare import choose_agent
 from awaken.runtime.request import RunRequest
 from awaken.state.context_keys import CONTEXT_WINDOW
 
@@ -205,13 +206,11 @@ def resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedExecution:
 
 
 def agent_before(
-    resolver: ExecutionResolver, choice: RunChoice, asked: ResolvedExecution
+    resolver: ExecutionResolver, run: RunRecord, asked: ResolvedExecution
 ) -> ResolvedExecution:
-    """The agent that settles the calls of a continued run: the one that made them.
-
-    Returns the requested agent if the run is new, or if its agent is not registered here.
-    """
-    before = choice.previous.agent_id if choice.previous is not None else asked.spec.id
+    """The agent that settles the calls of a continued run: the one that made them. Returns the
+    requested agent if the run's own is not registered here."""
+    before = run.agent_id
     if before == asked.spec.id or before not in resolver.agent_ids():
         return asked
     return resolve(resolver, before)

@@ -95,7 +95,7 @@ class Recovery:
         self._claimed: dict[str, Fence] = {}
         """The claims for runs whose task has not got to them yet, by run."""
         self._again: set[str] = set()
-        """Threads that could not be taken because a run of them was not over here."""
+        """Threads to look at again when the task that resumes a run of them has ended."""
         self._unsubscribe = engine.unattended.subscribe(self._look_at)
         self._unsubscribe_changes: Callable[[], None] = lambda: None
 
@@ -164,9 +164,9 @@ class Recovery:
                 runs.append(self._carry_on(record))
                 continue
             # A request of this process waits for the thread, or its last run is just ending.
-            if record.thread_id in self._threads.values():
-                self._again.add(record.thread_id)
             await engine.store.release(fence)
+            if not await self._is_at_work(record.thread_id):
+                self._look_at(record.thread_id)
         return runs
 
     def _not_to_claim(self) -> set[str]:
@@ -181,11 +181,11 @@ class Recovery:
 
     async def goes_on(self, thread: str) -> bool:
         """Resume the run of a thread. Returns whether it is being resumed, by this or an earlier
-        call."""
-        if await self.resume(thread) or thread in self._threads.values():
+        call, or is still live: then it goes on when it has read its commands, or has ended."""
+        if await self.resume(thread) or thread in self._busy():
             return True
         async with self._claiming:  # the watching task may be claiming it at this moment
-            return thread in self._threads.values()
+            return thread in self._busy()
 
     async def _try(self, record: RunRecord) -> list[ResumedRun]:
         """Resume a run or a background task, if this runtime should. Returns the resumed run, or an
@@ -195,7 +195,9 @@ class Recovery:
         """
         engine = self._engine
         try:
-            if record.run_id in self._threads or not await operations.is_to_go_on(engine, record):
+            if await self._is_at_work(record.thread_id):
+                return []
+            if not await operations.is_to_go_on(engine, record):
                 return []
             if record.run_id in self._threads:
                 return []  # another call has resumed it during the reads above
@@ -214,6 +216,17 @@ class Recovery:
         else:
             self._failures.pop(record.run_id, None)
         return []
+
+    async def _is_at_work(self, thread_id: str) -> bool:
+        """Whether a run of the thread is live here, or is being resumed.
+
+        That run may have read the store before the news for which the thread is looked at, and may
+        be about to end: the thread is then looked at again when it has ended.
+        """
+        if thread_id in self._threads.values():
+            self._again.add(thread_id)
+            return True
+        return await self._engine.hear(thread_id)
 
     # -- failures -----------------------------------------------------------------------------
 
@@ -438,8 +451,13 @@ class Recovery:
         async with self._suspects.turn(record), self._room:
             try:
                 result = await self._run(record)
-            except (ThreadAlreadyRunning, RunLeft):
-                raise  # another process has resumed it, or will
+            except RunLeft:
+                raise  # another process will resume it
+            except ThreadAlreadyRunning:
+                # Another process has resumed it, or a request of this one has taken the thread. If
+                # that request fails before it has read the commands, the thread is looked at again.
+                await self._engine.hear(record.thread_id)
+                raise
             except Exception as error:
                 if not self._engine.is_stopping and not await self._is_over(record):
                     self._note(record, error)

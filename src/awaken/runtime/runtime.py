@@ -236,9 +236,7 @@ class AgentRuntime(Stopping):
                     else:
                         result = await self._run_elsewhere(opening)
                     # In here, so that an error in it is made one for the caller, too.
-                    is_called = result.waits and await has_command(
-                        self.store, request.thread_id, result
-                    )
+                    is_called = result.waits and await self._is_called(slot, result)
                 except BaseException as error:
                     if fence is not None:
                         await self._let_go(fence, opening.unkept if opening else (), error)
@@ -265,6 +263,16 @@ class AgentRuntime(Stopping):
                 slot.renew()
         finally:
             self._free(slot, waits=waits)
+
+    async def _is_called(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
+        """Whether a command waits for a run that has just paused.
+
+        A caller that cancels the run leaves that to the run while its slot is taken, so the store
+        is read again if the cancel came during the first read.
+        """
+        if await has_command(self.store, slot.thread_id, paused):
+            return True
+        return slot.token.is_cancelled() and await has_command(self.store, slot.thread_id, paused)
 
     def _set_surroundings(self, inherited: Inherited) -> None:
         """Give the run's task its context variables."""

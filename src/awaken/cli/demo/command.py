@@ -19,7 +19,7 @@ from awaken.cli.decider import Decider, Unattended
 from awaken.cli.demo.books import BookEntry, Books
 from awaken.cli.demo.closing import print_closing
 from awaken.cli.demo.story import PROMPT, Crossing, story_agents
-from awaken.cli.demo.supervise import HOME_OPTION, run_demo, serve_demo
+from awaken.cli.demo.supervise import HOME_OPTION, SERVED_OPTION, run_demo, serve_demo
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.interrupt import Interrupts
 from awaken.cli.lines import Interrupted, Lines, is_tty
@@ -47,6 +47,7 @@ _OFFER = "[k: kill this process (pid {pid}) with SIGKILL, it comes back / Enter:
 @click.option("--terminal", "place", flag_value="terminal", help="In this terminal.")
 @click.option("--no-open", is_flag=True, help="Print the address of the page, and open nothing.")
 @click.option(HOME_OPTION, type=click.Path(path_type=Path), hidden=True)
+@click.option(SERVED_OPTION, hidden=True)
 def demo(
     yes: bool,
     as_json: bool,
@@ -54,6 +55,7 @@ def demo(
     place: Literal["console", "terminal"] | None,
     no_open: bool,
     home: Path | None,
+    served: str | None,
 ) -> Exit:
     """Watch agents settle a case: parallel tools, typed state, an approval, a hand-over, and a
     process that is killed in the middle and comes back.
@@ -66,6 +68,9 @@ def demo(
     the terminal. Without a terminal, the refund is approved automatically, and the process kills
     itself.
     """
+    if served is not None:
+        load("awaken.cli.demo.served", "serve")(served)
+        return Exit.DONE
     if home is None and place is None:
         place = "terminal" if yes or as_json or fast or not is_tty() else _best_place()
     if place == "console":

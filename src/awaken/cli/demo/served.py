@@ -1,6 +1,6 @@
 """The process that serves the demo shop in the browser; its parent starts it again after a kill.
 
-It is run as `python -m awaken.cli.demo.served`, with one argument: `ServedDemo` as JSON.
+It is run as `awaken demo --served` with `ServedDemo` as JSON.
 """
 
 from __future__ import annotations
@@ -139,11 +139,8 @@ def _ignore(tool: str, entry: BookEntry) -> None:
     """A later process has found a side effect in the books; the page shows that by itself."""
 
 
-def main() -> None:
-    given = loads(sys.argv[1].encode(), ServedDemo)
+def serve(given: str) -> None:
+    """Serve the demo until Ctrl-C. `given` is a `ServedDemo` as JSON."""
+    demo = loads(given.encode(), ServedDemo)
     set_up_logs("none")
-    asyncio.run(Demo(given).serve())
-
-
-if __name__ == "__main__":
-    main()
+    asyncio.run(Demo(demo).serve())

@@ -20,8 +20,7 @@ from awaken.codec import dumps_text
 from awaken.front.loading import load
 
 MOST_LIVES = 10
-HOME_OPTION = "--home"
-_SERVED = (sys.executable, "-P", "-m", "awaken.cli.demo.served")
+HOME_OPTION, SERVED_OPTION = "--home", "--served"
 _PORT = 8700
 
 
@@ -58,10 +57,11 @@ def serve_demo(*, opens: bool, speed: float) -> Exit:
                 "opens": opens,
                 "speed": speed,
             }
-            child = subprocess.Popen([*_SERVED, dumps_text(given)], pass_fds=[listening.fileno()])
+            words = [*ITSELF, "demo", SERVED_OPTION, dumps_text(given)]
+            child = subprocess.Popen(words, pass_fds=[listening.fileno()])
             code = child.wait()
             if code != -signal.SIGKILL:
-                return Exit.DONE if code == 0 else Exit.FAILED
+                return Exit(code) if code in tuple(Exit) else Exit.FAILED
             _mourn(child.pid, Path(home), as_json=False)
             is_again = True
 

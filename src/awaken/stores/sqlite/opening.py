@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import stat
 import time
@@ -26,6 +27,8 @@ APPLICATION_ID = 0x41574B4E  # "AWKN", in the file's header: this database is ou
 # 27 KB with SQLite's default of 4 KB, at the same CPU time; long rows use overflow pages.
 _PAGE_SIZE = 1024
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
+# What SQLite says of a name that is in use.
+_TAKEN = re.compile(r"(?:^|already an? )(table|index)(?: named)? (\w+)(?: already exists)?$")
 _CLOSED_TO_US = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _CHECKPOINT_PAGES = 4096
 _LOG_BYTES = 16 * 1024 * 1024  # the log file is cut back to this after a very large commit
@@ -140,7 +143,7 @@ def _prepare(db: sqlite3.Connection, address: Address, migrations: Sequence[Migr
             _copy(address, f"{address.path}.v{version}.bak")
         for step in migrations[version:]:
             for statement in _statements(step.script):
-                db.execute(statement)
+                _migrate(db, address.path, statement)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {latest}")
         db.execute("COMMIT")
@@ -148,6 +151,25 @@ def _prepare(db: sqlite3.Connection, address: Address, migrations: Sequence[Migr
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def _migrate(db: sqlite3.Connection, path: str, statement: str) -> None:
+    """Carry out a statement of a migration.
+
+    Raises:
+        StoreUnavailable: the user has a table or an index of the name that awaken needs now.
+    """
+    try:
+        db.execute(statement)
+    except sqlite3.OperationalError as error:
+        taken = _TAKEN.search(str(error))
+        if taken is None:
+            raise
+        raise StoreUnavailable(
+            f"database {path} has the {taken[1]} {taken[2]!r}, which awaken did not create, and "
+            "this version needs that name; the file was not changed: rename it, or keep your own "
+            "tables in another file"
+        ) from error
 
 
 def _version(db: sqlite3.Connection, path: str, latest: int) -> int:

@@ -22,7 +22,7 @@ export function InboxPage() {
 const KINDS = {
   approval: ({ arguments: given }) => ({ shape: 'waits', words: JSON.stringify(given ?? '') }),
   value: ({ arguments: given }) => ({ shape: 'waits', words: JSON.stringify(given ?? '') }),
-  outcome: () => ({ shape: 'unknown', words: 'nobody knows whether it happened' }),
+  outcome: () => ({ shape: 'unknown', words: 'outcome unknown: did the call take effect?' }),
   budget: ({ arguments: { limit, amount } }) => ({ shape: 'budget', words: `${limit === 'money' ? '' : `${amount} `}${amount === 1 ? limit.replace(/s$/, '') : limit} used up` }),
 };
 

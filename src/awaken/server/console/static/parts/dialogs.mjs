@@ -50,7 +50,7 @@ export function Receipt({ receipt }) {
         <td>${item.kind} <b><${Text} of=${item.name} /></b></td>
         <td><${Text} of=${item.note ?? ''} /></td></tr>`)}</tbody></table>
     ${items.some((item) => item.outcome === 'unknown' || item.note) && html`<h3>What to do</h3>
-      <p>Nobody knows whether a call with a note took effect. Look where it acts, such as the books or the bank, before anyone asks for it again.</p>`}`;
+      <p>Outcome unknown: a call with a note may have taken effect or not. Look where the call acts, such as the books or the bank, before you ask for it again.</p>`}`;
 }
 
 // -- A new conversation with an agent.

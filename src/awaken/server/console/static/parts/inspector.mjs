@@ -109,7 +109,7 @@ function useStep(node, of = '') {
 const PHASES = {
   intent: 'intent: from here on it may have begun',
   suspended: 'waits for an answer',
-  unknown: 'unknown: nobody knows whether it took effect',
+  unknown: 'outcome unknown: the call may have taken effect or not',
 };
 /** @type {Record<string, (event: any) => string>} */
 const DECISIONS = {

@@ -63,7 +63,7 @@ function wordOf({ decision, status }) {
 
 const VALUE = 'use_decision_as_tool_result';
 const ARMED_MS = 3000;
-const UNKNOWN = 'nobody knows whether it took effect: find out, or say so, before it is called again';
+const UNKNOWN = 'the approver could not find out whether the call took effect: find out, or say so, before it is called again';
 
 /** What a ticket wants to know. @param {any} ticket */
 export function kindOf({ reason, answer }) {
@@ -122,7 +122,7 @@ function AnswerForm({ ticket, onAnswered }) {
     <div class="acts">
       <button class="yes" disabled=${isSending} onClick=${() => say('yes')}>${draft.isChanged && kind === 'approval' ? 'Approve as edited' : words.yes}<kbd>a</kbd></button>
       <button class="no" disabled=${isSending} onClick=${() => say('no')}>${words.no}<kbd>d</kbd></button>
-      ${kind === 'outcome' && html`<button disabled=${isSending} onClick=${() => say('no', reason || UNKNOWN)}>Nobody knows</button>`}
+      ${kind === 'outcome' && html`<button disabled=${isSending} onClick=${() => say('no', reason || UNKNOWN)}>I could not find out</button>`}
       <small role="status">${armed.on ? 'press a again, or Enter' : denying.on ? 'Enter says no' : ''}</small>
     </div>
   </section>`;

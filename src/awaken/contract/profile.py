@@ -132,6 +132,8 @@ class StateScope:
 class ProfileAccess:
     """Typed access to the namespaces an agent's plugins registered."""
 
+    __slots__ = ("_namespaces", "_store")
+
     def __init__(self, store: ProfileStore, namespaces: frozenset[str]) -> None:
         self._store = store
         self._namespaces = namespaces

@@ -137,10 +137,10 @@ class Journal(EventSender):
         # The events the next commit stores, and what listeners are sent after it.
         self._durable: list[RunEvent] = []
         self._later: list[int | RunEvent] = []
-        # The `seq` of the last event in a commit, made or not; and the events of this step that
-        # went ahead.
+        # The `seq` of the last event in a commit, made or not; and by their own, the events of this
+        # step that went ahead.
         self._promised = seq
-        self._begun: list[tuple[int, RunEvent]] = []
+        self._begun: dict[int, RunEvent] = {}
 
     def _set_state(self, state: CommitState) -> None:
         """Change `state`; no other method does. It asserts that the new state may follow."""
@@ -160,7 +160,7 @@ class Journal(EventSender):
         """Drop what was kept of the last step for listeners that come late."""
         if self.outputs:
             self.outputs = {}
-        if self._begun and self._begun[-1][0] <= self.seq:
+        if self._begun and next(reversed(self._begun)) <= self.seq:
             self._begun.clear()
 
     def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent | None:
@@ -174,7 +174,7 @@ class Journal(EventSender):
             return envelope if self.has_reader else None
         # Only the owner writes the thread, so the number that the event will have is known.
         seq = self._promised + len(durable)
-        self._begun.append((seq, envelope))
+        self._begun[seq] = envelope
         if not (self.has_reader or self.topic.wanted):
             return None
         return _replace(envelope, seq=seq, ahead=True, live=self._place())
@@ -206,7 +206,9 @@ class Journal(EventSender):
         if step is not None and self.outputs:
             step = _replace(step, outputs=dict(self.outputs))
         ahead = [
-            _replace(event, seq=seq, ahead=True) for seq, event in self._begun if seq > self.seq
+            _replace(event, seq=seq, ahead=True)
+            for seq, event in self._begun.items()
+            if seq > self.seq
         ]
         return Progress(self._run, self.seq, tuple(ahead), step)
 
@@ -410,7 +412,7 @@ class Journal(EventSender):
         self._set_state(SETTLED)
         self._durable.clear()
         self._later.clear()
-        ahead = any(seq > self.seq for seq, _ in self._begun)
+        ahead = any(seq > self.seq for seq in self._begun)
         self._begun.clear()
         if ahead:
             # Their numbers will be those of other events.

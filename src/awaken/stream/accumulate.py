@@ -6,7 +6,8 @@ Synchronous and without I/O: it runs for every event a model sends, so it has to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -35,11 +36,15 @@ from awaken.domain.message import Citation, ContentBlock, Opaque, Text, Thinking
 _BROKEN = object()
 # One for all: on Python 3.11 every `frozenset()` is a new one of 216 bytes.
 _NO_IDS: frozenset[str] = frozenset()
+_NONE_YET: Any = ()
+_NONE_OPEN: Any = MappingProxyType({})
 
 # The memory counted for each delta, block and call besides its text: without it, a model could
 # fill the memory with empty ones.
 _DELTA, _BLOCK, _CALL = 16, 256, 4096
 _BYTES_A_CHARACTER = 4
+
+V = TypeVar("V")
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -99,13 +104,15 @@ class StreamAccumulator:
 
     def __init__(self) -> None:
         self._text: list[str] = []
-        self._blocks: list[ContentBlock] = []
-        self._thinking: list[str] = []
+        # The other lists are made when they are needed: a busy process waits for many answers of
+        # which nothing has come, and its garbage collector looks at every list.
+        self._blocks: list[ContentBlock] = _NONE_YET
+        self._thinking: list[str] = _NONE_YET
         # All reasoning since the answer began, and the calls that will not be made: see `so_far`.
-        self._reasoned: list[str] = []
+        self._reasoned: list[str] = _NONE_YET
         self._withdrawn = _NO_IDS
-        self._calls: list[_Call] = []
-        self._open: dict[str, _Call] = {}
+        self._calls: list[_Call] = _NONE_YET
+        self._open: dict[str, _Call] = _NONE_OPEN
         # New ids for calls whose own id another call of the answer has already.
         self._renamed = _NO_IDS
         self._usage: TokenUsage | None = None
@@ -261,8 +268,7 @@ class StreamAccumulator:
             self._text = [text]
         for id, name, written in calls:
             self._size += _CALL + _utf8(written)
-            call = self._open[id] = _Call(id, name, [written] if written else [])
-            self._calls.append(call)
+            self._add_call(id, _Call(id, name, [written] if written else []))
 
     def written_calls(self) -> list[tuple[str, str, str]]:
         """All tool calls, complete or not: id, name, and the arguments as text so far."""
@@ -297,7 +303,7 @@ class StreamAccumulator:
         """
         before = self.progress
         self._used, self._usage = total_usage(self._used, self._usage), None
-        self._stop, self._ended, self._thinking = None, False, []
+        self._stop, self._ended, self._thinking = None, False, _NONE_YET
         self._carried = len(self._text)
         self._said_before, self._blocks_before = len(self._all_text()), len(self._blocks)
         self._past += before - self.progress
@@ -306,8 +312,8 @@ class StreamAccumulator:
     def forget(self) -> None:
         """Drop everything received, except for the usage."""
         before = self.progress
-        self._text, self._blocks, self._calls, self._open = [], [], [], {}
-        self._reasoned = []
+        self._text, self._blocks, self._reasoned = [], _NONE_YET, _NONE_YET
+        self._calls, self._open = _NONE_YET, _NONE_OPEN
         self._size = self._counted = 0
         self.next_stream()
         self._past += before - self.progress
@@ -352,8 +358,12 @@ class StreamAccumulator:
 
     def _think(self, event: ReasoningDelta) -> None:
         self._hold(_DELTA + _utf8(event.delta))
-        self._thinking.append(event.delta)
-        self._reasoned.append(event.delta)
+        if self._thinking:  # as in `_with`: this is done for every delta of reasoning
+            self._thinking.append(event.delta)
+            self._reasoned.append(event.delta)
+        else:
+            self._thinking = [event.delta]
+            self._reasoned = _with(self._reasoned, event.delta)
 
     def _use(self, event: Usage) -> None:
         if self._usage is None and not _has_negative(event.usage):
@@ -369,15 +379,14 @@ class StreamAccumulator:
         text = id + event.name
         self._hold(_CALL + (len(text) if text.isascii() else _utf8(text)))
         taken = id in self._open or id in self._renamed
-        call = self._open[id] = _Call(self._unused(id) if taken else id, event.name)
-        self._calls.append(call)
+        self._add_call(id, _Call(self._unused(id) if taken else id, event.name))
 
     def _continue_call(self, event: ToolCallDelta) -> None:
         call = self._open.get(event.id)
         if call is None:
             self._hold(_CALL + _utf8(event.id))
-            call = self._open[event.id] = _Call(event.id, "")
-            self._calls.append(call)
+            call = _Call(event.id, "")
+            self._add_call(event.id, call)
         delta = event.args_delta
         # As in `_hold` and `_utf8`: this is done for every delta of a call.
         size = _DELTA + (len(delta) if delta.isascii() else _utf8(delta))
@@ -386,6 +395,13 @@ class StreamAccumulator:
         if self._room < 0:
             self._count()
         call.deltas.append(delta)
+
+    def _add_call(self, id: str, call: _Call) -> None:
+        if self._calls:
+            self._calls.append(call)
+            self._open[id] = call
+        else:
+            self._calls, self._open = [call], {id: call}
 
     def _unused(self, id: str) -> str:
         # Some providers give all calls of an answer the same id, but each result names one call.
@@ -404,7 +420,7 @@ class StreamAccumulator:
 
     def _close_block(self, _: ContentBlockStop | None = None) -> None:
         if text := clean_text("".join(self._text)):
-            self._blocks.append(Text(text=text))
+            self._blocks = _with(self._blocks, Text(text=text))
         self._count()
         self._past += len(self._text)
         self._text, self._carried, self._counted = [], 0, 0
@@ -413,7 +429,7 @@ class StreamAccumulator:
         if len(self._text) > self._carried:
             self._close_block()
         self._hold(_BLOCK + len(dumps(block)))
-        self._blocks.append(block)
+        self._blocks = _with(self._blocks, block)
         self._past += 1
 
     def _close_reasoning(self, event: ReasoningDone) -> None:
@@ -423,17 +439,16 @@ class StreamAccumulator:
         self._hold(
             _BLOCK + sum(map(_utf8, filter(None, (event.id, event.signature, event.encrypted))))
         )
-        self._blocks.append(
-            Thinking(
-                thinking=clean_text("".join(self._thinking)),
-                id=event.id,
-                signature=event.signature,
-                encrypted=event.encrypted,
-                origin=event.origin,
-            )
+        thought = Thinking(
+            thinking=clean_text("".join(self._thinking)),
+            id=event.id,
+            signature=event.signature,
+            encrypted=event.encrypted,
+            origin=event.origin,
         )
+        self._blocks = _with(self._blocks, thought)
         self._past += len(self._thinking) + 1
-        self._thinking = []
+        self._thinking = _NONE_YET
 
     def _content(self) -> tuple[ContentBlock, ...]:
         if not (self._text or self._blocks or self._thinking):
@@ -459,6 +474,14 @@ _TAKE: dict[type, Callable[[StreamAccumulator, Any], None]] = {
     Usage: StreamAccumulator._use,
     Stop: StreamAccumulator._end,
 }
+
+
+def _with(items: list[V], item: V) -> list[V]:
+    """The list with one more item: a new list for the first one."""
+    if not items:
+        return [item]
+    items.append(item)
+    return items
 
 
 def _utf8(text: str) -> int:

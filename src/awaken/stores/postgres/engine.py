@@ -54,6 +54,7 @@ class Engine:
         self._tasks = OwnedTasks(log)
         self._looks = asyncio.Event()
         self._untold: set[str] = set()
+        self._snapshots: set[int] = set()
         self._is_listening = False
         self._listener = Listener(address, self.watch, self._looks.set)
         self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()))
@@ -179,9 +180,14 @@ class Engine:
     # -- beside the commits -------------------------------------------------------------------
 
     def snapshot_later(self, thread: int, position: int) -> None:
-        """Store a snapshot of a thread's state; nothing depends on when."""
+        """Store a snapshot of a thread's state; nothing depends on when. While the snapshot is
+        being written, commits of its thread do not start another one."""
+        if thread in self._snapshots:
+            return
+        self._snapshots.add(thread)
         work = self.read(lambda db: save_snapshot(db, thread, position))
-        self._tasks.start_logged(work, "a snapshot was not written")
+        task = self._tasks.start_logged(work, "a snapshot was not written")
+        task.add_done_callback(lambda _: self._snapshots.discard(thread))
 
     def tell_later(self, thread_ids: Collection[str]) -> None:
         """Tell nodes of threads in which a commit has left something to do; a commit itself tells

@@ -10,6 +10,9 @@ import pytest
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.errors import CommitUnknown, VersionConflict
 from awaken.stores.postgres import PostgresStore
+from awaken.stores.postgres.connections import Db, Schema
+from awaken.stores.postgres.packing import COMMIT, arguments, element_of
+from awaken.stores.sql.delta import pack
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
 from awaken.testing.conformance.making import record, says, texts, write
 from postgres_kit import Postgres
@@ -147,6 +150,29 @@ async def test_a_thread_gets_one_snapshot_at_a_time(postgres: Postgres) -> None:
 _POSITIONS = "SELECT position FROM snapshots.snapshots"
 _WAITING = """
 SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'snapshots.snapshots'::regclass
+"""
+
+
+async def test_commits_find_rows_by_indexes_also_in_small_tables(postgres: Postgres) -> None:
+    """06/CL-3: a plan that is made while a table is small stays in use while the table grows, and
+    the old versions of a few rows fill many pages."""
+    store = PostgresStore(f"{postgres.dsn}?schema=plans")
+    await store.open()
+    names = [f"t{n}" for n in range(20)]
+    await asyncio.gather(*(store.commit(step(name, 0)) for name in names))
+    beside = await asyncpg.connect(postgres.dsn)
+    await beside.execute("ANALYZE")  # now the planner knows how small they are
+    async with beside.transaction():
+        batch = [element_of(pack(step(name, 1)), ()) for name in names]
+        answers = await Db(beside, Schema("plans")).rows(COMMIT, *arguments(batch, ()))
+        assert [answer["outcome"] for answer in answers] == ["written"] * len(names)
+        assert dict(await beside.fetch(_READ_WHOLE)) == {}
+    await beside.close()
+    await store.close()
+
+
+_READ_WHOLE = """
+SELECT relname, seq_scan FROM pg_stat_xact_user_tables WHERE schemaname = 'plans' AND seq_scan > 0
 """
 
 

@@ -14,7 +14,7 @@ from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.errors import StoreUnavailable
 from awaken.stores.postgres.address import Address
-from awaken.stores.postgres.connections import Db, Pool, Schema, check_pooler, connect, end
+from awaken.stores.postgres.connections import Connector, Db, Pool, Schema, check_pooler, end
 from awaken.stores.postgres.faults import AGAIN, explain, is_lost
 from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, release, tell
 from awaken.stores.postgres.lease import Heart, PostgresLease
@@ -50,13 +50,14 @@ class Engine:
         self.held: dict[str, Fence] = {}
         self.loop = asyncio.get_running_loop()
         self.pid = os.getpid()
-        self.pool = Pool(address.pool, lambda: connect(address))
+        self._connector = Connector(address)
+        self.pool = Pool(address.pool, self._connector.connect)
         self._tasks = OwnedTasks(log)
         self._looks = asyncio.Event()
         self._untold: set[str] = set()
         self._snapshots: set[int] = set()
         self._is_listening = False
-        self._listener = Listener(address, self.watch, self._looks.set)
+        self._listener = Listener(address, self._connector, self.watch, self._looks.set)
         self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()))
         self.writer: Writer
 
@@ -83,7 +84,7 @@ class Engine:
             if self.address.dsn != self.address.direct:
                 async with self.pool.use() as pooled:
                     await check_pooler(pooled, self.address, direct=False)
-            connection = await connect(self.address, direct=True)
+            connection = await self._connector.connect(direct=True)
             await check_pooler(connection, self.address, direct=True)
             await prepare(connection, self.address, load_migrations("postgres"))
             await check_standbys(connection, self.address)
@@ -98,7 +99,7 @@ class Engine:
         else:
             self.pool.give(connection)
         self.writer = Writer(
-            self.address.shown, self.schema, lambda: connect(self.address), self._batches
+            self.address.shown, self.schema, self._connector.connect, self._batches
         )
 
     async def close(self) -> None:
@@ -111,6 +112,7 @@ class Engine:
             log.warning("%s could not release its threads: %s", self.owner, error)
         self.watch.mark_all()
         await self.pool.close()
+        await self._connector.close()
 
     # -- reading and writing ------------------------------------------------------------------
 

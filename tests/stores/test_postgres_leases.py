@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
@@ -16,6 +17,7 @@ import pytest
 from awaken.contract.commits import Fence
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
+from awaken.stores.telling import LOOK_EVERY
 from awaken.testing.conformance.making import (
     DONE,
     PATIENCE,
@@ -160,6 +162,31 @@ async def test_a_node_finds_no_work_in_what_is_done_waits_or_has_an_owner(
         assert await finds_work(3000), "a submission is due"
         await _end_lease(postgres, address, one.owner)
         assert await finds_work(), "an owner is dead"
+
+
+async def test_a_look_around_that_finds_no_command_spares_the_look_for_commands(
+    postgres: Postgres,
+) -> None:
+    """06/CL-22: each statement costs the server more than what it does."""
+    async with wired(postgres.dsn) as (wire, _):
+        dsn = postgres.dsn.replace(f":{postgres.port}/", f":{wire.port}/")
+        store = PostgresStore(f"{dsn}?schema=spared&lease=60&sslmode=disable")
+        await store.open()
+        async with asyncio.timeout(PATIENCE), aclosing(store.told()) as told:
+            assert await anext(told) == set()
+            hearing = asyncio.ensure_future(anext(told))
+            await until_heard(store)
+            await store.lease.finds_work(at_ms=1, overdue_ms=1)
+            wire.trips = looks = 0
+            until = time.monotonic() + 2.5 * LOOK_EVERY
+            while time.monotonic() < until:
+                await asyncio.sleep(LOOK_EVERY / 10)
+                await store.lease.finds_work(at_ms=1, overdue_ms=1)
+                looks += 1
+            assert wire.trips == looks
+            hearing.cancel()
+            await asyncio.wait([hearing])
+        await store.close()
 
 
 async def test_a_node_that_closes_gives_its_threads_to_others_at_once(postgres: Postgres) -> None:

@@ -22,11 +22,11 @@ from awaken.stores.postgres.migrating import check_standbys, prepare
 from awaken.stores.postgres.rows import owner_name
 from awaken.stores.postgres.state import save_snapshot
 from awaken.stores.postgres.submissions import ThreadAppeared
-from awaken.stores.postgres.watch import Channel, Watch, until_set
+from awaken.stores.postgres.watch import COMMANDS, Channel, Watch, until_set
 from awaken.stores.postgres.writer import PATIENCE, Writer
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sql.unreadable import Unreadable
-from awaken.stores.telling import LOOK_EVERY
+from awaken.stores.telling import LOOK_EVERY, Telling
 
 T = TypeVar("T")
 log = logging.getLogger("awaken.stores")
@@ -57,6 +57,7 @@ class Engine:
         self._untold: set[str] = set()
         self._snapshots: set[int] = set()
         self._is_listening = False
+        self._no_commands_at = 0.0
         self._listener = Listener(address, self._connector, self.watch, self._looks.set)
         self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()))
         self.writer: Writer
@@ -70,7 +71,7 @@ class Engine:
         return owner_name(self.node)
 
     @property
-    def rest(self) -> float:
+    def _rest(self) -> float:
         """Seconds after which a node looks for commands, told or not."""
         return LOOK_EVERY / 4 if self._listener.is_deaf else LOOK_EVERY
 
@@ -237,6 +238,25 @@ class Engine:
             self._tasks.start_repeating(self._look, 1.0, "changes are not seen")
         self._looks.set()
         return await self.watch.wait(channel, since)
+
+    def has_looked(self, at: float, *, finds_commands: bool) -> None:
+        """Note whether a look that began at time `at` has found commands for this node."""
+        if finds_commands:
+            self.watch.mark([COMMANDS])
+        else:
+            self._no_commands_at = at
+
+    async def wait_for_commands(self, telling: Telling, since: int) -> None:
+        """Wait until commands have to be read: after a hint, or because the last look for them was
+        too long ago."""
+        while True:
+            try:
+                async with asyncio.timeout(min(telling.rest, self._rest)):
+                    await self.wait(COMMANDS, since)
+                return
+            except TimeoutError:
+                if self._listener.is_deaf or not telling.put_off(self._no_commands_at):
+                    return
 
     async def _look(self) -> None:
         """Look again and again at the threads that tasks wait for."""

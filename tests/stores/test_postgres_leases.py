@@ -17,6 +17,7 @@ import pytest
 from awaken.contract.commits import Fence
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
+from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
 from awaken.stores.telling import LOOK_EVERY
 from awaken.testing.conformance.making import (
     DONE,
@@ -244,6 +245,21 @@ async def test_ten_nodes_share_what_is_to_be_done(postgres: Postgres) -> None:
             for store in stores:
                 tasks.create_task(take(store))
         assert sorted(taken) == sorted(f"s{number}" for number in range(40))
+
+
+async def test_a_node_that_comes_too_late_for_some_runs_claims_others(postgres: Postgres) -> None:
+    """06/CL-15: also if it had read which runs there are before others claimed them."""
+    async with nodes(postgres.address(lease=60)) as (one, two):
+        for number in range(6):
+            await one.submit(submission(f"s{number}", f"t{number}"))
+        engine = await two._opening.engine()
+        wanted = Wanted(["agent"], limit=3, at_ms=1000, overdue_ms=0, skip=[])
+        seen = await engine.read(lambda db: find_next(db, engine.node, wanted))
+        first = await one.claim_next(["agent"], limit=3, at_ms=1000, overdue_ms=0)
+        then = await engine.write(
+            lambda db: claim_next(db, engine.node, engine.unreadable, wanted, seen)
+        )
+        assert [run.run_id for _, run in (*first, *then)] == [f"s{number}" for number in range(6)]
 
 
 async def _end_lease(postgres: Postgres, address: str, owner: str) -> None:

@@ -44,6 +44,11 @@ class Wire:
         self.held = asyncio.Event()
         """Set when an answer was held back."""
 
+    @property
+    def sessions(self) -> int:
+        """How many connections are open."""
+        return len(self._tasks)
+
     def swallow(self) -> None:
         """Let nothing through any more, in either direction, without closing a connection."""
         self._flowing.clear()

@@ -1,7 +1,11 @@
 """CPU and bytes of a commit, in threads of growing length, alone and in a crowd of a hundred.
 
-The commits are those of a real run of 24 steps, with a fence, as its owner writes them. A long
-thread has been filled with 100 messages a commit; the crowd's threads are copies of it.
+The commits are those of real runs of 24 steps, with a fence, as their owner writes them. A long
+thread has been filled with many messages a commit; the crowd's threads are copies of it.
+
+Two runs in each thread go before those that are measured. They write the first snapshot of the
+state after the filling, and the first write to a page after a checkpoint, which puts the whole page
+into the log. Then a thread of any length has as many snapshots in what is measured.
 """
 
 from __future__ import annotations
@@ -26,9 +30,12 @@ from postgres_wire import wired
 
 SIZES = (0, 4_000, 100_000)
 CROWDS = (1, 100)
-ALONE = 8
-"""How many runs a thread has that is written alone."""
-_FILLING = 100
+BEFORE = 2
+RUNS = {1: 8, 100: 2}
+"""How many runs are measured in each thread of a crowd."""
+_FILLING = 160
+"""Messages a commit. The last commit of a filling is not one that makes a snapshot: copies might
+be made before it is written."""
 
 
 async def table(server: Postgres, folder: Path, sizes: Sequence[int]) -> Iterator[str]:
@@ -96,12 +103,13 @@ async def _sample(
     await _fill(store, names, size)
     warm = [await _runs(store, template, f"warm{n}") for n in range(8)]
     await asyncio.gather(*(_write(store, commits) for commits in warm))
-    runs = ALONE if crowd == 1 else 1
-    ready = [await _runs(store, template, name, runs, size) for name in names]
+    ready = [await _runs(store, template, name, BEFORE + RUNS[crowd], size) for name in names]
+    first = BEFORE * len(template)
     await meter.settle()
+    await asyncio.gather(*(_write(store, commits[:first]) for commits in ready))
     before = await meter.take()
-    await asyncio.gather(*(_write(store, commits) for commits in ready))
-    return (await meter.take()).since(before).of(sum(map(len, ready)))
+    await asyncio.gather(*(_write(store, commits[first:]) for commits in ready))
+    return (await meter.take()).since(before).of(sum(len(commits) - first for commits in ready))
 
 
 async def _fill(store: Store, names: Sequence[str], size: int) -> None:

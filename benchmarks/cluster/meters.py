@@ -45,7 +45,9 @@ class PostgresMeter:
         return Spent(time.process_time(), server, time.perf_counter(), float(wal))
 
     async def settle(self) -> None:
-        """Write a checkpoint, so that its pages are not counted in what is measured next."""
+        """Clean up after what was done, and write a checkpoint, so that neither is counted in what
+        is measured next."""
+        await self._connection.execute("VACUUM (ANALYZE)")
         await self._connection.execute("CHECKPOINT")
 
 

@@ -17,6 +17,8 @@ from awaken.domain.event import (
     is_terminal,
 )
 
+_PIECES = (TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta)
+
 
 class Reader:
     """Keeps durable events by their `seq`, and what it has of each answer by its message id."""
@@ -62,6 +64,8 @@ class Reader:
             self.cursor = seq
 
     def _take(self, event: RunEvent) -> None:
+        if isinstance(event.event, _PIECES):
+            assert self._answer, f"{event.event} came before the beginning of its answer"
         match event.event:
             case StepStart(message_id=message_id):
                 self._begin(message_id)

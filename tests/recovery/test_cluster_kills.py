@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cluster_claims import claims
 from cluster_kills import fight
 from cluster_outage import outage
 from cluster_prune import beside
@@ -45,3 +46,10 @@ async def test_old_threads_are_pruned_beside_runs(postgres: Postgres) -> None:
     figures = await beside(postgres, threads=300, runs=5, seconds=0.1, pause=0.05)
     assert (figures.pruned, figures.lost) == (300, 0)
     assert figures.commits_beside > 0
+
+
+async def test_nodes_share_the_runs_of_a_killed_one(postgres: Postgres) -> None:
+    """06/CL-15: each is claimed once, and no node takes more than it has room for."""
+    figures = await claims(postgres.address(lease=0.5), nodes=3, runs=30, lease=0.5)
+    assert figures.wrong == 0
+    assert figures.nodes == 3

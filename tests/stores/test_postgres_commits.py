@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+import asyncpg
 import pytest
 
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.errors import CommitUnknown, VersionConflict
 from awaken.stores.postgres import PostgresStore
+from awaken.stores.postgres.connections import Db, Schema
+from awaken.stores.postgres.packing import COMMIT, arguments, element_of
+from awaken.stores.sql.delta import pack
+from awaken.stores.sql.fold import SNAPSHOT_EVERY
 from awaken.testing.conformance.making import record, says, texts, write
 from postgres_kit import Postgres
 from postgres_wire import wired
@@ -119,6 +124,56 @@ async def test_a_commit_that_never_arrived_is_not_found_and_can_be_made(
             await store.commit(step("t", 1))
         assert await texts(store) == ["t-0", "t-1"]
         await store.close()
+
+
+async def test_a_thread_gets_one_snapshot_at_a_time(postgres: Postgres) -> None:
+    """06/CL-3: commits that come while a snapshot is being written do not start another one."""
+    store = PostgresStore(f"{postgres.dsn}?schema=snapshots")
+    await store.open()
+    beside = await asyncpg.connect(postgres.dsn)
+    transaction = beside.transaction()
+    await transaction.start()
+    await beside.execute("LOCK TABLE snapshots.snapshots IN EXCLUSIVE MODE")
+    for number in range(SNAPSHOT_EVERY + 20):
+        await store.commit(step("t", number))
+    while not (waiting := await beside.fetchval(_WAITING)):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert waiting == 1
+    await transaction.rollback()
+    while not (found := await beside.fetch(_POSITIONS)):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert [position for (position,) in found] == [SNAPSHOT_EVERY]
+    await beside.close()
+    await store.close()
+
+
+_POSITIONS = "SELECT position FROM snapshots.snapshots"
+_WAITING = """
+SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'snapshots.snapshots'::regclass
+"""
+
+
+async def test_commits_find_rows_by_indexes_also_in_small_tables(postgres: Postgres) -> None:
+    """06/CL-3: a plan that is made while a table is small stays in use while the table grows, and
+    the old versions of a few rows fill many pages."""
+    store = PostgresStore(f"{postgres.dsn}?schema=plans")
+    await store.open()
+    names = [f"t{n}" for n in range(20)]
+    await asyncio.gather(*(store.commit(step(name, 0)) for name in names))
+    beside = await asyncpg.connect(postgres.dsn)
+    await beside.execute("ANALYZE")  # now the planner knows how small they are
+    async with beside.transaction():
+        batch = [element_of(pack(step(name, 1)), ()) for name in names]
+        answers = await Db(beside, Schema("plans")).rows(COMMIT, *arguments(batch, ()))
+        assert [answer["outcome"] for answer in answers] == ["written"] * len(names)
+        assert dict(await beside.fetch(_READ_WHOLE)) == {}
+    await beside.close()
+    await store.close()
+
+
+_READ_WHOLE = """
+SELECT relname, seq_scan FROM pg_stat_xact_user_tables WHERE schemaname = 'plans' AND seq_scan > 0
+"""
 
 
 async def test_commits_wait_for_a_database_that_is_away(postgres: Postgres) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
@@ -16,6 +17,8 @@ import pytest
 from awaken.contract.commits import Fence
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
+from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
+from awaken.stores.telling import LOOK_EVERY
 from awaken.testing.conformance.making import (
     DONE,
     PATIENCE,
@@ -162,6 +165,31 @@ async def test_a_node_finds_no_work_in_what_is_done_waits_or_has_an_owner(
         assert await finds_work(), "an owner is dead"
 
 
+async def test_a_look_around_that_finds_no_command_spares_the_look_for_commands(
+    postgres: Postgres,
+) -> None:
+    """06/CL-22: each statement costs the server more than what it does."""
+    async with wired(postgres.dsn) as (wire, _):
+        dsn = postgres.dsn.replace(f":{postgres.port}/", f":{wire.port}/")
+        store = PostgresStore(f"{dsn}?schema=spared&lease=60&sslmode=disable")
+        await store.open()
+        async with asyncio.timeout(PATIENCE), aclosing(store.told()) as told:
+            assert await anext(told) == set()
+            hearing = asyncio.ensure_future(anext(told))
+            await until_heard(store)
+            await store.lease.finds_work(at_ms=1, overdue_ms=1)
+            wire.trips = looks = 0
+            until = time.monotonic() + 2.5 * LOOK_EVERY
+            while time.monotonic() < until:
+                await asyncio.sleep(LOOK_EVERY / 10)
+                await store.lease.finds_work(at_ms=1, overdue_ms=1)
+                looks += 1
+            assert wire.trips == looks
+            hearing.cancel()
+            await asyncio.wait([hearing])
+        await store.close()
+
+
 async def test_a_node_that_closes_gives_its_threads_to_others_at_once(postgres: Postgres) -> None:
     """06/CL-5, as far as the store goes."""
     async with nodes(postgres.address(lease=60)) as (one, two):
@@ -217,6 +245,21 @@ async def test_ten_nodes_share_what_is_to_be_done(postgres: Postgres) -> None:
             for store in stores:
                 tasks.create_task(take(store))
         assert sorted(taken) == sorted(f"s{number}" for number in range(40))
+
+
+async def test_a_node_that_comes_too_late_for_some_runs_claims_others(postgres: Postgres) -> None:
+    """06/CL-15: also if it had read which runs there are before others claimed them."""
+    async with nodes(postgres.address(lease=60)) as (one, two):
+        for number in range(6):
+            await one.submit(submission(f"s{number}", f"t{number}"))
+        engine = await two._opening.engine()
+        wanted = Wanted(["agent"], limit=3, at_ms=1000, overdue_ms=0, skip=[])
+        seen = await engine.read(lambda db: find_next(db, engine.node, wanted))
+        first = await one.claim_next(["agent"], limit=3, at_ms=1000, overdue_ms=0)
+        then = await engine.write(
+            lambda db: claim_next(db, engine.node, engine.unreadable, wanted, seen)
+        )
+        assert [run.run_id for _, run in (*first, *then)] == [f"s{number}" for number in range(6)]
 
 
 async def _end_lease(postgres: Postgres, address: str, owner: str) -> None:

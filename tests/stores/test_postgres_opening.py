@@ -14,8 +14,9 @@ from awaken.errors import ConfigError, StoreUnavailable
 from awaken.front.loading import open_store
 from awaken.stores.postgres import PostgresStore, migrate_address
 from awaken.stores.postgres.address import parse_address
+from awaken.stores.postgres.connections import Connector, connect
 from awaken.stores.postgres.migrating import check_standbys
-from awaken.testing.conformance.making import says, texts, write
+from awaken.testing.conformance.making import PATIENCE, says, texts, write
 from postgres_kit import Postgres
 from postgres_wire import wired
 
@@ -65,6 +66,42 @@ async def test_a_database_that_does_not_answer_is_named(postgres: Postgres) -> N
     missing = postgres.dsn.replace("/postgres", "/nothing")
     with pytest.raises(StoreUnavailable, match="there is no such database"):
         await PostgresStore(missing).open()
+
+
+async def test_a_connection_that_is_given_up_while_it_is_set_up_is_closed(
+    postgres: Postgres,
+) -> None:
+    """An event loop that ends cancels what is under way."""
+    async with wired(postgres.dsn) as (wire, dsn):
+        wire.delay = 0.1  # so long is on its way what sets the session up
+        connecting = asyncio.create_task(connect(parse_address(dsn)))
+        while not wire.trips:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        connecting.cancel()
+        await asyncio.wait([connecting])
+        async with asyncio.timeout(PATIENCE):
+            while wire.sessions:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+async def test_a_connection_that_no_caller_waits_for_is_made_and_closed(
+    postgres: Postgres,
+) -> None:
+    """A store that closes waits for it: the event loop may end after that."""
+    async with wired(postgres.dsn) as (wire, dsn):
+        wire.delay = 0.05
+        connector = Connector(parse_address(dsn))
+        connecting = asyncio.create_task(connector.connect())
+        while not wire.sessions:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        connecting.cancel()
+        await asyncio.wait([connecting], timeout=0.01)
+        assert connecting.cancelled()
+        await connector.close()
+        assert wire.trips == 1, "it was made"
+        async with asyncio.timeout(PATIENCE):
+            while wire.sessions:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 async def test_a_pooler_that_the_address_does_not_name_is_found_out(postgres: Postgres) -> None:

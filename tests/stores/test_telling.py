@@ -36,3 +36,15 @@ def test_a_lower_id_that_becomes_visible_late_is_told() -> None:
     assert telling.tell({2: "a"}, telling.looks_after) == {"a"}
     time.now = LOOK_EVERY
     assert telling.tell({1: "b", 2: "a"}, telling.looks_after) == {"b"}
+
+
+def test_commands_are_not_read_while_another_look_finds_none() -> None:
+    """06/CL-22: a look around says whether there are any, in the same statement."""
+    time = Time()
+    telling = Telling(time)
+    telling.tell({}, 0)
+    time.now = LOOK_EVERY
+    assert telling.put_off(LOOK_EVERY / 2)
+    time.now = 2 * LOOK_EVERY
+    assert not telling.put_off(LOOK_EVERY / 2), "the other look is not made any more"
+    assert telling.looks_after == 0

@@ -325,7 +325,7 @@ class Journal(EventSender):
                 raise
             committed = await self._after_error(commits, commit, later, error)
         self.length = committed.length
-        if later:
+        if later or self.topic.wanted:
             await self._send_noted(commit, later, committed)
         self.seq = committed.first_event_seq + len(commit.events) - 1
 
@@ -340,6 +340,8 @@ class Journal(EventSender):
         self._set_state(SETTLED)
 
     async def _send_noted(self, commit: ThreadCommit, later: Later, committed: Committed) -> None:
+        if self.topic.wanted:
+            self._skip_unsent(commit, later)
         for item in later:
             if not self.has_listener():
                 return
@@ -349,6 +351,15 @@ class Journal(EventSender):
             else:
                 event = _replace(item, live=self._place())
             await self.send(event)
+
+    def _skip_unsent(self, commit: ThreadCommit, later: Later) -> None:
+        """Leave a number of live events out if listeners have not heard some event of a commit, nor
+        will: there was none when the event was noted. One that came before the commit was made
+        finds out by the number that it has to read the store."""
+        told = {id(event) for _, event in self._begun}
+        told.update(id(commit.events[item]) for item in later if isinstance(item, int))
+        if any(id(event) not in told for event in commit.events):
+            self.topic.n += 1
 
     async def settled(self) -> None:
         """Wait until the last commit is made, and find out what became of one that was lost.

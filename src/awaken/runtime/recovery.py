@@ -112,8 +112,14 @@ class Recovery:
         await self._wake(await waiting_threads(self._engine.store))
         return runs
 
-    async def resume(self, thread: str | None = None) -> list[ResumedRun]:
+    async def resume(
+        self, thread: str | None = None, *, beyond_room: bool = True
+    ) -> list[ResumedRun]:
         """Resume the abandoned runs and tasks of one thread, or of all. Returns the resumed runs.
+
+        Args:
+            beyond_room: runs for which there is no room now wait for it here. Otherwise they are
+                left to other processes, or to a later search.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -128,10 +134,17 @@ class Recovery:
             await engine.unkept.try_again(thread)
         now_ms = operations.overdue_at(engine)
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
+        room = len(found) if beyond_room else engine.max_runs - len(self._busy())
         for record in sorted(found, key=most_suspect_first):
             # A single thread is searched because it has news, after which an attempt may succeed.
-            if thread is not None or not self._is_put_off(record.run_id):
-                runs.extend(await self._try(record))
+            if thread is None and self._is_put_off(record.run_id):
+                continue
+            if room <= 0 and not record.is_task:
+                self._is_full = True
+                continue
+            resumed = await self._try(record)
+            room -= len(resumed)
+            runs.extend(resumed)
         return runs
 
     async def _release_left(self) -> None:
@@ -352,7 +365,7 @@ class Recovery:
             at_ms=engine.clock.now_ms(), overdue_ms=operations.overdue_at(engine)
         ):
             self._send_left()
-            await self.resume()
+            await self.resume(beyond_room=False)
 
     async def _wait_for_news(self, timeout: float) -> None:
         try:

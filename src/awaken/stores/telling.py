@@ -9,6 +9,8 @@ LOOK_EVERY = 1.0
 lower id may become visible after a higher one."""
 TELL_AGAIN = 5.0
 """Seconds after which threads whose commands still wait are named again."""
+_SLACK = 0.1
+"""Seconds that another look, which is made every `LOOK_EVERY`, may be late."""
 
 
 class Telling:
@@ -32,6 +34,12 @@ class Telling:
     def rest(self) -> float:
         """Seconds until all pending commands have to be read."""
         return self._look_at - self._time()
+
+    def put_off(self, none_at: float) -> bool:
+        """Take into account that no command waited at time `none_at`, as another look has found.
+        Returns whether reading them can wait."""
+        self._look_at = max(self._look_at, none_at + LOOK_EVERY + _SLACK)
+        return self.rest > 0
 
     def tell(self, waiting: Mapping[int, str], after: int) -> set[str]:
         """The threads to name now. `waiting` are the threads of the pending commands with ids

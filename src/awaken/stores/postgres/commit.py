@@ -126,13 +126,13 @@ class PostgresCommits:
         node, unreadable = engine.node, engine.unreadable
         wanted = Wanted(list(agents), limit, at_ms, overdue_ms, list(skip))
         # Most of the time there is nothing to claim, and reading is cheaper than a transaction.
-        threads = await engine.read(lambda db: find_next(db, node, wanted))
-        if not threads:
+        seen = await engine.read(lambda db: find_next(db, node, wanted))
+        if not seen:
             return ()
         claimed: list[Fence] = []
 
         async def write(db: Db) -> Sequence[tuple[Fence, RunRecord]]:
-            found = await claim_next(db, node, unreadable, wanted, threads)
+            found = await claim_next(db, node, unreadable, wanted, seen)
             claimed[:] = [fence for fence, _ in found]
             return found
 

@@ -68,21 +68,6 @@ class Schema:
 async def connect(address: Address, *, direct: bool = False) -> asyncpg.Connection:
     """A new connection; a direct one has a session of its own even if there is a pooler, unless the
     address names the pooler alone."""
-    connecting = start_task(_connect(address, direct))
-    try:
-        return await asyncio.shield(connecting)
-    except asyncio.CancelledError:
-        # A connection that is half made would be left behind.
-        connecting.add_done_callback(_terminate)
-        raise
-
-
-def _terminate(connecting: asyncio.Task[asyncpg.Connection]) -> None:
-    if not connecting.cancelled() and connecting.exception() is None:
-        connecting.result().terminate()
-
-
-async def _connect(address: Address, direct: bool) -> asyncpg.Connection:
     is_pooled = not address.has_session(direct=direct)
     connection = await asyncpg.connect(
         address.direct if direct else address.dsn,
@@ -93,11 +78,47 @@ async def _connect(address: Address, direct: bool) -> asyncpg.Connection:
         max_cached_statement_lifetime=0,
     )
     if not is_pooled:
-        await connection.execute(
-            "SET idle_in_transaction_session_timeout = '10s'; SET jit = off; "
-            f"SET statement_timeout = '{int(STATEMENT_SECONDS)}s'"
-        )
+        try:
+            await connection.execute(
+                "SET idle_in_transaction_session_timeout = '10s'; SET jit = off; "
+                f"SET statement_timeout = '{int(STATEMENT_SECONDS)}s'"
+            )
+        except BaseException:
+            connection.terminate()  # no caller gets it
+            raise
     return connection
+
+
+class Connector:
+    """Makes the connections of one event loop.
+
+    A caller that is cancelled does not wait until its connection is made. `close` does: an event
+    loop that ends before would leave the connection behind, half made.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._left: set[asyncio.Task[asyncpg.Connection]] = set()
+
+    async def connect(self, *, direct: bool = False) -> asyncpg.Connection:
+        """See `connect`."""
+        connecting = start_task(connect(self._address, direct=direct))
+        try:
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            self._left.add(connecting)
+            connecting.add_done_callback(self._end)
+            raise
+
+    def _end(self, connecting: asyncio.Task[asyncpg.Connection]) -> None:
+        self._left.discard(connecting)
+        if not connecting.cancelled() and connecting.exception() is None:
+            connecting.result().terminate()
+
+    async def close(self) -> None:
+        """Wait for the connections that no caller waits for."""
+        if self._left:
+            await asyncio.wait(self._left, timeout=CONNECT_SECONDS)
 
 
 async def check_pooler(connection: asyncpg.Connection, address: Address, *, direct: bool) -> None:

@@ -14,7 +14,7 @@ from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.errors import StoreUnavailable
 from awaken.stores.postgres.address import Address
-from awaken.stores.postgres.connections import Db, Pool, Schema, check_pooler, connect, end
+from awaken.stores.postgres.connections import Connector, Db, Pool, Schema, check_pooler, end
 from awaken.stores.postgres.faults import AGAIN, explain, is_lost
 from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, release, tell
 from awaken.stores.postgres.lease import Heart, PostgresLease
@@ -22,11 +22,11 @@ from awaken.stores.postgres.migrating import check_standbys, prepare
 from awaken.stores.postgres.rows import owner_name
 from awaken.stores.postgres.state import save_snapshot
 from awaken.stores.postgres.submissions import ThreadAppeared
-from awaken.stores.postgres.watch import Channel, Watch, until_set
+from awaken.stores.postgres.watch import COMMANDS, Channel, Watch, until_set
 from awaken.stores.postgres.writer import PATIENCE, Writer
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sql.unreadable import Unreadable
-from awaken.stores.telling import LOOK_EVERY
+from awaken.stores.telling import LOOK_EVERY, Telling
 
 T = TypeVar("T")
 log = logging.getLogger("awaken.stores")
@@ -50,12 +50,15 @@ class Engine:
         self.held: dict[str, Fence] = {}
         self.loop = asyncio.get_running_loop()
         self.pid = os.getpid()
-        self.pool = Pool(address.pool, lambda: connect(address))
+        self._connector = Connector(address)
+        self.pool = Pool(address.pool, self._connector.connect)
         self._tasks = OwnedTasks(log)
         self._looks = asyncio.Event()
         self._untold: set[str] = set()
+        self._snapshots: set[int] = set()
         self._is_listening = False
-        self._listener = Listener(address, self.watch, self._looks.set)
+        self._no_commands_at = 0.0
+        self._listener = Listener(address, self._connector, self.watch, self._looks.set)
         self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()))
         self.writer: Writer
 
@@ -68,7 +71,7 @@ class Engine:
         return owner_name(self.node)
 
     @property
-    def rest(self) -> float:
+    def _rest(self) -> float:
         """Seconds after which a node looks for commands, told or not."""
         return LOOK_EVERY / 4 if self._listener.is_deaf else LOOK_EVERY
 
@@ -82,7 +85,7 @@ class Engine:
             if self.address.dsn != self.address.direct:
                 async with self.pool.use() as pooled:
                     await check_pooler(pooled, self.address, direct=False)
-            connection = await connect(self.address, direct=True)
+            connection = await self._connector.connect(direct=True)
             await check_pooler(connection, self.address, direct=True)
             await prepare(connection, self.address, load_migrations("postgres"))
             await check_standbys(connection, self.address)
@@ -97,7 +100,7 @@ class Engine:
         else:
             self.pool.give(connection)
         self.writer = Writer(
-            self.address.shown, self.schema, lambda: connect(self.address), self._batches
+            self.address.shown, self.schema, self._connector.connect, self._batches
         )
 
     async def close(self) -> None:
@@ -110,6 +113,7 @@ class Engine:
             log.warning("%s could not release its threads: %s", self.owner, error)
         self.watch.mark_all()
         await self.pool.close()
+        await self._connector.close()
 
     # -- reading and writing ------------------------------------------------------------------
 
@@ -179,9 +183,14 @@ class Engine:
     # -- beside the commits -------------------------------------------------------------------
 
     def snapshot_later(self, thread: int, position: int) -> None:
-        """Store a snapshot of a thread's state; nothing depends on when."""
+        """Store a snapshot of a thread's state; nothing depends on when. While the snapshot is
+        being written, commits of its thread do not start another one."""
+        if thread in self._snapshots:
+            return
+        self._snapshots.add(thread)
         work = self.read(lambda db: save_snapshot(db, thread, position))
-        self._tasks.start_logged(work, "a snapshot was not written")
+        task = self._tasks.start_logged(work, "a snapshot was not written")
+        task.add_done_callback(lambda _: self._snapshots.discard(thread))
 
     def tell_later(self, thread_ids: Collection[str]) -> None:
         """Tell nodes of threads in which a commit has left something to do; a commit itself tells
@@ -229,6 +238,25 @@ class Engine:
             self._tasks.start_repeating(self._look, 1.0, "changes are not seen")
         self._looks.set()
         return await self.watch.wait(channel, since)
+
+    def has_looked(self, at: float, *, finds_commands: bool) -> None:
+        """Note whether a look that began at time `at` has found commands for this node."""
+        if finds_commands:
+            self.watch.mark([COMMANDS])
+        else:
+            self._no_commands_at = at
+
+    async def wait_for_commands(self, telling: Telling, since: int) -> None:
+        """Wait until commands have to be read: after a hint, or because the last look for them was
+        too long ago."""
+        while True:
+            try:
+                async with asyncio.timeout(min(telling.rest, self._rest)):
+                    await self.wait(COMMANDS, since)
+                return
+            except TimeoutError:
+                if self._listener.is_deaf or not telling.put_off(self._no_commands_at):
+                    return
 
     async def _look(self) -> None:
         """Look again and again at the threads that tasks wait for."""

@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 
 from awaken.stores.postgres.address import Address
-from awaken.stores.postgres.connections import Db, connect, end
+from awaken.stores.postgres.connections import Connector, Db, end
 from awaken.stores.postgres.faults import explain
 from awaken.stores.postgres.watch import COMMANDS, Watch, until_set
 
@@ -82,8 +82,11 @@ class Listener:
         heard: called with every hint.
     """
 
-    def __init__(self, address: Address, watch: Watch, heard: Callable[[], None]) -> None:
+    def __init__(
+        self, address: Address, connector: Connector, watch: Watch, heard: Callable[[], None]
+    ) -> None:
         self._address = address
+        self._connector = connector
         self._watch = watch
         self._heard = heard
         self._self_test = asyncio.Event()
@@ -98,7 +101,7 @@ class Listener:
             await asyncio.Event().wait()
         begin = channel_of(self._address.schema)
         try:
-            connection = await connect(self._address, direct=True)
+            connection = await self._connector.connect(direct=True)
         except Exception as error:
             raise explain(self._address.shown, error) from error
         broken = asyncio.Event()

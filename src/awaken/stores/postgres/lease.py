@@ -47,6 +47,8 @@ _FORGET = "DELETE FROM @nodes WHERE id = ?"
 FORGET_NODES = "DELETE FROM @nodes WHERE lease_until < clock_timestamp() - interval '1 hour'"
 # What a look around would find: something in a thread that nobody owns, or whose owner is dead.
 # Each part is found by an index; who is dead is not asked while there is nothing to find.
+# And whether commands wait that the node is to be told of: each statement costs the server more
+# than what it does, and a node looks for these as often.
 _FREE = "(t.owner IS NULL OR t.owner = ANY (ARRAY(SELECT @dead_owners_v1())))"
 _FINDS_WORK = f"""
 SELECT EXISTS (SELECT 1 FROM @runs AS r JOIN @threads AS t ON t.pk = r.thread
@@ -55,14 +57,21 @@ SELECT EXISTS (SELECT 1 FROM @runs AS r JOIN @threads AS t ON t.pk = r.thread
                WHERE (c.not_before IS NULL OR c.not_before <= $1) AND {_FREE})
     OR EXISTS (SELECT 1 FROM @tickets AS k JOIN @threads AS t ON t.pk = k.thread
                WHERE k.status = 'open' AND k.expires_at < $2 AND {_FREE})
-    OR EXISTS (SELECT 1 FROM @outboxes AS o JOIN @threads AS t ON t.pk = o.thread WHERE {_FREE})
+    OR EXISTS (SELECT 1 FROM @outboxes AS o JOIN @threads AS t ON t.pk = o.thread WHERE {_FREE}),
+       EXISTS (SELECT 1 FROM @commands AS c JOIN @threads AS t ON t.pk = c.thread
+               WHERE (c.not_before IS NULL OR c.not_before <= $1) AND (t.owner = $3 OR {_FREE}))
 """
 
 
 class Reader(Protocol):
     """What a lease needs of the engine."""
 
+    @property
+    def node(self) -> int: ...
+
     async def read(self, work: Callable[[Db], Awaitable[T]]) -> T: ...
+
+    def has_looked(self, at: float, *, finds_commands: bool) -> None: ...
 
 
 class PostgresLease:
@@ -97,7 +106,12 @@ class PostgresLease:
 
     async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
         reader = await self._open()
-        return bool(await reader.read(lambda db: db.value(_FINDS_WORK, at_ms, overdue_ms)))
+        at, node = asyncio.get_running_loop().time(), reader.node
+        finds_work, finds_commands = await reader.read(
+            lambda db: db.row(_FINDS_WORK, at_ms, overdue_ms, node)
+        )
+        reader.has_looked(at, finds_commands=finds_commands)
+        return bool(finds_work)
 
     async def regained(self) -> None:
         await self._open()

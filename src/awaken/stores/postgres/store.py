@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import weakref
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from functools import partial
@@ -176,6 +175,4 @@ class PostgresStore(PostgresCommits, PostgresThreads):
             if threads or is_first:
                 yield threads
                 continue
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(telling.rest, engine.rest)):
-                    await engine.wait(COMMANDS, number)
+            await engine.wait_for_commands(telling, number)

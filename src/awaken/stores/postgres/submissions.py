@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
@@ -67,7 +67,7 @@ _ANY_TO_TAKE = "ANY (ARRAY(SELECT @dead_owners_v1() WHERE @may_take_v1($5)))"
 # due, and first in a thread without an open run. Each part is found by an index. Of each thread the
 # first run counts.
 _NEXT = f"""
-SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner FROM (
+FROM (
     SELECT thread, min(pk) AS pk FROM @runs WHERE pk IN (
         SELECT l.pk FROM @runs AS l JOIN @threads AS o ON o.pk = l.thread
         WHERE l.status = 'running' AND (o.owner IS NULL OR o.owner = {_ANY_TO_TAKE})
@@ -97,10 +97,13 @@ WHERE (t.owner IS NULL OR t.owner = {_ANY_TO_TAKE})
   AND ($6::bigint[] IS NULL OR t.pk = ANY ($6))
 ORDER BY r.pk LIMIT $7
 """
-# Threads that another node is claiming at this moment are passed over.
+_FIND_NEXT = f"SELECT t.pk, t.epoch {_NEXT}"
+_READ_NEXT = f"SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner {_NEXT}"
+# Threads that another node is claiming at this moment, or has claimed meanwhile, are passed over.
 _LOCK_SOME = """
-SELECT pk FROM @threads WHERE pk = ANY ($1::bigint[])
-ORDER BY array_position($1::bigint[], pk) LIMIT $2 FOR UPDATE SKIP LOCKED
+SELECT t.pk FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS seen(pk, epoch, place)
+JOIN @threads AS t ON t.pk = seen.pk AND t.epoch = seen.epoch
+ORDER BY seen.place LIMIT $3 FOR UPDATE OF t SKIP LOCKED
 """
 _TAKE = "UPDATE @threads SET owner = $1, epoch = epoch + 1 WHERE pk = ANY ($2::bigint[])"
 _LOOKED_AT = 1000
@@ -244,23 +247,26 @@ class Wanted(NamedTuple):
     skip: Sequence[str]
 
 
-async def find_next(db: Db, node: int, wanted: Wanted) -> list[int]:
-    """The threads of the runs that can go on, of those that are wanted, the oldest first."""
+async def find_next(db: Db, node: int, wanted: Wanted) -> list[tuple[int, int]]:
+    """The threads of the runs that can go on, of those that are wanted, the oldest first, with
+    their epochs."""
     if wanted.limit <= 0:
         return []
-    rows = await _next(db, wanted, node, None, _LOOKED_AT)
-    return [row[0] for row in rows]
+    rows = await db.rows(_FIND_NEXT, *_parameters(wanted, node, None, _LOOKED_AT))
+    return [(pk, epoch) for pk, epoch in rows]
 
 
 async def claim_next(
-    db: Db, node: int, unreadable: Unreadable, wanted: Wanted, threads: Sequence[int]
+    db: Db, node: int, unreadable: Unreadable, wanted: Wanted, seen: Sequence[tuple[int, int]]
 ) -> Sequence[tuple[Fence, RunRecord]]:
-    """Claim those of the threads whose runs can still go on."""
-    locked = [pk for (pk,) in await db.rows(_LOCK_SOME, threads, wanted.limit)]
+    """Claim those of the threads whose runs can still go on; `seen` is what `find_next` found."""
+    threads, epochs = zip(*seen, strict=True)
+    rows = await db.rows(_LOCK_SOME, threads, epochs, wanted.limit)
+    locked = [pk for (pk,) in rows]
     claimed: list[tuple[Fence, RunRecord]] = []
     taken: list[int] = []
-    for pk, thread_id, run_id, by, body, epoch, dead in await _next(
-        db, wanted, node, locked, wanted.limit
+    for pk, thread_id, run_id, by, body, epoch, dead in await db.rows(
+        _READ_NEXT, *_parameters(wanted, node, locked, wanted.limit)
     ):
         record = unreadable.read(f"run {run_id}", body, RunRecord)
         if record is None:
@@ -277,11 +283,10 @@ async def claim_next(
     return claimed
 
 
-async def _next(
-    db: Db, wanted: Wanted, node: int, threads: list[int] | None, limit: int
-) -> list[tuple[int, str, str, str | None, bytes, int, int | None]]:
-    return await db.rows(
-        _NEXT,
+def _parameters(
+    wanted: Wanted, node: int, threads: list[int] | None, limit: int
+) -> tuple[Any, ...]:
+    return (
         *(wanted.overdue_ms, wanted.at_ms, wanted.agents, wanted.skip),
         *(node, threads, limit),
     )

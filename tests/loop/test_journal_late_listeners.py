@@ -1,0 +1,57 @@
+"""A listener that comes between the noting of an event and its commit."""
+
+from __future__ import annotations
+
+import pytest
+
+from awaken.clock import SYSTEM_CLOCK
+from awaken.contract.events import NullEventSink
+from awaken.domain.event import StepStart, TextDelta
+from awaken.domain.identity import RunIdentity
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
+from awaken.live.bus import LocalBus
+from awaken.live.place import OutOfStep, Place
+from awaken.loop.journal import Journal
+from awaken.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_it_finds_out_that_the_event_is_missing() -> None:
+    """06/CL-13: it was not sent, because there was no listener when it was noted, and the owner's
+    standing did not have it yet. The next piece of the answer does not hide that."""
+    store, bus = MemoryStore(), LocalBus()
+    fence = await store.claim("t", at_ms=1)
+    topic = bus.topic(fence)
+    identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
+    journal = Journal(NullEventSink(), store, identity, SYSTEM_CLOCK, 0, fence, topic=topic)
+    topic.attach(lambda: journal.progress(None))
+    journal.note(StepStart(message_id="m"))
+
+    async with bus.listen("t") as listening:
+        place = Place("t")
+        standing = await bus.snapshot("t")
+        assert standing is not None
+        assert place.standing(standing) == []
+        await _commit(journal)
+        await journal.tell(TextDelta(delta="word"))
+        heard = await listening.heard()
+        with pytest.raises(OutOfStep):
+            place.heard_all(heard.events, [])
+
+        (view,) = await store.load_commits("t", after=0)
+        assert [event.event for event in place.stored(view)] == [StepStart(message_id="m")]
+
+
+async def _commit(journal: Journal) -> None:
+    run = RunRecord(
+        run_id="r",
+        thread_id="t",
+        agent_id="a",
+        status=RunStatus.RUNNING,
+        created_at=1,
+        updated_at=1,
+        revision=1,
+    )
+    await journal.commit((), run, {}, {})

@@ -286,7 +286,7 @@ class Journal(EventSender):
         if self.state is HELD:
             self._hold(commit)
             return None
-        if self._is_immediate and not later:
+        if self._is_immediate and not (later or self.topic.wanted):
             return self._make_now(commits, commit)
         if wait or commits.immediate:
             return self._make(commits, commit, later)
@@ -356,7 +356,7 @@ class Journal(EventSender):
         """Leave a number of live events out if listeners have not heard some event of a commit, nor
         will: there was none when the event was noted. One that came before the commit was made
         finds out by the number that it has to read the store."""
-        told = {id(event) for _, event in self._begun}
+        told = {id(event) for event in self._begun.values()}
         told.update(id(commit.events[item]) for item in later if isinstance(item, int))
         if any(id(event) not in told for event in commit.events):
             self.topic.n += 1

@@ -41,8 +41,9 @@ class MemoryWrites(MemoryRequests):
         return MemoryWrites.commit_now(self, commit)
 
     def __init_subclass__(cls) -> None:
-        if "commit" in vars(cls) and "commit_now" not in vars(cls):
-            cls.commit_now = None  # type: ignore[assignment]  # no way past a `commit` of its own
+        # A class with a `commit` of its own, or of another base, has no way past it.
+        if cls.commit is not MemoryWrites.commit and cls.commit_now is MemoryWrites.commit_now:
+            cls.commit_now = None  # type: ignore[assignment]
 
     def commit_now(self, commit: ThreadCommit) -> Committed:
         """The same as `commit`, as a plain function; see `commits_at_once`."""

@@ -164,7 +164,9 @@ class RequestKeeper:
         if type(view) is not MessageView or not view.is_start_of(source):
             return None
         count, low = len(view), transcript.first_seq
-        if not count or transcript.count_equal(source, 0, count, low) < count:
+        if not count or low + count != transcript.next_seq:
+            return None  # it shows less than the end of the log, as after a rewind
+        if transcript.count_equal(source, 0, count, low) < count:
             return None
         settings = self._settings_of(request)
         self._list = _ShownList(source)

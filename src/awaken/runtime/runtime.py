@@ -28,7 +28,7 @@ from awaken.contract.store import Store
 from awaken.contract.tool import traits_of
 from awaken.control.cancel import interruptible, is_ours
 from awaken.control.subscribers import Subscribers
-from awaken.control.tasks import OwnedTasks, start_task, when_ended
+from awaken.control.tasks import OwnedTasks, start_task
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.result import AgentRunResult
 from awaken.errors import (
@@ -188,8 +188,7 @@ class AgentRuntime(Stopping):
             self._drive(request, slot, sink or _NO_SINK, inherited or _ALONE, fence)
         )
         try:
-            await when_ended(task)
-            return task.result()
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
                 await cancel_and_wait(task, slot)

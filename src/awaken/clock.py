@@ -37,8 +37,7 @@ class Clock(Protocol):
 class SystemClock:
     """The clock of the machine and of the running event loop."""
 
-    def __init__(self) -> None:
-        self._last = 0
+    _last = 0
 
     def now_ms(self) -> int:
         now, last = time_ns() // 1_000_000, self._last

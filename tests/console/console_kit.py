@@ -158,10 +158,14 @@ class Shop:
 
     async def stop(self) -> None:
         """Stop serving at once, as a process does that is killed."""
-        for connection in list(self._server.server_state.connections):
-            connection.transport.abort()
+        self._cut_connections()
         self._server.should_exit = self._server.force_exit = True
         await self._serving
+        self._cut_connections()  # those that came before the server saw that it is to stop
+
+    def _cut_connections(self) -> None:
+        for connection in list(self._server.server_state.connections):
+            connection.transport.abort()
 
     def link(self, place: str = "") -> str:
         """The address that `awaken serve` would print."""

@@ -23,6 +23,25 @@ def start_task(work: Coroutine[Any, Any, V], name: str | None = None) -> asyncio
     return asyncio.create_task(work, name=name)
 
 
+def when_ended(task: asyncio.Task[Any]) -> asyncio.Future[None]:
+    """A future that is done when the task has ended, however it ended; the caller then asks the
+    task for its result. Cancelling the caller does not cancel the task.
+
+    `asyncio.shield` does the same with twice as many objects, which a process with a thousand
+    waiting callers has a thousand times, and with one more callback of the event loop.
+    """
+    waiting: asyncio.Future[None] = task.get_loop().create_future()
+
+    def tell(task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # as with `shield`, asyncio does not report it if the caller has left
+        if not waiting.done():
+            waiting.set_result(None)
+
+    task.add_done_callback(tell)
+    return waiting
+
+
 def start_logged(work: Coroutine[Any, Any, V], failed: str, log: logging.Logger) -> asyncio.Task[V]:
     """Start a task that no caller awaits: an error that ends it is logged as `failed`.
 

@@ -125,7 +125,7 @@ class Journal(EventSender):
         self.fence = fence
         self.keeps_streams = commits is not None and not commits.immediate and fence is not None
         self.calls: list[CallEntry] = []
-        self.requests: list[RequestManifest] = []
+        self.requests: tuple[RequestManifest, ...] = ()
         self.texts: tuple[KeptText, ...] = ()
         self._extras: CommitExtras | None = None
         self._commits = commits
@@ -275,12 +275,11 @@ class Journal(EventSender):
             at_ms=events[-1].at_ms if events else self._clock.now_ms(),
             fence=self.fence,
             release=release,
-            requests=tuple(self.requests),
+            requests=self.requests,
             texts=self.texts,
         )
         self.calls.clear()
-        self.requests.clear()
-        self.texts = ()
+        self.requests = self.texts = ()
         if self._extras is not None:
             commit, self._extras = _with_extras(commit, self._extras), None
         if self.state is HELD:

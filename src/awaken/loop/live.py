@@ -12,6 +12,7 @@ import msgspec
 from awaken.codec import loads
 from awaken.contract.backend import BackendRootRunRequest
 from awaken.contract.bus import Progress
+from awaken.contract.commits import CallEntry
 from awaken.contract.llm import InferenceRequest, RoutingKey
 from awaken.contract.output import AnswerCheck
 from awaken.contract.start import PreparedRun
@@ -37,6 +38,8 @@ from awaken.tool import FrontEndTool
 log = logging.getLogger("awaken.loop")
 _NOT_YET = sys.maxsize
 """The `seq` of an event that is not noted yet: no event has it."""
+_NO_CALLS: dict[str, CallEntry] = {}
+"""The ledger of a new run; entries are only taken out of a ledger."""
 
 
 def taken_before(record: RunRecord | None) -> dict[str, Any]:
@@ -184,7 +187,7 @@ class LiveRun:
         self.output_tokens = previous.output_tokens if previous else 0
         self.journal = _open_journal(request, start)
         self.last_step = thread.last_step
-        self.ledger = {entry.key: entry for entry in thread.calls} if thread.calls else {}
+        self.ledger = {entry.key: entry for entry in thread.calls} if thread.calls else _NO_CALLS
         self.stream, self.told = thread.stream, thread.told
         self.input_count = len(first.messages)
         self.transcript = Transcript(

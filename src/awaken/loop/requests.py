@@ -118,7 +118,7 @@ class RequestKeeper:
             log.warning("the request for message %s is not kept: %s", message_id, error)
             self._base = self._next = None
         else:
-            self._journal.requests.append(manifest)
+            self._journal.requests += (manifest,)
 
     def _grown(self, sent: SentRequest) -> Shown | None:
         """The messages that a request shows, if it is like the last one but for the messages logged

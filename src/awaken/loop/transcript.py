@@ -25,6 +25,7 @@ _MUCH = 4096
 """A text with more characters than this is looked at again before it is committed."""
 _AT_ONCE = 256
 _NONE: Any = MappingProxyType({})  # for all: few runs have any
+_NO_LOG: list[Message] = []  # for all: a log that was read is not changed
 
 
 class Transcript:
@@ -51,7 +52,7 @@ class Transcript:
         # All messages that this run adds to the log, and how many of them commits have taken.
         self._new = list(uncommitted)
         self._saved = 0
-        self._log, self._length = log if isinstance(log, list) else list(log), length
+        self._log, self._length = (log if isinstance(log, list) else list(log)) or _NO_LOG, length
         # By their positions in the log, messages as they are shown whose media went to blobs.
         self._moved: dict[int, Message] = _NONE
         self.has_large = _may_be_large(uncommitted)

@@ -28,7 +28,7 @@ from awaken.contract.store import Store
 from awaken.contract.tool import traits_of
 from awaken.control.cancel import interruptible, is_ours
 from awaken.control.subscribers import Subscribers
-from awaken.control.tasks import OwnedTasks, start_task
+from awaken.control.tasks import OwnedTasks, start_task, when_ended
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.result import AgentRunResult
 from awaken.errors import (
@@ -188,7 +188,8 @@ class AgentRuntime(Stopping):
             self._drive(request, slot, sink or _NO_SINK, inherited or _ALONE, fence)
         )
         try:
-            return await asyncio.shield(task)
+            await when_ended(task)
+            return task.result()
         except asyncio.CancelledError:
             if not task.done():
                 await cancel_and_wait(task, slot)
@@ -218,7 +219,7 @@ class AgentRuntime(Stopping):
         """
         self._set_surroundings(inherited)
         paused: AgentRunResult | None = None
-        later: list[tuple[RunRequest, EventSink]] = []
+        later: tuple[tuple[RunRequest, EventSink], ...] = ()
         waits = False
         try:
             while True:
@@ -242,18 +243,18 @@ class AgentRuntime(Stopping):
                         await self._let_go(fence, opening.unkept if opening else (), error)
                     failure = error_for_caller(error)
                     if isinstance(failure, CancelFirst):
-                        later.append((request, sink))
+                        later = (*later, (request, sink))
                         request, sink = continuation(request, failure.run_id), NullEventSink()
                     elif paused is not None and isinstance(failure, _TAKEN):
                         waits = True
                         return paused  # another process has continued it first
                     elif later and await has_ended(self.store, failure, request):
-                        request, sink = later.pop()
+                        (request, sink), later = later[-1], later[:-1]
                     elif not isinstance(failure, AskAgain):
                         raise failure from failure.__cause__
                 else:
                     if later:
-                        request, sink = later.pop()
+                        (request, sink), later = later[-1], later[:-1]
                     elif is_called:
                         # A command arrived before the thread was released: continue with it.
                         paused, request = result, continuation(request, result.run_id)

@@ -46,10 +46,11 @@ async def test_cancelling_the_caller_does_not_cancel_the_task(
         await may_end.wait()
         raise ValueError("late")
 
-    async def caller() -> None:
+    async def wait_for(task: asyncio.Task[None]) -> None:
         await when_ended(task)
 
-    task, calling = start_task(work()), start_task(caller())
+    task = start_task(work())
+    calling = start_task(wait_for(task))
     await asyncio.sleep(0)
     calling.cancel()
     await asyncio.wait([calling])
@@ -57,7 +58,7 @@ async def test_cancelling_the_caller_does_not_cancel_the_task(
     assert not task.done()
     may_end.set()
     await asyncio.wait([task])
-    del task
+    del task, calling
     with caplog.at_level(logging.ERROR, "asyncio"):
         gc.collect()
     assert not caplog.records

@@ -84,19 +84,19 @@ class Workers:
         if self._hangups:
             self._hangups = 0
             self._tell(signal.SIGHUP)
-        if self._stops:
-            return 0
         for child in [child for child in self._children if child.poll() is not None]:
             (number, began), code = self._children.pop(child), child.returncode
             self._ready.discard(child.pid)
             log.error("worker %d ended with %d", child.pid, code)
+            if self._stops:
+                continue
             is_bad = time.monotonic() - began < TOO_SOON
             self._bad_starts = self._bad_starts + 1 if is_bad else 0
             if is_bad and (code == MISUSED or self._bad_starts >= MOST_BAD_STARTS):
                 return code if code > 0 else 1
             self._tell(signal.SIGUSR1)  # its runs have no owner now
             self._start(number)
-        return None
+        return 0 if self._stops else None
 
     def _tell(self, number: signal.Signals) -> None:
         """Send a signal to the children that are ready: the others have no handlers yet."""

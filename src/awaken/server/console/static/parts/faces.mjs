@@ -84,6 +84,12 @@ export function Dialog({ title, onClose, children }) {
     box.current?.showModal();
     return () => before?.focus();
   }, []);
-  return html`<dialog ref=${box} onClose=${onClose} aria-labelledby="dialog-title">
+  // Escape takes the dialog off the page at once. Closed by the browser, it would report that later, and a key that opens it again
+  // in between would be lost.
+  const onCancel = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    onClose();
+  };
+  return html`<dialog ref=${box} onClose=${onClose} onCancel=${onCancel} aria-labelledby="dialog-title">
     <h1 id="dialog-title">${title}</h1>${children}</dialog>`;
 }

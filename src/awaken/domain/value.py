@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
+
+EMPTY: Any = MappingProxyType({})
+"""Stands for a dictionary that most owners never fill: the first writer makes one of its own."""
 
 
 def snake_case(name: str) -> str:

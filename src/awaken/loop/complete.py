@@ -84,9 +84,8 @@ def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
 
 
 def complete_plain(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> bool:
-    """End a call as `complete` does, if there is nothing to wait for, as with most calls: it gave a
-    short text or value, changes no state, and no plugin looks at it. Else nothing is done, and
-    false is returned."""
+    """End a call as `complete` does, but without waiting. Returns false, and does nothing, if the
+    call has a long result or content, changes state, waits for an answer, or has hooks after it."""
     result = output.result
     if (
         output.command

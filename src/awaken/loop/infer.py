@@ -30,8 +30,8 @@ from awaken.state.step_keys import (
     AfterEmit,
     ClearFilter,
 )
-from awaken.stream.accumulate import total_usage
 from awaken.stream.listener import drive_of
+from awaken.stream.usage import total_usage
 
 _BEFORE_INFERENCE = Phase.BEFORE_INFERENCE
 _STEP_KEYS = frozenset(key.name for key in (CONTEXT_MESSAGES, INFERENCE_OVERRIDE, TOOL_FILTER))

@@ -16,7 +16,6 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.contract.bus import NO_TOPIC, Progress, Topic
-from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import (
     CallEntry,
     Commits,
@@ -35,9 +34,9 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.manifest import KeptText, RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
-from awaken.domain.ticket import Ticket
 from awaken.errors import CommitUnknown, InvalidRecord, Serialization, StorageError
 from awaken.loop.commit_again import PATIENCE, commit_again, is_worth_waiting
+from awaken.loop.commit_extras import CommitExtras
 from awaken.loop.commit_state import (
     HELD,
     SETTLED,
@@ -52,18 +51,6 @@ from awaken.loop.sending import EventSender
 
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
-
-
-class CommitExtras(msgspec.Struct, kw_only=True):
-    """The parts of a commit that few commits have; see `ThreadCommit`."""
-
-    tickets: list[Ticket] = []
-    acks: list[int] = []
-    sends: list[ThreadCommand] = []
-    blobs: list[str] = []
-    parent_thread_id: str | None = None
-    ends_stream: bool = False
-    rewinds_to: int | None = None
 
 
 class Journal(EventSender):
@@ -281,7 +268,7 @@ class Journal(EventSender):
         self.calls.clear()
         self.requests = self.texts = ()
         if self._extras is not None:
-            commit, self._extras = _with_extras(commit, self._extras), None
+            commit, self._extras = self._extras.added_to(commit), None
         if self.state is HELD:
             self._hold(commit)
             return None
@@ -489,16 +476,3 @@ class Journal(EventSender):
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False
         return True
-
-
-def _with_extras(commit: ThreadCommit, extras: CommitExtras) -> ThreadCommit:
-    return _replace(
-        commit,
-        tickets=tuple(extras.tickets),
-        acks=tuple(extras.acks),
-        sends=tuple(extras.sends),
-        parent_thread_id=extras.parent_thread_id,
-        ends_stream=extras.ends_stream,
-        blobs=tuple(extras.blobs),
-        rewinds_to=extras.rewinds_to,
-    )

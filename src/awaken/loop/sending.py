@@ -7,8 +7,6 @@ does.
 from __future__ import annotations
 
 import logging
-from types import MappingProxyType
-from typing import Any
 
 import msgspec
 
@@ -18,13 +16,13 @@ from awaken.contract.events import EventSink, NullEventSink
 from awaken.control.cancel import is_ours
 from awaken.domain.event import AgentEvent, RunEvent, StepEnd, ToolCallStreamDelta
 from awaken.domain.identity import RunIdentity
+from awaken.domain.value import EMPTY
 
 MOST_OUTPUT = 256 * 1024
 """How many characters of a running tool's output are kept for listeners that come later."""
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 _STEP_ENDED = StepEnd()
-_NONE: Any = MappingProxyType({})  # for all: few runs have any
 
 
 class EventSender:
@@ -39,7 +37,7 @@ class EventSender:
     def __init__(self, sink: EventSink, topic: Topic, identity: RunIdentity, clock: Clock) -> None:
         self.sink, self.topic = sink, topic
         self.has_reader = not isinstance(sink, NullEventSink)
-        self.outputs: dict[str, str] = _NONE
+        self.outputs: dict[str, str] = EMPTY
         self._clock = clock
         self._run = identity.run_id
         # The run's envelope, around no matter which event: copying is quicker than building anew.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import MappingProxyType
-from typing import Any
 
 import msgspec
 
@@ -17,6 +15,7 @@ from awaken.domain.message import (
     Thinking,
 )
 from awaken.domain.transcript import MessageView, is_summary
+from awaken.domain.value import EMPTY
 from awaken.plugin.compactor import Folded
 
 # Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
@@ -24,7 +23,6 @@ _ASSISTANT = Role.ASSISTANT
 _MUCH = 4096
 """A text with more characters than this is looked at again before it is committed."""
 _AT_ONCE = 256
-_NONE: Any = MappingProxyType({})  # for all: few runs have any
 _NO_LOG: list[Message] = []  # for all: a log that was read is not changed
 
 
@@ -54,7 +52,7 @@ class Transcript:
         self._saved = 0
         self._log, self._length = (log if isinstance(log, list) else list(log)) or _NO_LOG, length
         # By their positions in the log, messages as they are shown whose media went to blobs.
-        self._moved: dict[int, Message] = _NONE
+        self._moved: dict[int, Message] = EMPTY
         self.has_large = _may_be_large(uncommitted)
         self.last: Message | None = None
 

@@ -74,7 +74,7 @@ class PhaseRuntime:
         self.queued_for = _NO_PHASES
         self.look_for_actions()
         self._running = False
-        self._waiting: tuple[asyncio.Future[None], ...] = ()
+        self._waiting: list[asyncio.Future[None]] = []
         self._next_action_id = 0
 
     def look_for_actions(self) -> None:
@@ -130,20 +130,19 @@ class PhaseRuntime:
         """Wait until no other phase runs. Phases never overlap; they rarely have to wait."""
         while self._running:
             turn = asyncio.get_running_loop().create_future()
-            self._waiting = (*self._waiting, turn)
+            self._waiting.append(turn)
             try:
                 await turn
             except asyncio.CancelledError:
                 if turn in self._waiting:
-                    self._waiting = tuple([other for other in self._waiting if other is not turn])
+                    self._waiting.remove(turn)
                 elif not self._running:
                     self._wake_next()
                 raise
 
     def _wake_next(self) -> None:
         while self._waiting:
-            turn, *rest = self._waiting
-            self._waiting = tuple(rest)
+            turn = self._waiting.pop(0)
             if not turn.done():  # the waiting phase may just have been cancelled
                 turn.set_result(None)
                 return

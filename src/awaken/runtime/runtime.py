@@ -219,7 +219,7 @@ class AgentRuntime(Stopping):
         """
         self._set_surroundings(inherited)
         paused: AgentRunResult | None = None
-        later: tuple[tuple[RunRequest, EventSink], ...] = ()
+        later: list[tuple[RunRequest, EventSink]] = []
         waits = False
         try:
             while True:
@@ -243,18 +243,18 @@ class AgentRuntime(Stopping):
                         await self._let_go(fence, opening.unkept if opening else (), error)
                     failure = error_for_caller(error)
                     if isinstance(failure, CancelFirst):
-                        later = (*later, (request, sink))
+                        later.append((request, sink))
                         request, sink = continuation(request, failure.run_id), NullEventSink()
                     elif paused is not None and isinstance(failure, _TAKEN):
                         waits = True
                         return paused  # another process has continued it first
                     elif later and await has_ended(self.store, failure, request):
-                        (request, sink), later = later[-1], later[:-1]
+                        request, sink = later.pop()
                     elif not isinstance(failure, AskAgain):
                         raise failure from failure.__cause__
                 else:
                     if later:
-                        (request, sink), later = later[-1], later[:-1]
+                        request, sink = later.pop()
                     elif is_called:
                         # A command arrived before the thread was released: continue with it.
                         paused, request = result, continuation(request, result.run_id)

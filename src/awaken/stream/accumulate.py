@@ -6,7 +6,6 @@ Synchronous and without I/O: it runs for every event a model sends, so it has to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,12 +31,13 @@ from awaken.domain.event import (
 )
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Citation, ContentBlock, Opaque, Text, Thinking, ToolCall
+from awaken.domain.value import EMPTY
+from awaken.stream.usage import has_negative, merged_usage, total_usage
 
 _BROKEN = object()
 # One for all: on Python 3.11 every `frozenset()` is a new one of 216 bytes.
 _NO_IDS: frozenset[str] = frozenset()
 _NONE_YET: Any = ()
-_NONE_OPEN: Any = MappingProxyType({})
 
 # The memory counted for each delta, block and call besides its text: without it, a model could
 # fill the memory with empty ones.
@@ -112,7 +112,7 @@ class StreamAccumulator:
         self._reasoned: list[str] = _NONE_YET
         self._withdrawn = _NO_IDS
         self._calls: list[_Call] = _NONE_YET
-        self._open: dict[str, _Call] = _NONE_OPEN
+        self._open: dict[str, _Call] = EMPTY
         # New ids for calls whose own id another call of the answer has already.
         self._renamed = _NO_IDS
         self._usage: TokenUsage | None = None
@@ -313,7 +313,7 @@ class StreamAccumulator:
         """Drop everything received, except for the usage."""
         before = self.progress
         self._text, self._blocks, self._reasoned = [], _NONE_YET, _NONE_YET
-        self._calls, self._open = _NONE_YET, _NONE_OPEN
+        self._calls, self._open = _NONE_YET, EMPTY
         self._size = self._counted = 0
         self.next_stream()
         self._past += before - self.progress
@@ -366,10 +366,10 @@ class StreamAccumulator:
             self._reasoned = _with(self._reasoned, event.delta)
 
     def _use(self, event: Usage) -> None:
-        if self._usage is None and not _has_negative(event.usage):
+        if self._usage is None and not has_negative(event.usage):
             self._usage = event.usage
         else:
-            self._usage = _merged(self._usage, event.usage)
+            self._usage = merged_usage(self._usage, event.usage)
 
     def _end(self, event: Stop) -> None:
         self._stop, self._ended = event.reason or self._stop, True
@@ -486,38 +486,3 @@ def _with(items: list[V], item: V) -> list[V]:
 
 def _utf8(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
-    """`old` updated by `new`: a field without a count, or with a negative one, keeps the old."""
-    fields: dict[str, int] = {}
-    for name in new.__struct_fields__:
-        before: int | None = getattr(old, name) if old is not None else None
-        count: int | None = getattr(new, name)
-        if count is not None and count < 0:
-            count = before or 0
-        if count is None:
-            count = before
-        if count is not None:
-            fields[name] = count
-    return TokenUsage(**fields)
-
-
-def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
-    """The sum of two usages; a count that neither reports stays unknown."""
-    return one or other if one is None or other is None else _added(one, other)
-
-
-def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
-    return TokenUsage(
-        **{
-            name: (getattr(one, name) or 0) + (getattr(other, name) or 0)
-            for name in one.__struct_fields__
-            if getattr(one, name) is not None or getattr(other, name) is not None
-        }
-    )
-
-
-def _has_negative(usage: TokenUsage) -> bool:
-    counts = filter(None, msgspec.structs.astuple(usage))
-    return min(counts, default=0) < 0

@@ -27,7 +27,7 @@ from awaken.llm.anthropic.content import ORIGIN, citation_of
 from awaken.llm.bounds import PendingSize
 from awaken.llm.opaque import unread
 from awaken.llm.reading import checked, count_of
-from awaken.stream.accumulate import total_usage
+from awaken.stream.usage import total_usage
 
 MaybeEvent = LlmStreamEvent | None
 _BLOCK = 256

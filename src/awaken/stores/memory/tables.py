@@ -6,8 +6,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,6 +24,7 @@ from awaken.domain.names import Place
 from awaken.domain.rewind import Hidden
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.ticket import Ticket
+from awaken.domain.value import EMPTY
 from awaken.stores.changes import Waiters
 from awaken.stores.memory.order import Ordered
 from awaken.stores.memory.profile import MemoryProfiles
@@ -32,8 +32,6 @@ from awaken.stores.submitting import KeptKey, can_withdraw, withdrawn
 
 State = dict[str, msgspec.Raw]
 _DONE = RunStatus.DONE
-# What few threads have is not made before it is needed: a busy process keeps very many threads.
-_NONE: Any = MappingProxyType({})
 ANY = "any thread"
 """The key for tasks that wait for a command to any thread."""
 
@@ -127,10 +125,10 @@ class ThreadRow:
         self.call_lines: list[CallEntry] = []
         self.turn: tuple[Message, int] | None = None
         self.scanned = 0
-        self.tickets: dict[str, Ticket] = _NONE
-        self.commands: dict[int, ThreadCommand] = _NONE
+        self.tickets: dict[str, Ticket] = EMPTY
+        self.commands: dict[int, ThreadCommand] = EMPTY
         self.touches = touches
-        self.blobs: dict[str, int] = _NONE
+        self.blobs: dict[str, int] = EMPTY
         self.requests: dict[str, RequestManifest] = {}
         self.texts: dict[str, int] = {}
 

@@ -24,6 +24,7 @@ from awaken.domain.ticket import TicketStatus
 from awaken.stores.memory import MemoryStore
 from awaken.stores.memory.order import Ordered
 from awaken.stores.sql.migrations import load_migrations
+from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite import SqliteStore, commands, listing
 from awaken.stores.sqlite.owners import Owners
 from awaken.testing.conformance.making import (
@@ -35,6 +36,8 @@ from awaken.testing.conformance.making import (
     ticket,
     write,
 )
+
+UNREADABLE = UnreadableRows()
 
 pytestmark = pytest.mark.anyio
 
@@ -109,7 +112,7 @@ async def costs_in_sqlite(path: Path, threads: int) -> dict[str, list[int]]:
     owners = Owners(str(path), "me")
 
     def cost(query: ThreadQuery) -> int:
-        return steps(path, lambda db: listing.list_threads(db, owners, query))
+        return steps(path, lambda db: listing.list_threads(db, owners, UNREADABLE, query))
 
     costs = {
         name: [cost(query) for query in await pages(store, fields)]
@@ -168,20 +171,24 @@ async def scoped(path: Path, others: int) -> dict[tuple[str, str], int]:
         roots = msgspec.structs.replace(threads, root=True)
         opened = msgspec.structs.replace(tickets, status=TicketStatus.OPEN)
         return {
-            "threads": lambda: listing.list_threads(db, owners, threads),
-            "roots": lambda: listing.list_threads(db, owners, roots),
-            "runs": lambda: listing.list_runs(db, RunQuery(scope=scope, limit=5)),
+            "threads": lambda: listing.list_threads(db, owners, UNREADABLE, threads),
+            "roots": lambda: listing.list_threads(db, owners, UNREADABLE, roots),
+            "runs": lambda: listing.list_runs(db, UNREADABLE, RunQuery(scope=scope, limit=5)),
             "runs of an agent": lambda: listing.list_runs(
-                db, RunQuery(scope=scope, agent_id="agent" if scope else "other", limit=5)
+                db,
+                UNREADABLE,
+                RunQuery(scope=scope, agent_id="agent" if scope else "other", limit=5),
             ),
             "runs of a thread": lambda: listing.list_runs(
-                db, RunQuery(scope=scope, thread_id=f"{scope}/00040")
+                db, UNREADABLE, RunQuery(scope=scope, thread_id=f"{scope}/00040")
             ),
-            "tasks": lambda: listing.list_runs(db, RunQuery(scope="", kind=RunKind.TASK)),
-            "tickets": lambda: listing.list_tickets(db, tickets),
-            "open": lambda: listing.list_tickets(db, opened),
+            "tasks": lambda: listing.list_runs(
+                db, UNREADABLE, RunQuery(scope="", kind=RunKind.TASK)
+            ),
+            "tickets": lambda: listing.list_tickets(db, UNREADABLE, tickets),
+            "open": lambda: listing.list_tickets(db, UNREADABLE, opened),
             "a ticket by its key": lambda: listing.list_tickets(
-                db, TicketQuery(scope=scope, key="k-40")
+                db, UNREADABLE, TicketQuery(scope=scope, key="k-40")
             ),
         }
 
@@ -235,8 +242,8 @@ async def costs_of_runs(path: Path, runs: int) -> dict[str, int]:
 
     def page(db: sqlite3.Connection, query: RunQuery | ThreadQuery) -> object:
         if isinstance(query, RunQuery):
-            return listing.list_runs(db, query)
-        return listing.list_threads(db, owners, query)
+            return listing.list_runs(db, UNREADABLE, query)
+        return listing.list_threads(db, owners, UNREADABLE, query)
 
     costs = {
         name: steps(path, lambda db, query=query: page(db, query))  # type: ignore[misc]

@@ -254,7 +254,7 @@ async def test_a_node_that_comes_too_late_for_some_runs_claims_others(postgres: 
             await one.submit(submission(f"s{number}", f"t{number}"))
         engine = await two._opening.engine()
         wanted = Wanted(["agent"], limit=3, at_ms=1000, overdue_ms=0, skip=[])
-        seen = await engine.read(lambda db: find_next(db, engine.node, wanted))
+        seen = await engine.read(lambda db: find_next(db, engine.node, engine.unreadable, wanted))
         first = await one.claim_next(["agent"], limit=3, at_ms=1000, overdue_ms=0)
         then = await engine.write(
             lambda db: claim_next(db, engine.node, engine.unreadable, wanted, seen)

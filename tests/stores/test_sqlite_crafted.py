@@ -143,7 +143,9 @@ async def test_what_a_head_says_is_of_the_kind_it_should_be(good: Path, tmp_path
             path = tmp_path / f"{number}-{value!r}.db"
             store = crafted(good, path, f"UPDATE threads SET {column} = ?", value)
             await refused(Serialization, store.load_thread("t"))
-            await refused(Serialization, store.list_threads(ThreadQuery()))
+            if column != "active_at":  # by which the list is sorted
+                left_out = {row.id for row in (await store.list_threads(ThreadQuery())).unreadable}
+                assert left_out == {"t", "child"}
             await store.close()
 
 

@@ -228,7 +228,7 @@ async def test_a_row_that_cannot_be_read_keeps_no_other_from_being_found(
         assert [found.id for found in await store.load_commands("a")] == [numbers[1]]
 
     said = [entry.getMessage() for entry in caplog.records]
-    assert [text.partition(" does not")[0] for text in said] == [
+    assert [text.partition(" cannot")[0] for text in said] == [
         "run run a",
         f"command {numbers[0]}",
     ]

@@ -184,7 +184,7 @@ class Failing(sqlite3.Connection):
             if happens in ("COMMIT", "ROLLBACK"):
                 super().execute(happens)
             raise io_error()
-        if self.trouble and sql.lstrip().startswith("SELECT pk, thread, status"):
+        if self.trouble and sql.lstrip().startswith("SELECT pk, id, thread"):
             self.trouble.pop(0)
             raise io_error()
         return super().execute(sql, *args)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from awaken.cli.text import clean, json_text, terminal_line
+from awaken.cli.text import clean, count, json_text, terminal_line
+from awaken.domain.unreadable import UnreadableRow
+
+MOST_NAMED = 3
 
 
 class CleanConsole(Console):
@@ -39,6 +43,22 @@ def say(text: str, *, err: bool = False) -> None:
 def complain(text: str) -> None:
     """Print a line on standard error."""
     say(f"awaken: {terminal_line(text, 1000)}", err=True)
+
+
+def complain_unreadable(rows: Sequence[UnreadableRow]) -> None:
+    """Say on standard error how many rows of a list cannot be read, if there are some."""
+    if rows:
+        names = ", ".join(row.name for row in rows[:MOST_NAMED])
+        more = ", …" if len(rows) > MOST_NAMED else ""
+        complain(
+            f"{count(len(rows), 'row')} of this list cannot be read ({names}{more}): `awaken db "
+            "check` says what is wrong in them"
+        )
+
+
+def silence_unreadable() -> None:
+    """Keep the store from logging rows that cannot be read: the command names them itself."""
+    logging.getLogger("awaken.stores.unreadable").setLevel(logging.CRITICAL)
 
 
 def say_json(value: object) -> None:

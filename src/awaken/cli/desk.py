@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from awaken.cli.address import existing_store
+from awaken.cli.console import silence_unreadable
 from awaken.cli.exits import WAITS_FOR_TASKS, Exit, Mistake, ending_words
 from awaken.cli.text import terminal_line
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -153,6 +154,7 @@ async def open_desk(store: str | None) -> AsyncIterator[Desk]:
         StoreUnavailable: the store cannot be used.
     """
     address = existing_store(store)
+    silence_unreadable()
     async with Runtime([], store=address, recover=False) as runtime:
         yield Desk(runtime, address)
 

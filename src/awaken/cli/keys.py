@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import tomllib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,11 +14,12 @@ import click
 import msgspec
 
 from awaken.cli.address import existing_store, store_address
-from awaken.cli.console import open_console, say
+from awaken.cli.console import complain_unreadable, open_console, say, silence_unreadable
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.options import json_value_option, print_json
 from awaken.cli.tables import print_table
 from awaken.contract.access import Access
+from awaken.contract.threads import Page
 from awaken.domain.access import KeyEntry, Role
 from awaken.domain.budget import Budget
 from awaken.front.loading import open_store
@@ -47,6 +48,7 @@ class _Place(msgspec.Struct, frozen=True):
         address = store_address(self.store) if makes_it else existing_store(self.store)
         if address.startswith("memory:"):
             raise Mistake(f"{address} is gone when this command ends: name a store that stays")
+        silence_unreadable()
 
         async def main() -> T:
             store = open_store(address)
@@ -181,11 +183,12 @@ def add(
 def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
     """List keys, without their secrets."""
     place = _place(keys, store)
-    known: Mapping[str, KeyEntry]
+    page: Page[tuple[str, KeyEntry]]
     if place.file is not None:
-        known = read_keys(place.file).keys
+        page = Page(items=tuple(read_keys(place.file).keys.items()))
     else:
-        known = place.at_store(lambda access: access.list_keys())
+        page = place.at_store(lambda access: access.list_keys())
+    complain_unreadable(page.unreadable)
     if as_json:
         shown = [
             {
@@ -195,7 +198,7 @@ def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
                 "roles": key.roles,
                 "agents": key.agents,
             }
-            for id, key in known.items()
+            for id, key in page
         ]
         return print_json(shown)
     rows = [
@@ -206,7 +209,7 @@ def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
             ", ".join(key.roles),
             "all" if key.agents is None else ", ".join(key.agents),
         )
-        for id, key in known.items()
+        for id, key in page
     ]
     print_table(open_console(sys.stdout), ("ID", "NAME", "SCOPE", "ROLES", "AGENTS"), rows)
     return Exit.DONE

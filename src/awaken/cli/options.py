@@ -120,8 +120,8 @@ def print_json(value: object) -> Exit:
 
 def print_more(console: Console, any_shown: bool, none: str, cursor: str | None) -> Exit:
     """End a list: say that it is empty, or how to see the rest."""
-    if not any_shown:
-        console.print(Text(none, "dim"))
-    elif cursor is not None:
+    if cursor is not None:
         console.print(Text(f"there are more: --cursor {shlex.quote(cursor)}", "dim"))
+    elif not any_shown:
+        console.print(Text(none, "dim"))
     return Exit.DONE

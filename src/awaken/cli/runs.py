@@ -7,7 +7,7 @@ import sys
 import click
 from rich.text import Text
 
-from awaken.cli.console import open_console
+from awaken.cli.console import complain_unreadable, open_console
 from awaken.cli.desk import Desk, at_desk, standing
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.options import MOST_LISTED, lists, print_json, print_more
@@ -64,6 +64,7 @@ def runs(
 
     async def work(desk: Desk) -> Exit:
         page = await list_orphaned(desk, agent, limit) if orphaned else await listed(desk)
+        complain_unreadable(page.unreadable)
         if as_json:
             return print_json(page)
         left_behind, now = await desk.left_behind(), desk.now_ms()
@@ -90,11 +91,12 @@ async def list_orphaned(desk: Desk, agent: str | None, limit: int) -> Page[RunRe
     now = desk.now_ms()
     found = list(await desk.store.list_interrupted(now_ms=now))
     asked = RunQuery(status=RunStatus.CREATED, agent_id=agent, limit=MOST_LISTED)
-    for run in (await desk.runtime.list_runs(asked)).items:
+    page = await desk.runtime.list_runs(asked)
+    for run in page:
         if await _could_start(desk, run, now):
             found.append(run)
     items = [run for run in found if agent is None or run.agent_id == agent]
-    return Page(items=tuple(items[:limit]))
+    return Page(items=tuple(items[:limit]), unreadable=page.unreadable)
 
 
 async def _could_start(desk: Desk, run: RunRecord, now_ms: int) -> bool:

@@ -7,7 +7,7 @@ import sys
 import click
 from rich.text import Text
 
-from awaken.cli.console import open_console
+from awaken.cli.console import complain_unreadable, open_console
 from awaken.cli.desk import Desk, at_desk, task_standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import limit_option, print_json, print_more, steers
@@ -16,7 +16,7 @@ from awaken.cli.tables import print_table
 from awaken.cli.tally import result_in
 from awaken.cli.text import ago, result_words
 from awaken.contract.background import TaskStatus
-from awaken.front.tasks import BackgroundTask
+from awaken.front.tasks import BackgroundTask, list_tasks
 
 _COLUMNS = ("TASK", "NAME", "STATE", "BEGUN", "THREAD", "RESULT")
 _STATUSES = [status.value for status in TaskStatus]
@@ -44,14 +44,15 @@ def tasks(
     async def work(desk: Desk) -> Exit:
         owner = (await desk.find_thread(thread)).id if thread is not None else None
         wanted = TaskStatus(status) if status else None
-        found = await desk.runtime.tasks(owner, status=wanted, limit=limit)
+        found = await list_tasks(desk.store, owner, wanted, limit)
+        complain_unreadable(found.unreadable)
         if as_json:
-            return print_json(found)
+            return print_json(found.items)
         left_behind, now = await desk.left_behind(), desk.now_ms()
         console = open_console(sys.stdout)
-        if found:
+        if found.items:
             print_table(console, _COLUMNS, [_row(task, left_behind, now) for task in found])
-        return print_more(console, bool(found), "no tasks", None)
+        return print_more(console, bool(found.items), "no tasks", None)
 
     return at_desk(store, work)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 from rich.text import Text
 
-from awaken.cli.console import open_console
+from awaken.cli.console import complain_unreadable, open_console
 from awaken.cli.desk import Desk, at_desk, thread_standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import lists, print_json, print_more
@@ -62,6 +62,7 @@ def threads(
             cursor=cursor,
         )
         page = await desk.runtime.list_threads(query)
+        complain_unreadable(page.unreadable)
         if as_json:
             return print_json(page)
         table = Table(desk, await desk.left_behind(), desk.now_ms())

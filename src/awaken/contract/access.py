@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from awaken.contract.threads import Page
 from awaken.domain.access import Deed, KeyEntry, Session
 
 
@@ -22,10 +22,12 @@ class Access(Protocol):
         """
         ...
 
-    async def find_key(self, id: str) -> KeyEntry | None: ...
+    async def find_key(self, id: str) -> KeyEntry | None:
+        """The key with an id; `None` also if its row cannot be decoded."""
+        ...
 
-    async def list_keys(self) -> Mapping[str, KeyEntry]:
-        """The keys of all tenants, by id and in its order."""
+    async def list_keys(self) -> Page[tuple[str, KeyEntry]]:
+        """The keys of all tenants with their ids, in the order of these: all on one page."""
         ...
 
     async def revoke_key(self, id: str) -> bool:
@@ -41,7 +43,7 @@ class Access(Protocol):
         ...
 
     async def find_session(self, id: str) -> Session | None:
-        """The session, also if its time is over."""
+        """The session, also if its time is over; `None` also if its row cannot be decoded."""
         ...
 
     async def end_session(self, id: str) -> Session | None:
@@ -52,8 +54,9 @@ class Access(Protocol):
 
     async def list_deeds(
         self, scope: str, *, limit: int, before: int | None = None
-    ) -> Sequence[tuple[int, Deed]]:
-        """The deeds of a tenant with their numbers, newest first; only those before a number."""
+    ) -> Page[tuple[int, Deed]]:
+        """The deeds of a tenant with their numbers, newest first; only those before a number. The
+        page's cursor is the number before which the next page begins."""
         ...
 
     async def delete_deeds(self, *, before_ms: int) -> int:

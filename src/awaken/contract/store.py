@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from awaken.contract.blobs import BlobUses
 from awaken.contract.commands import Commands
@@ -77,4 +77,13 @@ class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
 
     async def close(self) -> None:
         """Finish the writes under way and release every thread this store owns. May be repeated."""
+        ...
+
+
+@runtime_checkable
+class CountsUnreadable(Protocol):
+    """A store that counts the rows it could not decode. Not every store has rows."""
+
+    def count_unreadable(self) -> Mapping[str, int]:
+        """How many different rows this process has met that it could not decode, by their kind."""
         ...

@@ -19,16 +19,22 @@ from awaken.domain.rewind import Hidden
 from awaken.domain.run import NO_STATE, PersistedState, RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.unreadable import UnreadableRow
 from awaken.domain.value import Value
 
 T = TypeVar("T")
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """One page of a list. Pass `cursor` to get the next page; `None` means this is the last."""
+    """One page of a list. Pass `cursor` to get the next page; `None` means this is the last.
+
+    `unreadable` are rows of this page that the store cannot decode. They are not among the items,
+    so a page may have fewer items than its limit, or none, and still not be the last.
+    """
 
     items: tuple[T, ...]
     cursor: str | None = None
+    unreadable: tuple[UnreadableRow, ...] = ()
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)

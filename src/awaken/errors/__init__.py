@@ -41,6 +41,7 @@ AwakenError
 │   ├── RewindRefused             a thread cannot be rewound to the message that was named
 │   ├── LeaseLost                 this node may start no effects, and has waited too long
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
+│   │   └── UnreadableRecord      (of Serialization) a stored row cannot be decoded
 │   ├── InvalidCursor             a reader wants to go on from where the thread has no event
 │   ├── RequestNotKept · TextGone   what a model was asked cannot be read back
 │   ├── CommitTooLarge            an `InvalidRecord`: the row of a commit would exceed 1 MiB
@@ -139,6 +140,7 @@ from awaken.errors.stores import (
     ThreadBusy,
     ThreadDeleted,
     ThreadOwned,
+    UnreadableRecord,
     VersionConflict,
 )
 
@@ -222,6 +224,7 @@ __all__ = [
     "UnknownEffectHandler",
     "UnknownKey",
     "UnknownScheduledActionHandler",
+    "UnreadableRecord",
     "UnsupportedRemoteBackend",
     "ValidationFailed",
     "VersionConflict",

@@ -184,6 +184,32 @@ class Serialization(StoreError):
     """A value cannot be encoded, or stored data cannot be decoded."""
 
 
+class UnreadableRecord(Serialization):
+    """A stored row cannot be decoded by this version of awaken.
+
+    `kind` and `name` say which row, and `thread_id` its thread, if it has one and that is known.
+    For a commit, `messages` are the positions in the log of its first and its last message.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        reason: str,
+        *,
+        thread_id: str | None = None,
+        messages: tuple[int, int] | None = None,
+    ) -> None:
+        where = f" of thread {thread_id!r}" if thread_id not in (None, name) else ""
+        shown = name if kind == "commit" else repr(name)
+        super().__init__(
+            f"{kind} {shown}{where} cannot be read ({reason}): `awaken db check` lists all such "
+            "rows, and says which of them it can mend"
+        )
+        self.kind, self.name, self.reason = kind, name, reason
+        self.thread_id, self.messages = thread_id, messages
+
+
 class CommitTooLarge(InvalidRecord):
     """The row of a commit would be too large; `parts` are the largest parts and their sizes."""
 

@@ -106,7 +106,7 @@ class Archive:
         """The latest background tasks, newest first: those of a thread and of the threads beneath
         it, or, without `thread`, those of the whole store."""
         wanted = None if status is None else _word("status", status, engine.TaskStatus)
-        return await engine.list_tasks(self._store, thread, wanted, limit)
+        return list(await engine.list_tasks(self._store, thread, wanted, limit))
 
     async def messages(
         self, thread: str, *, after: int = 0, limit: int | None = None, hidden: bool = False

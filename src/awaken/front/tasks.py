@@ -11,10 +11,11 @@ import msgspec
 from awaken.codec import Json
 from awaken.contract.background import TaskStatus
 from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery, TicketQuery
+from awaken.contract.threads import Page, RunQuery, TicketQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunKind, RunRecord, WaitingReason
 from awaken.domain.ticket import TicketStatus
+from awaken.domain.unreadable import UnreadableRow
 from awaken.domain.value import Value
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ext.background import TaskProgress, find_live_task
@@ -77,10 +78,11 @@ class BackgroundTask(Value, frozen=True, kw_only=True):
 
 async def list_tasks(
     store: Store, thread: str | None, status: TaskStatus | None, limit: int
-) -> list[BackgroundTask]:
+) -> Page[BackgroundTask]:
     """The latest tasks of a thread and the threads beneath it, or of the whole store, newest
     first."""
     tasks: list[BackgroundTask] = []
+    unreadable: list[UnreadableRow] = []
     query = RunQuery(
         ancestor_thread_id=thread,
         kind=RunKind.TASK,
@@ -91,8 +93,10 @@ async def list_tasks(
         page = await store.list_runs(query)
         found = [BackgroundTask.of(run) for run in page]
         tasks.extend(task for task in found if status in (None, task.status))
+        unreadable += page.unreadable
         if page.cursor is None or len(tasks) >= limit:
-            return sorted(tasks, key=_age, reverse=True)[:limit]
+            latest = sorted(tasks, key=_age, reverse=True)[:limit]
+            return Page(items=tuple(latest), unreadable=tuple(unreadable))
         query = msgspec.structs.replace(query, cursor=page.cursor)
 
 

@@ -105,6 +105,12 @@ _TABLE: dict[type[Exception], _Told] = {
     errors.StoreUnavailable: _Told(503, "store_unavailable", _AWAY),
     errors.CommitUnknown: _Told(503, "store_unavailable", _AWAY),
     errors.LeaseLost: _Told(503, "lease_lost", _AWAY),
+    errors.UnreadableRecord: _Told(
+        500,
+        "unreadable",
+        "a stored part of this cannot be read: the server's log names it, and `awaken db check` "
+        "lists it",
+    ),
     errors.RunLeft: _Told(503, "draining", _AWAY),
 }
 """The exceptions that a client can cause. One that is not here is answered by its base class, and

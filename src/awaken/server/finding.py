@@ -7,8 +7,8 @@ root.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,10 +16,12 @@ from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
-from awaken.errors import InvalidRecord
+from awaken.domain.unreadable import UnreadableRow
+from awaken.errors import InvalidRecord, UnreadableRecord
 from awaken.server.call import Call
 from awaken.server.errors import Refused, unknown
 from awaken.server.table import Role
+from awaken.server.views import PageView, UnreadableView
 
 T = TypeVar("T")
 Query = TypeVar("Query", RunQuery, ThreadQuery, TicketQuery)
@@ -53,7 +55,11 @@ async def find_run(
         Refused: there is none that the client may see.
     """
     for id in call.names.candidates(given):
-        for run in await call.runtime.list_runs(RunQuery(run_id=id)):
+        page = await call.runtime.list_runs(RunQuery(run_id=id, scope=call.principal.scope))
+        if page.unreadable and may_read_all(call):
+            row = page.unreadable[0]
+            raise UnreadableRecord(row.kind, row.id, row.reason)
+        for run in page:
             thread = await call.runtime.store.load_thread(run.thread_id)
             if thread is not None and await may_see(call, thread, see_all):
                 return run, thread
@@ -106,6 +112,27 @@ async def _is_narrowed_to(call: Call, root: Thread, agents: tuple[str, ...]) -> 
     return all(run.agent_id in agents for run in latest)
 
 
+def may_read_all(call: Call) -> bool:
+    """Whether the client may read everything that its scope has."""
+    return call.has(*READERS) and call.principal.agents is None and call.only_thread is None
+
+
+def unreadable_rows(call: Call, rows: Iterable[UnreadableRow]) -> tuple[UnreadableView, ...]:
+    """The rows of a list that cannot be decoded, for a client that may read the whole scope."""
+    if not may_read_all(call):
+        return ()
+    return tuple(UnreadableView.of(row, call.names) for row in rows)
+
+
+def page_view(call: Call, page: Page[Any], items: Iterable[T]) -> PageView[T]:
+    """A page as the client sees it, with these items."""
+    return PageView(
+        items=tuple(items),
+        cursor=page.cursor,
+        unreadable=unreadable_rows(call, page.unreadable),
+    )
+
+
 async def visible_page(
     listed: Callable[[Query], Awaitable[Page[T]]],
     query: Query,
@@ -118,6 +145,7 @@ async def visible_page(
         Refused: the cursor is not one of this list.
     """
     shown: list[T] = []
+    unreadable: list[UnreadableRow] = []
     wanted = query.limit
     for _ in range(_MOST_PAGES):
         try:
@@ -125,7 +153,8 @@ async def visible_page(
         except InvalidRecord as error:
             raise Refused(410, "cursor_gone", str(error)) from None
         shown += [item for item in page if await is_visible(item)]
+        unreadable += page.unreadable
         if page.cursor is None or len(shown) >= wanted:
             break
         query = msgspec.structs.replace(query, cursor=page.cursor, limit=wanted - len(shown))
-    return Page(items=tuple(shown), cursor=page.cursor)
+    return Page(items=tuple(shown), cursor=page.cursor, unreadable=tuple(unreadable))

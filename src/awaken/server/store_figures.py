@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from awaken.contract.store import Store
+from awaken.contract.store import CountsUnreadable, Store
 from awaken.server.figures import Histogram, head, line
 
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -32,6 +32,11 @@ class StoreFigures:
         name = "awaken_lease_seconds_left"
         yield from head(name, "gauge", "Seconds until the lease runs out if it is not renewed.")
         yield line(name, {}, lease.seconds_left)
+        if isinstance(self._store, CountsUnreadable):
+            name = "awaken_unreadable_rows_total"
+            yield from head(name, "counter", "Rows of the store that this process cannot decode.")
+            for kind, count in sorted(self._store.count_unreadable().items()):
+                yield line(name, {"kind": kind}, count)
 
     def _note(self, size: int, seconds: float) -> None:
         self._sizes.observe(size)

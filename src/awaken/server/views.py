@@ -15,6 +15,7 @@ from awaken.domain.run import RunKind, RunRecord, WaitingReason
 from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import AskedCall, Ticket, TicketStatus
+from awaken.domain.unreadable import RowKind, UnreadableRow
 from awaken.front.result import RunResult
 from awaken.server.call import Call
 from awaken.server.names import Names
@@ -27,11 +28,29 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """A part of an answer."""
 
 
+class UnreadableView(View, frozen=True, kw_only=True):
+    """A stored row that the server cannot decode."""
+
+    kind: RowKind
+    id: str
+    reason: str
+
+    @classmethod
+    def of(cls, row: UnreadableRow, names: Names) -> UnreadableView:
+        return cls(kind=row.kind, id=names.outside(row.id), reason=row.reason)
+
+
 class PageView(View, Generic[T], frozen=True, kw_only=True):
-    """A part of a list. `cursor` gets the next part; it is null at the end of the list."""
+    """A part of a list. `cursor` gets the next part; it is null at the end of the list.
+
+    `unreadable` are rows of this part that the server cannot decode; they are not among the items,
+    of which there may be fewer than asked for, or none. A key that may not read the whole scope is
+    not told of them.
+    """
 
     items: tuple[T, ...]
     cursor: str | None = None
+    unreadable: tuple[UnreadableView, ...] = ()
 
 
 class ThreadView(View, frozen=True, kw_only=True):

@@ -47,6 +47,7 @@ from awaken.domain.run import (
 )
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.unreadable import RowKind, UnreadableRow
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ __all__ = [
     "RequestManifest",
     "RequestSettings",
     "Requests",
+    "RowKind",
     "RunMessageInput",
     "RunMessageOutput",
     "RunOutcome",
@@ -112,6 +114,7 @@ __all__ = [
     "TicketQuery",
     "TicketStatus",
     "UnloggedMessage",
+    "UnreadableRow",
     "WaitingReason",
 ]
 

@@ -9,9 +9,10 @@ from starlette.types import ASGIApp
 
 from awaken.domain.access import Deed
 from awaken.server.call import Call, JsonResponse
+from awaken.server.finding import unreadable_rows
 from awaken.server.given import Given, PageSize
 from awaken.server.table import Role, Route
-from awaken.server.views import View
+from awaken.server.views import UnreadableView, View
 
 
 class AuditAsked(Given, frozen=True, kw_only=True):
@@ -22,20 +23,25 @@ class AuditAsked(Given, frozen=True, kw_only=True):
 
 
 class AuditView(View, frozen=True, kw_only=True):
-    """The deeds in the caller's scope, newest first. `cursor` is null on the last page."""
+    """The deeds in the caller's scope, newest first. `cursor` is null on the last page.
+    `unreadable` are deeds of this page that the server cannot decode."""
 
     items: tuple[Deed, ...]
     cursor: int | None
+    unreadable: tuple[UnreadableView, ...] = ()
 
 
 async def list_deeds(call: Call) -> ASGIApp:
     asked: AuditAsked = call.query
     access, scope = call.runtime.store.access, call.principal.scope
-    # One more than is shown: is there another page?
-    found = await access.list_deeds(scope, limit=asked.limit + 1, before=asked.cursor)
-    shown = found[: asked.limit]
-    cursor = shown[-1][0] if len(found) > len(shown) else None
-    return JsonResponse(AuditView(items=tuple(deed for _, deed in shown), cursor=cursor))
+    page = await access.list_deeds(scope, limit=asked.limit, before=asked.cursor)
+    return JsonResponse(
+        AuditView(
+            items=tuple(deed for _, deed in page),
+            cursor=int(page.cursor) if page.cursor is not None else None,
+            unreadable=unreadable_rows(call, page.unreadable),
+        )
+    )
 
 
 ROUTES = (

@@ -17,7 +17,14 @@ from awaken.ids import UUID7
 from awaken.protocol.intake import Intake
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
-from awaken.server.finding import READERS, find_run, find_thread, may_see_in, visible_page
+from awaken.server.finding import (
+    READERS,
+    find_run,
+    find_thread,
+    may_see_in,
+    page_view,
+    visible_page,
+)
 from awaken.server.given import (
     KEY,
     Count,
@@ -173,8 +180,8 @@ async def _list(call: Call, thread_id: str | None) -> ASGIApp:
         return thread_id is not None or await may_see_in(call, run.thread_id, READERS)
 
     page = await visible_page(call.runtime.list_runs, query, is_visible)
-    items = tuple(RunView.of(run, call) for run in page)
-    return JsonResponse(PageView(items=items, cursor=page.cursor))
+    views = (RunView.of(run, call) for run in page)
+    return JsonResponse(page_view(call, page, views))
 
 
 async def get(call: Call) -> ASGIApp:

@@ -16,7 +16,7 @@ from awaken.domain.thread import Thread
 from awaken.errors import InvalidRecord
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
-from awaken.server.finding import READERS, find_thread, may_see, visible_page
+from awaken.server.finding import READERS, find_thread, may_see, page_view, visible_page
 from awaken.server.given import (
     Count,
     ForkAsked,
@@ -80,8 +80,8 @@ async def list_threads(call: Call) -> ASGIApp:
     page = await visible_page(
         call.runtime.list_threads, query, lambda thread: may_see(call, thread, READERS)
     )
-    items = tuple(ThreadView.of(thread, call.names) for thread in page)
-    return JsonResponse(PageView(items=items, cursor=page.cursor))
+    views = (ThreadView.of(thread, call.names) for thread in page)
+    return JsonResponse(page_view(call, page, views))
 
 
 async def get(call: Call) -> ASGIApp:

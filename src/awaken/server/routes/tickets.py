@@ -11,7 +11,14 @@ from awaken.contract.threads import TicketQuery
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.server.call import Call, JsonResponse
 from awaken.server.event_frames import RETRY
-from awaken.server.finding import DECIDERS, find_run, find_ticket, may_see_in, visible_page
+from awaken.server.finding import (
+    DECIDERS,
+    find_run,
+    find_ticket,
+    may_see_in,
+    page_view,
+    visible_page,
+)
 from awaken.server.given import Given, Id, Line, PageSize
 from awaken.server.names import Names
 from awaken.server.sse import EventStream
@@ -50,8 +57,8 @@ async def list_tickets(call: Call) -> ASGIApp:
         )
 
     page = await visible_page(call.runtime.list_tickets, query, is_visible)
-    items = tuple(TicketView.of_ticket(ticket, call.names) for ticket in page)
-    return JsonResponse(PageView(items=items, cursor=page.cursor))
+    views = (TicketView.of_ticket(ticket, call.names) for ticket in page)
+    return JsonResponse(page_view(call, page, views))
 
 
 async def _agent_of(call: Call, ticket: Ticket) -> str | None:

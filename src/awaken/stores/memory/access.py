@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from itertools import islice
 
+from awaken.contract.threads import Page
 from awaken.domain.access import Deed, KeyEntry, Session
 from awaken.errors import AlreadyExists
 
@@ -31,8 +31,8 @@ class MemoryAccess:
     async def find_key(self, id: str) -> KeyEntry | None:
         return self._keys.get(id)
 
-    async def list_keys(self) -> Mapping[str, KeyEntry]:
-        return dict(sorted(self._keys.items()))
+    async def list_keys(self) -> Page[tuple[str, KeyEntry]]:
+        return Page(items=tuple(sorted(self._keys.items())))
 
     async def revoke_key(self, id: str) -> bool:
         return self._keys.pop(id, None) is not None
@@ -59,14 +59,17 @@ class MemoryAccess:
 
     async def list_deeds(
         self, scope: str, *, limit: int, before: int | None = None
-    ) -> Sequence[tuple[int, Deed]]:
+    ) -> Page[tuple[int, Deed]]:
         newest = reversed(self._deeds.items())
         found = (
             (number, deed)
             for number, deed in newest
             if deed.scope == scope and (before is None or number < before)
         )
-        return list(islice(found, limit))
+        rows = list(islice(found, limit + 1))
+        shown = rows[:limit]
+        cursor = str(shown[-1][0]) if len(rows) > len(shown) else None
+        return Page(items=tuple(shown), cursor=cursor)
 
     async def delete_deeds(self, *, before_ms: int) -> int:
         old = [number for number, deed in self._deeds.items() if deed.at < before_ms]

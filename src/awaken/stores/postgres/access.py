@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from functools import partial
 
 from awaken.codec import dumps, loads
+from awaken.contract.threads import Page
 from awaken.domain.access import Deed, KeyEntry, Session
+from awaken.domain.unreadable import RowKind
 from awaken.errors import AlreadyExists
 from awaken.stores.postgres.connections import Db
-from awaken.stores.postgres.engine import Opening
+from awaken.stores.postgres.engine import Engine, Opening
 from awaken.stores.sql.delta import writable
 
 DEEDS_AT_ONCE = 1_000
@@ -61,13 +63,18 @@ class PostgresAccess:
 
     async def find_key(self, id: str) -> KeyEntry | None:
         engine = await self._opening.engine()
-        record = await engine.read(lambda db: db.value(_KEY, id))
-        return loads(record, KeyEntry) if record is not None else None
+        record: bytes | None = await engine.read(lambda db: db.value(_KEY, id))
+        if record is None:
+            return None
+        return engine.unreadable.read(RowKind.KEY, id, record, KeyEntry)
 
-    async def list_keys(self) -> Mapping[str, KeyEntry]:
+    async def list_keys(self) -> Page[tuple[str, KeyEntry]]:
         engine = await self._opening.engine()
         rows = await engine.read(lambda db: db.rows(_KEYS))
-        return {id: loads(record, KeyEntry) for id, record in rows}
+        items, left_out = engine.unreadable.collect(
+            RowKind.KEY, ((id, partial(_key, id, record)) for id, record in rows)
+        )
+        return Page(items=items, unreadable=left_out)
 
     async def revoke_key(self, id: str) -> bool:
         engine = await self._opening.engine()
@@ -97,12 +104,12 @@ class PostgresAccess:
     async def find_session(self, id: str) -> Session | None:
         engine = await self._opening.engine()
         record = await engine.read(lambda db: db.value(_SESSION, id))
-        return loads(record, Session) if record is not None else None
+        return _session(engine, id, record) if record is not None else None
 
     async def end_session(self, id: str) -> Session | None:
         engine = await self._opening.engine()
         record = await engine.write(lambda db: db.value(_DELETE_SESSION, id))
-        return loads(record, Session) if record is not None else None
+        return _session(engine, id, record) if record is not None else None
 
     async def note_deed(self, deed: Deed) -> None:
         with writable("a deed"):
@@ -112,10 +119,16 @@ class PostgresAccess:
 
     async def list_deeds(
         self, scope: str, *, limit: int, before: int | None = None
-    ) -> Sequence[tuple[int, Deed]]:
+    ) -> Page[tuple[int, Deed]]:
         engine = await self._opening.engine()
-        rows = await engine.read(lambda db: db.rows(_DEEDS, scope, before, limit))
-        return [(number, loads(record, Deed)) for number, record in rows]
+        # One more than is shown: is there another page?
+        rows = await engine.read(lambda db: db.rows(_DEEDS, scope, before, limit + 1))
+        shown = rows[:limit]
+        items, left_out = engine.unreadable.collect(
+            RowKind.DEED, ((str(row[0]), partial(_deed, *row)) for row in shown)
+        )
+        cursor = str(shown[-1][0]) if len(rows) > len(shown) else None
+        return Page(items=items, cursor=cursor, unreadable=left_out)
 
     async def delete_deeds(self, *, before_ms: int) -> int:
         return await self._delete_deeds(_DELETE_OLD_DEEDS, before_ms)
@@ -136,3 +149,16 @@ class PostgresAccess:
             last = await engine.write(lambda db: db.run(statement, by, DEEDS_AT_ONCE))
             count += last
         return count
+
+
+def _key(id: str, record: bytes) -> tuple[str, KeyEntry]:
+    return id, loads(record, KeyEntry)
+
+
+def _deed(number: int, record: bytes) -> tuple[int, Deed]:
+    return number, loads(record, Deed)
+
+
+def _session(engine: Engine, id: str, record: bytes) -> Session | None:
+    # The id is a digest of what its owner shows, and is not for the log.
+    return engine.unreadable.read(RowKind.SESSION, id[:8], record, Session)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import msgspec
-
-from awaken.codec import dumps, loads
+from awaken.codec import dumps
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
-from awaken.errors import NotFound
+from awaken.domain.unreadable import RowKind
+from awaken.errors import NotFound, UnreadableRecord
 from awaken.stores.answers import check_sent
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import THREAD_COLUMNS, ThreadRow, lock_thread
 from awaken.stores.sql.delta import writable
-from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.sql.unreadable import UnreadableRows, load_row
 from awaken.stores.submitting import can_withdraw, withdrawn
-
-_replace = msgspec.structs.replace
 
 _ADD = "SELECT @add_command_v1(?, ?, ?, ?, ?, ?, ?)"
 _IS_OVER = "SELECT 1 FROM @runs WHERE id = ? AND thread = ? AND status = 'done'"
@@ -102,9 +99,16 @@ async def _withdraw(db: Db, thread: ThreadRow, run_id: str, at_ms: int) -> bool:
     thread's owner may be starting it."""
     if not can_withdraw(thread.owner, thread.open_run):
         return False
+    body = await db.value(_RECORD, run_id)
+    if body is None:
+        return False
+    try:
+        record = load_row(RowKind.RUN, run_id, body, RunRecord)
+    except UnreadableRecord:
+        return False  # the cancel waits until the record can be read
     if not await db.run(_WITHDRAW, thread.pk, run_id):
         return False
-    ended = withdrawn(loads(await db.value(_RECORD, run_id), RunRecord), at_ms)
+    ended = withdrawn(record, at_ms)
     await db.run(_END_RUN, dumps(ended), ended.updated_at_ms, run_id)
     return True
 
@@ -125,7 +129,9 @@ async def add_command(
     return number
 
 
-async def cancel_tree(db: Db, thread_id: str, at_ms: int, by: str | None) -> Sequence[Thread]:
+async def cancel_tree(
+    db: Db, unreadable: UnreadableRows, thread_id: str, at_ms: int, by: str | None
+) -> Sequence[Thread]:
     """Send a cancel to each open run of a thread and beneath it, unless one is pending already."""
     found = [ThreadRow(*row) for row in await db.rows(_OPEN_TREE, thread_id, thread_id)]
     await db.rows(_LOCK, [row.pk for row in found])
@@ -136,18 +142,18 @@ async def cancel_tree(db: Db, thread_id: str, at_ms: int, by: str | None) -> Seq
         if await db.value(_HAS_CANCEL, row.pk, run_id) is None:
             command = ThreadCommand.cancel(row.id, run_id, at_ms=at_ms, by=by)
             await add_command(db, row.pk, command, dumps(command))
-    return [row.thread() for row in rows]
+    return [row.thread(unreadable) for row in rows]
 
 
 async def load_commands(
-    db: Db, unreadable: Unreadable, thread_id: str, skip: Collection[int]
+    db: Db, unreadable: UnreadableRows, thread_id: str, skip: Collection[int]
 ) -> Sequence[ThreadCommand]:
     """The readable pending commands of a thread but for `skip`, whose bodies are not read."""
     found: list[ThreadCommand] = []
     for id, body in await db.rows(_COMMANDS, thread_id, list(skip)):
-        command = unreadable.read(f"command {id}", body, ThreadCommand)
+        command = unreadable.read_command(id, body)
         if command is not None:
-            found.append(_replace(command, id=id))
+            found.append(command)
     return found
 
 

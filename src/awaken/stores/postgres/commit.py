@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from awaken.clock import Clock
-from awaken.codec import dumps, loads
+from awaken.codec import dumps
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.lifecycle import RunStatus
@@ -125,18 +125,17 @@ class PostgresCommits:
         engine = await self._opening.engine()
         node, unreadable = engine.node, engine.unreadable
         wanted = Wanted(list(agents), limit, at_ms, overdue_ms, list(skip))
-        # Most of the time there is nothing to claim, and reading is cheaper than a transaction.
-        seen = await engine.read(lambda db: find_next(db, node, wanted))
-        if not seen:
-            return ()
-        claimed: list[Fence] = []
-
-        async def write(db: Db) -> Sequence[tuple[Fence, RunRecord]]:
-            found = await claim_next(db, node, unreadable, wanted, seen)
-            claimed[:] = [fence for fence, _ in found]
-            return found
-
-        return await _kept(engine, engine.write(write), claimed)
+        while True:
+            known = len(unreadable.commands) + len(unreadable.runs)
+            # Most of the time there is nothing to claim, and reading is cheaper than a transaction.
+            seen = await engine.read(lambda db: find_next(db, node, unreadable, wanted))
+            if not seen:
+                return ()
+            claimed: list[Fence] = []
+            write = partial(_claim_next, engine, wanted, seen, claimed)
+            found = await _kept(engine, engine.write(write), claimed)
+            if found or len(unreadable.commands) + len(unreadable.runs) == known:
+                return found
 
     async def release(self, fence: Fence) -> None:
         await (await self._opening.engine()).release(fence)
@@ -151,6 +150,18 @@ class PostgresCommits:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
                     await engine.wait(thread_id, number)
+
+
+async def _claim_next(
+    engine: Engine,
+    wanted: Wanted,
+    seen: Sequence[tuple[int, int]],
+    claimed: list[Fence],
+    db: Db,
+) -> Sequence[tuple[Fence, RunRecord]]:
+    found = await claim_next(db, engine.node, engine.unreadable, wanted, seen)
+    claimed[:] = [fence for fence, _ in found]
+    return found
 
 
 async def _kept(engine: Engine, claiming: Awaitable[T], claimed: list[Fence]) -> T:
@@ -201,7 +212,7 @@ async def _find_committed(db: Db, commit: ThreadCommit) -> Committed | None:
     # A session that is still writing the commit has the thread locked.
     await db.value(_LOCK, commit.thread_id)
     run = await find_run(db, commit.run.run_id)
-    if run is None or loads(run.data, RunRecord).revision != commit.run.revision:
+    if run is None or run.record().revision != commit.run.revision:
         return None
     (row,) = await commits(db, run.thread, run.last_position, run.last_position) or (None,)
     # Another owner may have written the same revision with other content.

@@ -12,20 +12,20 @@ from typing import TypeVar
 from awaken.contract.commits import Fence
 from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks, start_task
-from awaken.errors import StoreUnavailable
+from awaken.errors import StoreUnavailable, UnreadableRecord
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Connector, Db, Pool, Schema, check_pooler, end
 from awaken.stores.postgres.faults import AGAIN, explain, is_lost
 from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, release, tell
 from awaken.stores.postgres.lease import Heart, PostgresLease
 from awaken.stores.postgres.migrating import check_standbys, prepare
-from awaken.stores.postgres.rows import owner_name
+from awaken.stores.postgres.rows import name_commit, owner_name
 from awaken.stores.postgres.state import save_snapshot
 from awaken.stores.postgres.submissions import ThreadAppeared
 from awaken.stores.postgres.watch import COMMANDS, Channel, Watch, until_set
 from awaken.stores.postgres.writer import PATIENCE, Writer
 from awaken.stores.sql.migrations import load_migrations
-from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows
 from awaken.stores.telling import LOOK_EVERY, Telling
 
 T = TypeVar("T")
@@ -40,13 +40,17 @@ class Engine:
     """An open database, used by one event loop."""
 
     def __init__(
-        self, address: Address, lease: PostgresLease, batches: Subscribers[tuple[int, float]]
+        self,
+        address: Address,
+        lease: PostgresLease,
+        batches: Subscribers[tuple[int, float]],
+        unreadable: UnreadableRows,
     ) -> None:
         self.address = address
         self._batches = batches
         self.schema = Schema(address.schema)
         self.watch = Watch()
-        self.unreadable = Unreadable()
+        self.unreadable = unreadable
         self.held: dict[str, Fence] = {}
         self.loop = asyncio.get_running_loop()
         self.pid = os.getpid()
@@ -127,13 +131,25 @@ class Engine:
         while True:
             try:
                 async with self.pool.use() as connection:
-                    return await work(Db(connection, self.schema))
+                    return await self._do(work, Db(connection, self.schema))
             except Exception as error:
                 if not is_lost(error) or (has_failed and self.loop.time() >= until):
                     raise explain(self.address.shown, error) from error
                 if has_failed:
                     await asyncio.sleep(_PAUSE)
                 has_failed = True
+
+    async def _do(self, work: Callable[[Db], Awaitable[T]], db: Db) -> T:
+        """Do `work`. If it fails because a row cannot be decoded, the error names the row."""
+        try:
+            return await work(db)
+        except UnreadableRecord as error:
+            self.unreadable.note_record(error)
+            raise
+        except UnreadableCommit as error:
+            named = await name_commit(db, error)
+            self.unreadable.note_record(named)
+            raise named from error
 
     async def write(
         self,
@@ -168,7 +184,7 @@ class Engine:
             async with contextlib.AsyncExitStack() as stack:
                 stack.push_async_exit(transaction.__aexit__)
                 db = Db(connection, self.schema)
-                answer = await work(db)
+                answer = await self._do(work, db)
                 if tells:
                     await tell(db, tells)
             return answer
@@ -188,9 +204,14 @@ class Engine:
         if thread in self._snapshots:
             return
         self._snapshots.add(thread)
-        work = self.read(lambda db: save_snapshot(db, thread, position))
+        work = self._save_snapshot(thread, position)
         task = self._tasks.start_logged(work, "a snapshot was not written")
         task.add_done_callback(lambda _: self._snapshots.discard(thread))
+
+    async def _save_snapshot(self, thread: int, position: int) -> None:
+        # Readers of a commit that cannot be decoded say so; they can do without a snapshot.
+        with contextlib.suppress(UnreadableRecord):
+            await self.read(lambda db: save_snapshot(db, thread, position))
 
     def tell_later(self, thread_ids: Collection[str]) -> None:
         """Tell nodes of threads in which a commit has left something to do; a commit itself tells
@@ -278,6 +299,7 @@ class Opening:
         self.address = address
         self.lease = PostgresLease(self.engine, address.lease)
         self.batches: Subscribers[tuple[int, float]] = Subscribers()
+        self.unreadable = UnreadableRows()
         self._engine: Engine | None = None
         self._starting: asyncio.Task[Engine] | None = None
         self._is_closed = False
@@ -323,7 +345,7 @@ class Opening:
 
     async def _start(self) -> Engine:
         try:
-            engine = Engine(self.address, self.lease, self.batches)
+            engine = Engine(self.address, self.lease, self.batches, self.unreadable)
             await engine.start()
             self._engine = engine
             return engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
@@ -10,12 +11,13 @@ from awaken.domain.metadata import label_filter
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
+from awaken.domain.unreadable import RowKind
 from awaken.errors import InvalidRecord
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.metadata import label_bytes, user_bytes
 from awaken.stores.postgres.rows import RUN_COLUMNS, THREAD_COLUMNS, RunRow, ThreadRow
-from awaken.stores.postgres.tickets import read_ticket
 from awaken.stores.sql.cursors import Query, cursor_after, place_of_cursor
+from awaken.stores.sql.unreadable import UnreadableRows, load_ticket
 
 _BENEATH = """
 WITH RECURSIVE beneath(pk, id) AS (
@@ -36,7 +38,7 @@ NOT EXISTS (SELECT 1 FROM @runs AS r JOIN @runs AS p ON p.id = r.parent
 """
 
 
-async def list_threads(db: Db, query: ThreadQuery) -> Page[Thread]:
+async def list_threads(db: Db, unreadable: UnreadableRows, query: ThreadQuery) -> Page[Thread]:
     where = _Where("t.active_at IS NOT NULL")
     where.equals("t.scope", query.scope)
     where.equals("t.parent", query.parent_thread_id)
@@ -56,9 +58,11 @@ async def list_threads(db: Db, query: ThreadQuery) -> Page[Thread]:
     order = "t.active_at DESC, t.id"
     rows = await where.page(db, f"{THREAD_COLUMNS} FROM @threads AS t", order, query)
     heads = [ThreadRow(*row) for row in rows[: query.limit]]
+    items, left_out = unreadable.collect(RowKind.THREAD, ((head.id, head.thread) for head in heads))
     return Page(
-        items=tuple(head.thread() for head in heads),
+        items=items,
         cursor=cursor_after(query, rows, heads[-1].active_at or 0, heads[-1].id) if heads else None,
+        unreadable=left_out,
     )
 
 
@@ -90,7 +94,7 @@ def _behind(prefix: str) -> str | None:
     return start[:-1] + chr(after)
 
 
-async def list_runs(db: Db, query: RunQuery) -> Page[RunRecord]:
+async def list_runs(db: Db, unreadable: UnreadableRows, query: RunQuery) -> Page[RunRecord]:
     where = _Where()
     if query.thread_id is not None:
         where.add("r.thread = (SELECT pk FROM @threads WHERE id = ?)", query.thread_id)
@@ -115,13 +119,15 @@ async def list_runs(db: Db, query: RunQuery) -> Page[RunRecord]:
         where.add("r.pk < ?", *last)
     rows = await where.page(db, f"{RUN_COLUMNS} FROM @runs AS r", "r.pk DESC", query)
     heads = [RunRow(*row) for row in rows[: query.limit]]
+    items, left_out = unreadable.collect(RowKind.RUN, ((head.id, head.record) for head in heads))
     return Page(
-        items=tuple(head.record() for head in heads),
+        items=items,
         cursor=cursor_after(query, rows, heads[-1].pk) if heads else None,
+        unreadable=left_out,
     )
 
 
-async def list_tickets(db: Db, query: TicketQuery) -> Page[Ticket]:
+async def list_tickets(db: Db, unreadable: UnreadableRows, query: TicketQuery) -> Page[Ticket]:
     where = _Where()
     where.equals("k.scope", query.scope)
     if query.thread_id is not None:
@@ -133,12 +139,16 @@ async def list_tickets(db: Db, query: TicketQuery) -> Page[Ticket]:
     where.equals("k.status", query.status.value if query.status is not None else None)
     if (last := place_of_cursor(query, int, int)) is not None:
         where.add("(k.asked_at > ? OR (k.asked_at = ? AND k.pk > ?))", last[0], *last)
-    columns = "k.asked_at, k.pk, k.status, k.record FROM @tickets AS k"
+    columns = "k.asked_at, k.pk, k.key, k.status, k.record FROM @tickets AS k"
     rows = await where.page(db, columns, "k.asked_at, k.pk", query)
     shown = rows[: query.limit]
+    items, left_out = unreadable.collect(
+        RowKind.TICKET, ((row[2], partial(load_ticket, *row[2:])) for row in shown)
+    )
     return Page(
-        items=tuple(read_ticket(status, record) for _, _, status, record in shown),
+        items=items,
         cursor=cursor_after(query, rows, shown[-1][0], shown[-1][1]) if shown else None,
+        unreadable=left_out,
     )
 
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
-from awaken.codec import dumps, loads
-from awaken.contract.commands import ThreadCommand
+from awaken.codec import dumps
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import CommitView, ThreadContext
 from awaken.domain.event import RunEvent
@@ -43,8 +40,7 @@ from awaken.stores.postgres.rows import (
 from awaken.stores.postgres.state import fold_at, folded, rewound, run_state
 from awaken.stores.sql.delta import events_in, messages_in, written_in
 from awaken.stores.sql.fold import persisted
-
-_replace = msgspec.structs.replace
+from awaken.stores.sql.unreadable import UnreadableRows
 
 # Everything that changes, and the commits that most callers need: those behind the last snapshot,
 # and those that hold the last messages, as long as none is out of view.
@@ -109,11 +105,13 @@ async def has_owner(db: Db, thread_id: str) -> bool:
     return bool(await db.value(_HAS_OWNER, thread_id))
 
 
-async def load_context(db: Db, thread_id: str, tail: int | None) -> ThreadContext | None:
+async def load_context(
+    db: Db, unreadable: UnreadableRows, thread_id: str, tail: int | None
+) -> ThreadContext | None:
     row = await db.row(_CONTEXT, _ALL if tail is None else max(0, min(tail, _ALL)), thread_id)
     if row is None:
         return None
-    read = _Context(row)
+    read = _Context(row, unreadable)
     thread, hidden = read.thread, read.hidden
     behind = [commit for commit in read.commits if commit.position > read.snapshot]
     fold = await folded(db, thread.pk, read.snapshot, read.state, behind)
@@ -136,11 +134,13 @@ async def load_context(db: Db, thread_id: str, tail: int | None) -> ThreadContex
     )
 
 
-async def load_rewound(db: Db, thread_id: str, to: int, tail: int | None) -> ThreadContext | None:
+async def load_rewound(
+    db: Db, unreadable: UnreadableRows, thread_id: str, to: int, tail: int | None
+) -> ThreadContext | None:
     row = await db.row(_CONTEXT, 0, thread_id)
     if row is None:
         return None
-    read = _Context(row)
+    read = _Context(row, unreadable)
     thread = read.thread
     fold = await rewound(db, thread.pk, read.hidden, thread.position, to)
     hidden = hidden_by([*read.spans, (to, thread.length)])
@@ -161,8 +161,9 @@ async def load_rewound(db: Db, thread_id: str, to: int, tail: int | None) -> Thr
 class _Context:
     """A row of `_CONTEXT`."""
 
-    def __init__(self, row: Sequence[Any]) -> None:
+    def __init__(self, row: Sequence[Any], unreadable: UnreadableRows) -> None:
         values = list(row)
+        self._unreadable = unreadable
         heads, runs = len(ThreadRow._fields), len(RunRow._fields)
         self.thread = ThreadRow(*values[:heads])
         lows, highs, *rest = values[heads:]
@@ -175,19 +176,18 @@ class _Context:
         self._pieces: Sequence[bytes] = pieces or ()
         arrays = zip(*[column or () for column in columns], strict=True)
         self.commits = [
-            CommitRow(position, first_seq, 0, 0, run, delta)
+            CommitRow(self.thread.pk, position, first_seq, 0, 0, run, delta)
             for position, first_seq, run, delta in arrays
         ]
 
     def context(self, **read: Any) -> ThreadContext:
         """The context, with what was computed from the commits."""
+        commands = [self._unreadable.read_command(id, body) for id, body in self._commands]
         return ThreadContext(
-            thread=self.thread.thread(),
+            thread=self.thread.thread(self._unreadable),
             open_run=self.run.record() if self.run is not None else None,
-            commands=tuple(
-                _replace(loads(body, ThreadCommand), id=id) for id, body in self._commands
-            ),
-            stream_log=tuple(loads(piece, StreamLogEntry) for piece in self._pieces),
+            commands=tuple([command for command in commands if command is not None]),
+            stream_log=self._unreadable.read_stream(self.thread.id, self._pieces),
             **read,
         )
 
@@ -235,7 +235,7 @@ def cut(rows: Sequence[CommitRow], after: int, stop: int) -> list[Message]:
     for place, row in enumerate(rows):
         following = rows[place + 1].first_seq if place + 1 < len(rows) else stop + 1
         if following > after + 1 and row.first_seq <= stop:
-            messages = messages_in(row.delta)
+            messages = messages_in(row)
             found.extend(messages[max(after + 1 - row.first_seq, 0) : stop + 1 - row.first_seq])
     return found
 
@@ -245,7 +245,7 @@ async def find_rewind(db: Db, thread_id: str, message_id: str) -> int:
     thread, hidden = await find_head(db, thread_id)
     is_known = False
     for row in await naming(db, thread, message_id) if thread is not None else ():
-        messages = messages_in(row.delta)
+        messages = messages_in(row)
         for index in range(len(messages) - 1, -1, -1):
             if messages[index].id == message_id:
                 seq = row.first_seq + index
@@ -275,7 +275,7 @@ async def load_events(db: Db, thread_id: str, after: int, limit: int | None) -> 
         return found
     for line in await db.rows(_EVENTS, thread.pk, thread.position, after + 1, stop):
         row = CommitRow(*line)
-        events = events_in(row.delta, thread_id, row.first_event)
+        events = events_in(row, thread_id)
         found.extend(events[max(after + 1 - row.first_event, 0) : stop + 1 - row.first_event])
     return found
 
@@ -297,24 +297,26 @@ async def load_commits(db: Db, thread_id: str, after: int, limit: int) -> Sequen
 
 
 def _view(row: CommitRow, thread_id: str) -> CommitView:
-    written = written_in(row.delta)
+    written = written_in(row)
     return CommitView(
         position=row.position,
         first_seq=row.first_seq,
         first_event=row.first_event,
         at_ms=row.at_ms,
         run_id=written.run if row.run is not None else None,
-        messages=messages_in(row.delta),
-        events=tuple(events_in(row.delta, thread_id, row.first_event)),
+        messages=messages_in(row),
+        events=tuple(events_in(row, thread_id)),
         rewinds_to=written.rewinds_to,
         changed_keys=tuple(sorted(written.thread_state)),
         calls=written.calls,
     )
 
 
-async def load_stream_log(db: Db, thread_id: str) -> Sequence[StreamLogEntry]:
+async def load_stream_log(
+    db: Db, unreadable: UnreadableRows, thread_id: str
+) -> Sequence[StreamLogEntry]:
     rows = await db.rows(_OPEN_STREAM, thread_id)
-    return tuple(loads(piece, StreamLogEntry) for (piece,) in rows)
+    return unreadable.read_stream(thread_id, [piece for (piece,) in rows])
 
 
 # -- state ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from awaken.stores.sql.delta import requests_in
 
 _TEXTS = "SELECT digest, body FROM @texts WHERE digest = ANY (?::bytea[])"
 _COMMIT = """
-SELECT position, first_seq, first_event, at_ms, run, delta FROM @commits
+SELECT thread, position, first_seq, first_event, at_ms, run, delta FROM @commits
 WHERE thread = $1 AND position = @commit_of_seq_v1($1, $2, $3)
 """
 
@@ -58,7 +58,7 @@ async def _kept(db: Db, thread_id: str, message_id: str) -> tuple[ThreadRow, Req
         raise NotFound("thread", thread_id)
     is_known = False
     for row in await naming(db, thread, message_id):
-        ids, kept = requests_in(row.delta)
+        ids, kept = requests_in(row)
         for manifest in kept:
             if manifest.message_id == message_id:
                 return thread, await _complete(db, thread, manifest)
@@ -74,7 +74,7 @@ async def _complete(db: Db, thread: ThreadRow, manifest: RequestManifest) -> Req
     like = manifest.like
     while like is not None:
         row = CommitRow(*await db.row(_COMMIT, thread.pk, thread.position, like))
-        ids, kept = requests_in(row.delta)
+        ids, kept = requests_in(row)
         answer = ids[like - row.first_seq]
         earlier[like] = next(found for found in kept if found.message_id == answer)
         like = earlier[like].like

@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.codec import loads
 from awaken.domain.metadata import NO_METADATA, ThreadMetadata
 from awaken.domain.rewind import Hidden, hidden_by
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
+from awaken.domain.unreadable import RowKind
+from awaken.errors import UnreadableRecord
 from awaken.stores.postgres.connections import Db
+from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows, load_row
 
 _replace = msgspec.structs.replace
 
@@ -37,7 +39,7 @@ RUN_COLUMNS = (
 )
 RUN = f"SELECT {RUN_COLUMNS} FROM @runs AS r WHERE r.id = ?"
 
-COMMIT_COLUMNS = "position, first_seq, first_event, at_ms, run, delta"
+COMMIT_COLUMNS = "thread, position, first_seq, first_event, at_ms, run, delta"
 COMMITS = f"""
 SELECT {COMMIT_COLUMNS} FROM @commits
 WHERE thread = ? AND position BETWEEN ? AND ? ORDER BY position
@@ -82,8 +84,14 @@ class ThreadRow(NamedTuple):
     family: str
     said: bytes | None
 
-    def thread(self) -> Thread:
-        """The thread as callers see it, with `owner` set to `None` if the owner is dead."""
+    def thread(self, unreadable: UnreadableRows | None = None) -> Thread:
+        """The thread as callers see it, with `owner` set to `None` if the owner is dead. If its
+        metadata cannot be read and `unreadable` is given, that is noted there, and the thread is
+        without metadata.
+
+        Raises:
+            UnreadableRecord: its metadata cannot be read.
+        """
         is_owned = self.is_owned and self.owner is not None
         return Thread(
             id=self.id,
@@ -101,11 +109,15 @@ class ThreadRow(NamedTuple):
             owner=owner_name(self.owner or 0) if is_owned else None,
             scope=self.scope,
             family=self.family,
-            metadata=self.metadata(),
+            metadata=self.metadata(unreadable),
         )
 
-    def metadata(self) -> ThreadMetadata:
-        return NO_METADATA if self.said is None else loads(self.said, ThreadMetadata)
+    def metadata(self, unreadable: UnreadableRows | None = None) -> ThreadMetadata:
+        if self.said is None:
+            return NO_METADATA
+        if unreadable is None:
+            return load_row(RowKind.THREAD, self.id, self.said, ThreadMetadata)
+        return unreadable.read(RowKind.THREAD, self.id, self.said, ThreadMetadata) or NO_METADATA
 
 
 class RunRow(NamedTuple):
@@ -121,7 +133,12 @@ class RunRow(NamedTuple):
     data: bytes
 
     def record(self) -> RunRecord:
-        return with_canceller(loads(self.data, RunRecord), self.cancelled_by)
+        """
+        Raises:
+            UnreadableRecord: it cannot be decoded.
+        """
+        record = load_row(RowKind.RUN, self.id, self.data, RunRecord)
+        return with_canceller(record, self.cancelled_by)
 
 
 def with_canceller(record: RunRecord, by: str | None) -> RunRecord:
@@ -132,12 +149,29 @@ def with_canceller(record: RunRecord, by: str | None) -> RunRecord:
 class CommitRow(NamedTuple):
     """A commit, as `COMMIT_COLUMNS` has it."""
 
+    thread: int
     position: int
     first_seq: int
     first_event: int
     at_ms: int
     run: int | None
     delta: bytes
+
+
+async def name_commit(db: Db, error: UnreadableCommit) -> UnreadableRecord:
+    """The error for callers: it names the thread of a commit, and the messages of the commit."""
+    thread = await thread_of(db, error.thread)
+    found = await commits(db, error.thread, error.position, error.position + 1)
+    return UnreadableRecord(
+        error.kind,
+        str(error.position),
+        str(error),
+        thread_id=thread.id,
+        messages=(
+            found[0].first_seq,
+            (found[1].first_seq if len(found) > 1 else thread.length + 1) - 1,
+        ),
+    )
 
 
 async def find_thread(db: Db, thread_id: str) -> ThreadRow | None:

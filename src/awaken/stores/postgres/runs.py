@@ -23,7 +23,7 @@ from awaken.stores.postgres.rows import (
 from awaken.stores.postgres.state import fold_at, run_state
 from awaken.stores.sql.delta import calls_in
 from awaken.stores.sql.fold import enter, persisted
-from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.sql.unreadable import UnreadableRows
 
 _replace = msgspec.structs.replace
 
@@ -39,13 +39,23 @@ SELECT r.id, r.cancelled_by, r.record FROM @runs AS r JOIN @threads AS t ON t.pk
 WHERE r.status <> 'done' AND r.status <> 'created'
   AND ($1::text IS NULL OR t.id = $1)
   AND (t.owner IS NULL OR t.owner = ANY (ARRAY(SELECT @dead_owners_v1())))
+  AND r.id <> ALL ($4::text[])
   AND (r.status <> 'waiting'
        OR EXISTS (SELECT 1 FROM @commands AS c
-                  WHERE c.thread = t.pk AND (c.run_id IS NULL OR c.run_id = r.id))
+                  WHERE c.thread = t.pk AND (c.run_id IS NULL OR c.run_id = r.id)
+                    AND c.id <> ALL ($5::bigint[]))
        OR EXISTS (SELECT 1 FROM @tickets AS k
                   WHERE k.status = 'open' AND k.thread = t.pk AND k.run_id = r.id
                     AND k.expires_at < $2))
 ORDER BY r.pk LIMIT $3
+"""
+
+
+# Rows that a worker could not decode, to see whether they were mended.
+_RECORDS_OF = "SELECT id, record FROM @runs WHERE id = ANY (?::text[])"
+_BODIES_OF = """
+SELECT c.id, c.body, r.record FROM @commands AS c LEFT JOIN @runs AS r ON r.id = c.run_id
+WHERE c.id = ANY (?::bigint[])
 """
 
 
@@ -86,21 +96,35 @@ async def load_calls(db: Db, run_id: str) -> Sequence[CallEntry]:
     ledger: dict[str, CallEntry] = {}
     if row is not None:
         for commit in await commits(db, row.thread, row.first_position, row.last_position, row.pk):
-            for entry in calls_in(commit.delta):
+            for entry in calls_in(commit):
                 enter(ledger, entry)
     return tuple(ledger.values())
 
 
 async def list_interrupted(
-    db: Db, unreadable: Unreadable, now_ms: int, thread_id: str | None, limit: int | None
+    db: Db, unreadable: UnreadableRows, now_ms: int, thread_id: str | None, limit: int | None
 ) -> Sequence[RunRecord]:
     """The first `limit` open runs without a live owner that a worker should take over."""
     if limit is not None and limit <= 0:
         return []
-    found: list[RunRecord] = []
-    rows = await db.rows(_INTERRUPTED, thread_id, now_ms, limit)
-    for run_id, by, body in rows:
-        record = unreadable.read(f"run {run_id}", body, RunRecord)
-        if record is not None:
-            found.append(with_canceller(record, by))
-    return found
+    await recheck(db, unreadable)
+    while True:
+        known = len(unreadable.runs)
+        found: list[RunRecord] = []
+        passed_over = (list(unreadable.runs), list(unreadable.commands))
+        for run_id, by, body in await db.rows(_INTERRUPTED, thread_id, now_ms, limit, *passed_over):
+            record = unreadable.read_run(run_id, body)
+            if record is not None:
+                found.append(with_canceller(record, by))
+        # Runs that cannot be read have taken the place of others only if there is a limit.
+        if limit is None or len(unreadable.runs) == known:
+            return found
+
+
+async def recheck(db: Db, unreadable: UnreadableRows) -> None:
+    """Read the runs and commands again that could not be decoded."""
+    if unreadable.runs or unreadable.commands:
+        unreadable.recheck(
+            await db.rows(_RECORDS_OF, list(unreadable.runs)),
+            await db.rows(_BODIES_OF, list(unreadable.commands)),
+        )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from awaken.codec import dumps, loads
+from awaken.codec import dumps
 from awaken.domain.rewind import Hidden, before_hidden
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import CommitRow, RunRow, commits
 from awaken.stores.rewinding import rewound_state
 from awaken.stores.sql.delta import calls_in, changes_in
-from awaken.stores.sql.fold import Fold, FoldedState, State
+from awaken.stores.sql.fold import Fold, FoldedState, State, load_snapshot
 
 _LAST_SNAPSHOT = """
 SELECT position, state FROM @snapshots WHERE thread = ? AND position <= ?
@@ -43,11 +43,11 @@ async def folded(
     db: Db, thread: int, at: int, state: bytes | None, rows: Sequence[CommitRow]
 ) -> Fold:
     """The state after `rows`, which follow the snapshot at `at`."""
-    fold = Fold(FoldedState() if state is None else loads(state, FoldedState))
+    fold = Fold(FoldedState() if state is None else load_snapshot(thread, at, state))
     for row in rows:
         if row.run is not None and row.run not in fold.runs:
             fold.runs[row.run] = await _state_before(db, thread, row.run, at)
-        fold.add(row.run, changes_in(row.delta))
+        fold.add(row.run, changes_in(row))
     return fold
 
 
@@ -63,7 +63,7 @@ async def rewound(db: Db, thread: int, hidden: Hidden, position: int, to: int) -
     now, fold = await fold_at(db, thread, position), await fold_at(db, thread, before)
     fold.thread, fold.runs = rewound_state(fold.thread, now.thread), now.runs
     for row in await commits(db, thread, before + 1, position):
-        fold.add_calls(calls_in(row.delta))
+        fold.add_calls(calls_in(row))
     return fold
 
 
@@ -76,7 +76,7 @@ async def write_rewound(db: Db, thread: int, hidden: Hidden, position: int, to: 
     (row,) = await commits(db, thread, position, position)
     fold = await rewound(db, thread, hidden, position - 1, to)
     fold.runs = (await fold_at(db, thread, position)).runs
-    fold.add(None, changes_in(row.delta))
+    fold.add(None, changes_in(row))
     await _write_snapshot(db, thread, position, row.run, fold)
 
 
@@ -111,10 +111,10 @@ async def _run_state(db: Db, thread: int, run: int, first: int, last: int) -> St
     if first > last:
         return state
     for at, kept in await db.rows(_SNAPSHOTS, thread, first, last):
-        runs = loads(kept, FoldedState).runs
+        runs = load_snapshot(thread, at, kept).runs
         if run in runs:
             first, state = at + 1, dict(runs[run])
             break
     for row in await commits(db, thread, first, last, run):
-        state.update(changes_in(row.delta).run_state)
+        state.update(changes_in(row).run_state)
     return state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Self
 
@@ -86,6 +86,9 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     def when_written(self, told: Callable[[int, float], object]) -> None:
         self._opening.batches.subscribe(lambda batch: told(*batch))
 
+    def count_unreadable(self) -> Mapping[str, int]:
+        return self._opening.unreadable.count()
+
     async def processes(self) -> Sequence[Process]:
         engine = await self._opening.engine()
         found = [
@@ -112,7 +115,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         packed = submissions.pack_submission(submission)
         engine = await self._opening.engine()
         answer = await engine.write(
-            lambda db: submissions.submit(db, packed),
+            lambda db: submissions.submit(db, engine.unreadable, packed),
             channels=(COMMANDS, submission.thread_id),
             tells=(submission.thread_id,),
         )
@@ -127,7 +130,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
             dumps(decisions)
         engine = await self._opening.engine()
         return await engine.write(
-            lambda db: tickets.decide(db, thread_id, decisions, at_ms),
+            lambda db: tickets.decide(db, engine.unreadable, thread_id, decisions, at_ms),
             channels=(COMMANDS, thread_id),
             tells=(thread_id,),
         )
@@ -136,7 +139,9 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         self, thread_id: str, *, at_ms: int, by: str | None = None
     ) -> Sequence[Thread]:
         engine = await self._opening.engine()
-        told = await engine.write(lambda db: commands.cancel_tree(db, thread_id, at_ms, by))
+        told = await engine.write(
+            lambda db: commands.cancel_tree(db, engine.unreadable, thread_id, at_ms, by)
+        )
         if told:
             engine.tell_later([thread.id for thread in told])
         engine.watch.mark([COMMANDS, *[thread.id for thread in told]])

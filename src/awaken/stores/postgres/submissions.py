@@ -9,6 +9,7 @@ from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.domain.lifecycle import RunStatus
 from awaken.domain.metadata import NO_METADATA, metadata_of
 from awaken.domain.names import place_of
 from awaken.domain.principal import id_of
@@ -26,10 +27,11 @@ from awaken.stores.postgres.rows import (
     thread_of,
     with_canceller,
 )
+from awaken.stores.postgres.runs import recheck
 from awaken.stores.postgres.tickets import decide
 from awaken.stores.rewinding import needs_quiet
 from awaken.stores.sql.delta import pack, writable
-from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.submitting import KeptKey, steering
 
 _DELETED_AT = "SELECT at_ms FROM @deleted_threads WHERE id = ?"
@@ -65,7 +67,7 @@ WHERE pk = $1
 _ANY_TO_TAKE = "ANY (ARRAY(SELECT @dead_owners_v1() WHERE @may_take_v1($5)))"
 # The agents' runs that can go on: running; waiting and answered, cancelled or expired; submitted,
 # due, and first in a thread without an open run. Each part is found by an index. Of each thread the
-# first run counts.
+# first run counts. $8 are the commands that cannot be read, which are passed over.
 _NEXT = f"""
 FROM (
     SELECT thread, min(pk) AS pk FROM @runs WHERE pk IN (
@@ -75,7 +77,7 @@ FROM (
         SELECT w.pk FROM @commands AS c JOIN @threads AS o ON o.pk = c.thread
         JOIN @runs AS w ON w.id = o.open_run
         WHERE c.kind IN ('cancel', 'decisions') AND w.status = 'waiting'
-          AND (c.run_id IS NULL OR c.run_id = w.id)
+          AND (c.run_id IS NULL OR c.run_id = w.id) AND c.id <> ALL ($8::bigint[])
         UNION ALL
         SELECT w.pk FROM @tickets AS k JOIN @runs AS w ON w.id = k.run_id
         WHERE k.status = 'open' AND k.expires_at IS NOT NULL AND k.expires_at < $1
@@ -83,7 +85,8 @@ FROM (
         UNION ALL
         SELECT n.pk FROM (
             SELECT thread, min(id) AS id FROM @commands
-            WHERE kind = 'run' AND (not_before IS NULL OR not_before <= $2) GROUP BY thread
+            WHERE kind = 'run' AND (not_before IS NULL OR not_before <= $2)
+              AND id <> ALL ($8::bigint[]) GROUP BY thread
         ) AS q
         JOIN @commands AS c ON c.id = q.id JOIN @threads AS o ON o.pk = q.thread
         JOIN @runs AS n ON n.id = c.run_id
@@ -98,7 +101,16 @@ WHERE (t.owner IS NULL OR t.owner = {_ANY_TO_TAKE})
 ORDER BY r.pk LIMIT $7
 """
 _FIND_NEXT = f"SELECT t.pk, t.epoch {_NEXT}"
-_READ_NEXT = f"SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner {_NEXT}"
+_READ_NEXT = f"""
+SELECT t.pk, t.id, r.id, r.cancelled_by, r.record, t.epoch, t.owner, r.status {_NEXT}
+"""
+_SUBMISSION = """
+SELECT id, body FROM @commands WHERE kind = 'run' AND thread = ? AND run_id = ? ORDER BY id LIMIT 1
+"""
+_CALLS_OF_RUN = """
+SELECT id, body FROM @commands WHERE thread = ? AND kind IN ('cancel', 'decisions')
+AND (run_id IS NULL OR run_id = ?)
+"""
 # Threads that another node is claiming at this moment, or has claimed meanwhile, are passed over.
 _LOCK_SOME = """
 SELECT t.pk FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS seen(pk, epoch, place)
@@ -133,7 +145,7 @@ def pack_submission(submission: Submission) -> PackedSubmission:
         )
 
 
-async def submit(db: Db, packed: PackedSubmission) -> Submitted:
+async def submit(db: Db, unreadable: UnreadableRows, packed: PackedSubmission) -> Submitted:
     """Store a submission; see `Commands.submit`."""
     submission = packed.submission
     thread = await lock_thread(db, submission.thread_id)
@@ -149,7 +161,7 @@ async def submit(db: Db, packed: PackedSubmission) -> Submitted:
             return answer
     if await find_run(db, submission.run_id) is not None:
         raise AlreadyExists("run", submission.run_id)
-    thread, run_id = await _take(db, packed, thread)
+    thread, run_id = await _take(db, unreadable, packed, thread)
     if submission.key is not None:
         await db.run(_DROP_OLD_KEYS, oldest)
         await db.run(
@@ -161,13 +173,13 @@ async def submit(db: Db, packed: PackedSubmission) -> Submitted:
 
 
 async def _take(
-    db: Db, packed: PackedSubmission, thread: ThreadRow | None
+    db: Db, unreadable: UnreadableRows, packed: PackedSubmission, thread: ThreadRow | None
 ) -> tuple[ThreadRow, str]:
     """Carry a submission out in the store; returns its thread, and the id of the run that it leads
     to."""
     submission, at_ms, body = packed.submission, packed.submission.at_ms, packed.command
     if submission.decisions:
-        await decide(db, submission.thread_id, submission.decisions, at_ms)
+        await decide(db, unreadable, submission.thread_id, submission.decisions, at_ms)
         assert thread is not None, "only the tickets of a thread can be answered"
         if submission.messages:
             await add_command(db, thread.pk, steering(submission), packed.steering)
@@ -182,7 +194,7 @@ async def _take(
         await add_command(db, thread.pk, steering(submission), packed.steering)
         return thread, open_run
     if submission.mode is SubmitMode.INTERRUPT and thread is not None:
-        await _interrupt(db, submission, thread)
+        await _interrupt(db, unreadable, submission, thread)
     if thread is None:
         thread = await _create_thread(db, submission)
     record = submission.record()
@@ -196,10 +208,12 @@ async def _take(
     return thread, submission.run_id
 
 
-async def _interrupt(db: Db, submission: Submission, thread: ThreadRow) -> None:
+async def _interrupt(
+    db: Db, unreadable: UnreadableRows, submission: Submission, thread: ThreadRow
+) -> None:
     """Cancel what runs in a thread, and end what waits to start there."""
     by, at_ms = id_of(submission.principal), submission.at_ms
-    await cancel_tree(db, thread.id, at_ms, by)
+    await cancel_tree(db, unreadable, thread.id, at_ms, by)
     for (run_id,) in await db.rows(_SUBMITTED, thread.pk):
         cancel = ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by)
         await send_if_there(db, cancel, dumps(cancel))
@@ -247,29 +261,36 @@ class Wanted(NamedTuple):
     skip: Sequence[str]
 
 
-async def find_next(db: Db, node: int, wanted: Wanted) -> list[tuple[int, int]]:
+async def find_next(
+    db: Db, node: int, unreadable: UnreadableRows, wanted: Wanted
+) -> list[tuple[int, int]]:
     """The threads of the runs that can go on, of those that are wanted, the oldest first, with
     their epochs."""
     if wanted.limit <= 0:
         return []
-    rows = await db.rows(_FIND_NEXT, *_parameters(wanted, node, None, _LOOKED_AT))
+    await recheck(db, unreadable)
+    rows = await db.rows(_FIND_NEXT, *_parameters(wanted, unreadable, node, None, _LOOKED_AT))
     return [(pk, epoch) for pk, epoch in rows]
 
 
 async def claim_next(
-    db: Db, node: int, unreadable: Unreadable, wanted: Wanted, seen: Sequence[tuple[int, int]]
+    db: Db, node: int, unreadable: UnreadableRows, wanted: Wanted, seen: Sequence[tuple[int, int]]
 ) -> Sequence[tuple[Fence, RunRecord]]:
-    """Claim those of the threads whose runs can still go on; `seen` is what `find_next` found."""
+    """Claim those of the threads whose runs can still go on; `seen` is what `find_next` found. A
+    run that cannot be read, or has a command that cannot be read, is passed over."""
     threads, epochs = zip(*seen, strict=True)
     rows = await db.rows(_LOCK_SOME, threads, epochs, wanted.limit)
     locked = [pk for (pk,) in rows]
     claimed: list[tuple[Fence, RunRecord]] = []
     taken: list[int] = []
-    for pk, thread_id, run_id, by, body, epoch, dead in await db.rows(
-        _READ_NEXT, *_parameters(wanted, node, locked, wanted.limit)
+    for pk, thread_id, run_id, by, body, epoch, dead, status in await db.rows(
+        _READ_NEXT, *_parameters(wanted, unreadable, node, locked, wanted.limit)
     ):
-        record = unreadable.read(f"run {run_id}", body, RunRecord)
-        if record is None:
+        record = unreadable.read_run(run_id, body)
+        is_readable = await _has_readable_commands(
+            db, unreadable, pk, run_id, status, has_record=record is not None
+        )
+        if record is None or not is_readable:
             continue
         fence = Fence(
             thread_id=thread_id,
@@ -283,10 +304,26 @@ async def claim_next(
     return claimed
 
 
+async def _has_readable_commands(
+    db: Db, unreadable: UnreadableRows, thread: int, run_id: str, status: str, *, has_record: bool
+) -> bool:
+    """Whether the commands of a run that is to begin, or to go on, can be read. If one cannot, the
+    run is looked for again without it."""
+    known = len(unreadable.commands)
+    if status == RunStatus.CREATED:
+        for id, body in await db.rows(_SUBMISSION, thread, run_id):
+            if unreadable.read_command(id, body) is not None and not has_record:
+                unreadable.commands.add(id)
+    if status == RunStatus.WAITING:
+        for id, body in await db.rows(_CALLS_OF_RUN, thread, run_id):
+            unreadable.read_command(id, body)
+    return len(unreadable.commands) == known
+
+
 def _parameters(
-    wanted: Wanted, node: int, threads: list[int] | None, limit: int
+    wanted: Wanted, unreadable: UnreadableRows, node: int, threads: list[int] | None, limit: int
 ) -> tuple[Any, ...]:
     return (
-        *(wanted.overdue_ms, wanted.at_ms, wanted.agents, wanted.skip),
-        *(node, threads, limit),
+        *(wanted.overdue_ms, wanted.at_ms, wanted.agents, [*wanted.skip, *unreadable.runs]),
+        *(node, threads, limit, list(unreadable.commands)),
     )

@@ -41,7 +41,7 @@ class PostgresThreads:
     async def load_thread(self, thread_id: str) -> Thread | None:
         engine = await self._opening.engine()
         row = await engine.read(lambda db: find_thread(db, thread_id))
-        return row.thread() if row is not None else None
+        return row.thread(engine.unreadable) if row is not None else None
 
     async def update_thread(
         self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
@@ -54,21 +54,24 @@ class PostgresThreads:
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: listing.list_threads(db, query))
+        return await engine.read(lambda db: listing.list_threads(db, engine.unreadable, query))
 
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
     ) -> ThreadContext | None:
         engine = await self._opening.engine()
         return await engine.read(
-            lambda db: read.load_context(db, thread_id, tail), patience=PATIENCE
+            lambda db: read.load_context(db, engine.unreadable, thread_id, tail),
+            patience=PATIENCE,
         )
 
     async def load_rewound(
         self, thread_id: str, to: int, *, tail: int | None = None
     ) -> ThreadContext | None:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: read.load_rewound(db, thread_id, to, tail))
+        return await engine.read(
+            lambda db: read.load_rewound(db, engine.unreadable, thread_id, to, tail)
+        )
 
     async def load_messages(
         self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
@@ -109,7 +112,7 @@ class PostgresThreads:
 
     async def load_stream_log(self, thread_id: str) -> Sequence[StreamLogEntry]:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: read.load_stream_log(db, thread_id))
+        return await engine.read(lambda db: read.load_stream_log(db, engine.unreadable, thread_id))
 
     async def changed(self, thread_id: str, since: int) -> int:
         engine = await self._opening.engine()
@@ -199,7 +202,7 @@ class PostgresThreads:
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: listing.list_runs(db, query))
+        return await engine.read(lambda db: listing.list_runs(db, engine.unreadable, query))
 
     async def list_interrupted(
         self, *, now_ms: int, thread_id: str | None = None, limit: int | None = None
@@ -219,4 +222,4 @@ class PostgresThreads:
 
     async def list_tickets(self, query: TicketQuery) -> Page[Ticket]:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: listing.list_tickets(db, query))
+        return await engine.read(lambda db: listing.list_tickets(db, engine.unreadable, query))

@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-import msgspec
-
-from awaken.codec import dumps, loads
+from awaken.codec import dumps
 from awaken.domain.suspension import Decision
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.ticket import Ticket
+from awaken.domain.unreadable import RowKind
 from awaken.stores.answers import answered, command_of
 from awaken.stores.postgres.commands import add_command
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import lock_thread
-
-_replace = msgspec.structs.replace
+from awaken.stores.sql.unreadable import UnreadableRows, load_ticket
 
 # A key is unique; ticket ids and call ids may repeat.
 _NAMED = """
-SELECT status, record FROM @tickets
+SELECT key, status, record FROM @tickets
 WHERE thread = $1 AND (key = $2 OR ticket_id = $2 OR call_id = $2)
 ORDER BY asked_at, pk
 """
 _OPEN = """
-SELECT status, record FROM @tickets WHERE status = 'open' AND thread = ? ORDER BY asked_at, pk
+SELECT key, status, record FROM @tickets WHERE status = 'open' AND thread = ? ORDER BY asked_at, pk
 """
 _ANSWER = "UPDATE @tickets SET status = 'answered', record = ? WHERE thread = ? AND key = ?"
 
 
-def read_ticket(status: str, record: bytes) -> Ticket:
-    ticket = loads(record, Ticket)
-    return ticket if ticket.status == status else _replace(ticket, status=TicketStatus(status))
-
-
-async def decide(db: Db, thread_id: str, decisions: Sequence[Decision], at_ms: int) -> int | None:
+async def decide(
+    db: Db,
+    unreadable: UnreadableRows,
+    thread_id: str,
+    decisions: Sequence[Decision],
+    at_ms: int,
+) -> int | None:
     """Answer tickets, all or none; returns the id of the command with the answers, or `None`."""
     thread = await lock_thread(db, thread_id)
     pk = thread.pk if thread is not None else 0
-    waiting = [read_ticket(*row) for row in await db.rows(_OPEN, pk)]
+    rows = await db.rows(_OPEN, pk)
+    waiting, _ = unreadable.collect(
+        RowKind.TICKET, ((row[0], partial(load_ticket, *row)) for row in rows)
+    )
     taken: dict[str, Ticket] = {}
     for target, answer in decisions:
         meant = [taken.get(ticket.key, ticket) for ticket in await _meant(db, pk, target)]
@@ -53,5 +56,5 @@ async def decide(db: Db, thread_id: str, decisions: Sequence[Decision], at_ms: i
 
 
 async def _meant(db: Db, thread: int, target: str) -> list[Ticket]:
-    found = [read_ticket(*row) for row in await db.rows(_NAMED, thread, target)]
+    found = [load_ticket(*row) for row in await db.rows(_NAMED, thread, target)]
     return [ticket for ticket in found if ticket.key == target] or found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -16,12 +17,15 @@ from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.manifest import RequestManifest
 from awaken.domain.message import Message, Role
 from awaken.domain.run import RunMessageOutput, RunRecord
+from awaken.domain.unreadable import RowKind
 from awaken.domain.value import Value
 from awaken.errors import InvalidRecord, Serialization, describe
 from awaken.stores.answers import check_sent
 from awaken.stores.rewinding import check_rewind
+from awaken.stores.sql.unreadable import UNREADABLE, UnreadableCommit
 from awaken.stores.too_large import too_large
 
+T = TypeVar("T")
 _replace = msgspec.structs.replace
 
 
@@ -195,31 +199,55 @@ class Changes(Value, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
-def messages_in(delta: bytes) -> tuple[Message, ...]:
-    return loads(delta, _Messages).messages
+class StoredCommit(Protocol):
+    """The row of a commit, as a store reads it. `thread` is the primary key of its thread."""
+
+    @property
+    def thread(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def first_event(self) -> int: ...
+    @property
+    def delta(self) -> bytes: ...
 
 
-def written_in(delta: bytes) -> Written:
-    return loads(delta, Written)
+def _part(row: StoredCommit, type_: type[T]) -> T:
+    """
+    Raises:
+        UnreadableCommit: the row cannot be decoded.
+    """
+    try:
+        return loads(row.delta, type_)
+    except UNREADABLE as error:
+        raise UnreadableCommit(RowKind.COMMIT, row.thread, row.position, error) from error
 
 
-def requests_in(delta: bytes) -> tuple[Sequence[str], tuple[RequestManifest, ...]]:
+def messages_in(row: StoredCommit) -> tuple[Message, ...]:
+    return _part(row, _Messages).messages
+
+
+def written_in(row: StoredCommit) -> Written:
+    return _part(row, Written)
+
+
+def requests_in(row: StoredCommit) -> tuple[Sequence[str], tuple[RequestManifest, ...]]:
     """The ids of a row's messages, and the requests kept with them."""
-    part = loads(delta, _Requests)
+    part = _part(row, _Requests)
     return [message.id for message in part.messages], part.requests
 
 
-def calls_in(delta: bytes) -> tuple[CallEntry, ...]:
-    return loads(delta, _Calls).calls
+def calls_in(row: StoredCommit) -> tuple[CallEntry, ...]:
+    return _part(row, _Calls).calls
 
 
-def changes_in(delta: bytes) -> Changes:
-    return loads(delta, Changes)
+def changes_in(row: StoredCommit) -> Changes:
+    return _part(row, Changes)
 
 
-def events_in(delta: bytes, thread_id: str, first_event: int) -> list[RunEvent]:
+def events_in(row: StoredCommit, thread_id: str) -> list[RunEvent]:
     """The events of a row, with thread, run and `seq`."""
-    part = loads(delta, _Events)
+    part = _part(row, _Events)
     return [
         RunEvent(
             thread_id=thread_id,
@@ -229,5 +257,5 @@ def events_in(delta: bytes, thread_id: str, first_event: int) -> list[RunEvent]:
             seq=seq,
             event=stored.event,
         )
-        for seq, stored in enumerate(part.events, start=first_event)
+        for seq, stored in enumerate(part.events, start=row.first_event)
     ]

@@ -10,8 +10,10 @@ from awaken.codec import loads
 from awaken.contract.commits import CallEntry
 from awaken.domain.message import Role
 from awaken.domain.run import PersistedState
+from awaken.domain.unreadable import RowKind
 from awaken.domain.value import Value
 from awaken.stores.sql.delta import Changes
+from awaken.stores.sql.unreadable import UNREADABLE, UnreadableCommit
 
 SNAPSHOT_EVERY = 100
 """Commits between two snapshots of a thread: the most rows that reading its state costs."""
@@ -31,6 +33,17 @@ class FoldedState(Value, frozen=True, kw_only=True):
     runs: dict[int, dict[str, msgspec.Raw]] = msgspec.field(default_factory=dict)
     asked: str = ""
     calls: tuple[CallEntry, ...] = ()
+
+
+def load_snapshot(thread: int, position: int, body: bytes) -> FoldedState:
+    """
+    Raises:
+        UnreadableCommit: the snapshot cannot be decoded.
+    """
+    try:
+        return loads(body, FoldedState)
+    except UNREADABLE as error:
+        raise UnreadableCommit(RowKind.SNAPSHOT, thread, position, error) from error
 
 
 class Fold:

@@ -211,7 +211,7 @@ SNAPSHOTS = "SELECT id, state FROM snapshots WHERE id BETWEEN ? AND ? ORDER BY i
 
 # -- runs ---------------------------------------------------------------------------------------
 
-RUN_COLUMNS = "pk, thread, status, first_position, last_position, record"
+RUN_COLUMNS = "pk, id, thread, status, first_position, last_position, record"
 RUN = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
 RUN_STATUS = "SELECT status FROM runs WHERE pk = ?"
 RUN_IS_OVER = "SELECT 1 FROM runs WHERE id = ? AND thread = ? AND status = 'done'"
@@ -253,12 +253,12 @@ SELECT pk FROM beneath
 TICKET = "SELECT pk, status FROM tickets WHERE thread = ? AND key = ?"
 # A key is unique; ticket ids and call ids may repeat.
 TICKETS_NAMED = """
-SELECT pk, status, record FROM tickets
+SELECT key, status, record FROM tickets
 WHERE (thread = ? AND key = ?) OR (thread = ? AND ticket_id = ?) OR (thread = ? AND call_id = ?)
 ORDER BY asked_at, pk
 """
 OPEN_TICKETS = """
-SELECT pk, status, record FROM tickets WHERE status = 'open' AND thread = ? ORDER BY asked_at, pk
+SELECT key, status, record FROM tickets WHERE status = 'open' AND thread = ? ORDER BY asked_at, pk
 """
 # The run above a delegate asks its question too, unless that run is a task. If a record is nested
 # more deeply than SQLite can read JSON, its ticket is listed twice.
@@ -302,12 +302,28 @@ WHERE c.id > ? AND (c.not_before IS NULL OR c.not_before <= ?)
 HAS_CANCEL = """
 SELECT 1 FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
 """
-HAS_COMMAND = "SELECT 1 FROM commands WHERE thread = ? AND (run_id IS NULL OR run_id = ?)"
+HAS_COMMAND = """
+SELECT 1 FROM commands WHERE thread = ? AND (run_id IS NULL OR run_id = ?)
+AND id NOT IN (SELECT value FROM json_each(?))
+"""
+# Rows that a worker could not decode, to see whether they were mended.
+RECORDS_OF = "SELECT id, record FROM runs WHERE id IN (SELECT value FROM json_each(?))"
+BODIES_OF = """
+SELECT c.id, c.body, r.record FROM commands AS c LEFT JOIN runs AS r ON r.id = c.run_id
+WHERE c.id IN (SELECT value FROM json_each(?))
+"""
+CALLS_OF_RUN = """
+SELECT id, body FROM commands WHERE thread = ? AND kind IN ('cancel', 'decisions')
+AND (run_id IS NULL OR run_id = ?)
+"""
 
 # -- submissions --------------------------------------------------------------------------------
 
 ADD_SUBMISSION = """
 INSERT INTO commands (thread, run_id, kind, body, not_before) VALUES (?, ?, 'run', ?, ?)
+"""
+SUBMISSION = """
+SELECT id, body FROM commands WHERE kind = 'run' AND thread = ? AND run_id = ? ORDER BY id LIMIT 1
 """
 SUBMITTED_RUNS = "SELECT run_id FROM commands WHERE kind = 'run' AND thread = ? ORDER BY id"
 WITHDRAW = "DELETE FROM commands WHERE kind = 'run' AND thread = ? AND run_id = ?"
@@ -323,9 +339,11 @@ BEGIN_THREAD = """
 UPDATE threads SET created_at = ?, updated_at = ?, active_at = ?, position = 1 WHERE pk = ?
 """
 # The agents' runs that can go on: running; waiting and answered, cancelled or expired; submitted,
-# due, and first in a thread without an open run. Each part is found by an index.
+# due, and first in a thread without an open run. Each part is found by an index. The last parameter
+# has the commands that cannot be read, which are passed over.
 NEXT_RUNS = """
-SELECT r.id, r.agent, r.record, t.owner FROM runs AS r JOIN threads AS t ON t.pk = r.thread
+SELECT r.id, r.agent, r.record, t.owner, r.status, t.pk
+FROM runs AS r JOIN threads AS t ON t.pk = r.thread
 WHERE r.kind = 'agent' AND r.pk IN (
     SELECT pk FROM runs WHERE status = 'running'
     UNION ALL
@@ -333,14 +351,16 @@ WHERE r.kind = 'agent' AND r.pk IN (
     JOIN runs AS w ON w.id = o.open_run
     WHERE c.kind IN ('cancel', 'decisions') AND w.status = 'waiting'
       AND (c.run_id IS NULL OR c.run_id = w.id)
+      AND c.id NOT IN (SELECT value FROM json_each(?3))
     UNION ALL
     SELECT w.pk FROM tickets AS k JOIN runs AS w ON w.id = k.run_id
-    WHERE k.status = 'open' AND k.expires_at IS NOT NULL AND k.expires_at < ?
+    WHERE k.status = 'open' AND k.expires_at IS NOT NULL AND k.expires_at < ?1
       AND w.status = 'waiting'
     UNION ALL
     SELECT n.pk FROM (
         SELECT thread, min(id) AS id FROM commands
-        WHERE kind = 'run' AND (not_before IS NULL OR not_before <= ?) GROUP BY thread
+        WHERE kind = 'run' AND (not_before IS NULL OR not_before <= ?2)
+          AND id NOT IN (SELECT value FROM json_each(?3)) GROUP BY thread
     ) AS q
     JOIN commands AS c ON c.id = q.id JOIN threads AS o ON o.pk = q.thread
     JOIN runs AS n ON n.id = c.run_id
@@ -468,28 +488,3 @@ DELETE_PROFILE = "DELETE FROM profiles WHERE owner = ? AND key = ?"
 CLEAR_PROFILES = "DELETE FROM profiles WHERE owner = ?"
 # The owners of a scope are those that begin with its name and a slash; `0` comes after the slash.
 CLEAR_PROFILES_OF_SCOPE = "DELETE FROM profiles WHERE owner >= ? || '/' AND owner < ? || '0'"
-
-# -- access -------------------------------------------------------------------------------------
-
-ADD_ACCESS_KEY = "INSERT OR IGNORE INTO keys (id, scope, record) VALUES (?, ?, ?)"
-ACCESS_KEY = "SELECT record FROM keys WHERE id = ?"
-ACCESS_KEYS = "SELECT id, record FROM keys ORDER BY id"
-REVOKE_ACCESS_KEY = "DELETE FROM keys WHERE id = ?"
-ADD_SECRET = "INSERT OR IGNORE INTO secrets (name, value) VALUES (?, ?)"
-SECRET = "SELECT value FROM secrets WHERE name = ?"
-DELETE_OLD_SESSIONS = "DELETE FROM sessions WHERE expires_at <= ?"
-SET_SESSION = "INSERT OR REPLACE INTO sessions (id, scope, expires_at, record) VALUES (?, ?, ?, ?)"
-SESSION = "SELECT record FROM sessions WHERE id = ?"
-DELETE_SESSION = "DELETE FROM sessions WHERE id = ? RETURNING record"
-ADD_DEED = "INSERT INTO audit (scope, at_ms, record) VALUES (?, ?, ?)"
-DEEDS = """
-SELECT number, record FROM audit WHERE scope = ? AND number < ? ORDER BY number DESC LIMIT ?
-"""
-DELETE_OLD_DEEDS = """
-DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at_ms < ? LIMIT ?)
-"""
-DELETE_DEEDS_OF_SCOPE = """
-DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE scope = ? LIMIT ?)
-"""
-DELETE_KEYS_OF_SCOPE = "DELETE FROM keys WHERE scope = ?"
-DELETE_SESSIONS_OF_SCOPE = "DELETE FROM sessions WHERE scope = ?"

@@ -7,19 +7,17 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from awaken.codec import dumps, loads
+from awaken.codec import dumps
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.thread import Thread
-from awaken.errors import NotFound
+from awaken.errors import NotFound, UnreadableRecord
 from awaken.stores.answers import check_sent, has_pending
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import writable
-from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import ThreadRow, find_run, find_thread
 from awaken.stores.submitting import can_withdraw, withdrawn
-
-_replace = msgspec.structs.replace
 
 
 def pack_command(command: ThreadCommand) -> bytes:
@@ -68,11 +66,16 @@ def _withdraw(db: sqlite3.Connection, thread: ThreadRow, run_id: str, at_ms: int
     thread's owner may be starting it."""
     if not can_withdraw(thread.owner, thread.open_run):
         return False
+    run = find_run(db, run_id)
+    try:
+        record = run.record() if run is not None else None
+    except UnreadableRecord:
+        return False  # the cancel waits until the record can be read
     if not db.execute(queries.WITHDRAW, (thread.pk, run_id)).rowcount:
         return False
-    run = find_run(db, run_id)
     assert run is not None, "a submission has a record"
-    ended = withdrawn(run.record(), at_ms)
+    assert record is not None, "a submission has a record"
+    ended = withdrawn(record, at_ms)
     listed = (ended.status.value, ended.agent_id, ended.parent_run_id, ended.kind.value)
     values = (0, dumps(ended), ended.updated_at_ms, *listed, run.pk)
     db.execute(queries.CHANGE_RUN, values)
@@ -97,7 +100,12 @@ def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, bod
 
 
 def cancel_tree(
-    db: sqlite3.Connection, owners: Owners, thread_id: str, at_ms: int, by: str | None
+    db: sqlite3.Connection,
+    owners: Owners,
+    unreadable: UnreadableRows,
+    thread_id: str,
+    at_ms: int,
+    by: str | None,
 ) -> Sequence[Thread]:
     """Send a cancel to each open run of a thread and beneath it, unless one is pending already."""
     rows = [ThreadRow._make(row) for row in db.execute(queries.OPEN_TREE, (thread_id, thread_id))]
@@ -106,17 +114,20 @@ def cancel_tree(
         if db.execute(queries.HAS_CANCEL, (row.pk, run_id)).fetchone() is None:
             command = ThreadCommand.cancel(row.id, run_id, at_ms=at_ms, by=by)
             add_command(db, row.pk, command, dumps(command))
-    return [row.thread(owners) for row in rows]
+    return [row.thread(owners, unreadable) for row in rows]
 
 
-def all_commands(db: sqlite3.Connection, thread: int) -> Sequence[ThreadCommand]:
-    """The pending commands of a thread."""
-    rows = db.execute(queries.COMMANDS, (thread,))
-    return tuple(_replace(loads(body, ThreadCommand), id=id) for id, body in rows)
+def all_commands(
+    db: sqlite3.Connection, unreadable: UnreadableRows, thread: int
+) -> Sequence[ThreadCommand]:
+    """The readable pending commands of a thread."""
+    rows = db.execute(queries.COMMANDS, (thread,)).fetchall()
+    found = [unreadable.read_command(id, body) for id, body in rows]
+    return tuple([command for command in found if command is not None])
 
 
 def load_commands(
-    db: sqlite3.Connection, unreadable: Unreadable, thread_id: str, skip: Collection[int]
+    db: sqlite3.Connection, unreadable: UnreadableRows, thread_id: str, skip: Collection[int]
 ) -> Sequence[ThreadCommand]:
     """The readable pending commands of a thread but for `skip`, whose bodies are not read."""
     thread = find_thread(db, thread_id)
@@ -124,9 +135,9 @@ def load_commands(
     for (id,) in db.execute(queries.COMMAND_IDS, (thread.pk,)).fetchall() if thread else ():
         if id not in skip:
             (body,) = db.execute(queries.COMMAND, (id,)).fetchone()
-            command = unreadable.read(f"command {id}", body, ThreadCommand)
+            command = unreadable.read_command(id, body)
             if command is not None:
-                found.append(_replace(command, id=id))
+                found.append(command)
     return found
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-from awaken.codec import dumps, loads
-from awaken.contract.commands import OUTBOX_KEY, ThreadCommand
+from awaken.codec import dumps
+from awaken.contract.commands import OUTBOX_KEY
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.domain.lifecycle import CancelledEnd, RunStatus
 from awaken.domain.metadata import NO_METADATA, metadata_of
@@ -21,6 +21,7 @@ from awaken.stores.answers import cancelled_by
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import Packed, pack, scalars
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
+from awaken.stores.sql.unreadable import UnreadableCommit, readable_commands
 from awaken.stores.sqlite.commands import note_outbox, send_if_there
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
@@ -95,8 +96,11 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
         snapshot = position
         write_rewind(db, thread, position, run_pk, commit.rewinds_to, length)
     elif position - snapshot >= SNAPSHOT_EVERY:
-        snapshot = position
-        save_snapshot(db, thread, position, run_pk)
+        try:
+            save_snapshot(db, thread, position, run_pk)
+            snapshot = position
+        except UnreadableCommit:
+            pass  # readers can do without; they say which commit it is
     _advance(db, commit, head, thread, position, snapshot)
     _settle_questions(db, packed, thread, scope)
     if commit.ends_stream:
@@ -234,7 +238,7 @@ def _keep_who_cancelled(db: sqlite3.Connection, run: RunRecord, thread: int) -> 
     if not isinstance(run.termination_reason, CancelledEnd):
         return
     rows = db.execute(queries.CANCELS, (thread, run.run_id))
-    written = cancelled_by(run, [loads(body, ThreadCommand) for (body,) in rows])
+    written = cancelled_by(run, readable_commands(body for (body,) in rows))
     if written is not run:
         db.execute(queries.SET_RECORD, (dumps(scalars(written)), run.run_id))
 

@@ -11,16 +11,17 @@ from typing import TypeVar
 
 from awaken.contract.commits import Fence
 from awaken.control.subscribers import Subscribers
-from awaken.errors import StoreUnavailable
+from awaken.errors import StoreUnavailable, UnreadableRecord
 from awaken.stores.sql import queries
 from awaken.stores.sql.migrations import load_migrations
-from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows
 from awaken.stores.sqlite.address import MEMORY, Address
 from awaken.stores.sqlite.jobs import Job
 from awaken.stores.sqlite.opening import make_private, open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.presence import Presence
 from awaken.stores.sqlite.reader import Reader
+from awaken.stores.sqlite.rows import name_commit
 from awaken.stores.sqlite.watch import Watch, thread_channel
 from awaken.stores.sqlite.writer import Batch, Writer
 
@@ -31,7 +32,12 @@ class Engine:
     """An open database file: its connections, its threads, and what this store owns in it."""
 
     def __init__(
-        self, address: Address, owner: str, watch: Watch, batches: Subscribers[Batch]
+        self,
+        address: Address,
+        owner: str,
+        watch: Watch,
+        batches: Subscribers[Batch],
+        unreadable: UnreadableRows,
     ) -> None:
         self.address = address
         self.owners = Owners(address.path, owner)
@@ -40,7 +46,7 @@ class Engine:
         # that was rolled back: releasing that has no effect.
         self.held: set[Fence] = set()
         self.watch = watch
-        self.unreadable = Unreadable()
+        self.unreadable = unreadable
         self._presence = Presence(address.path)
         # A database in memory belongs to one connection, so there can be no second one to read.
         self._reader = (
@@ -69,7 +75,14 @@ class Engine:
         """Run `work` in a transaction, which other waiting jobs may share; see `Job`."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.writer.put(
-            Job(work, future=future, channels=channels, lost=lost, alone=alone, ended=ended)
+            Job(
+                partial(self._do, work),
+                future=future,
+                channels=channels,
+                lost=lost,
+                alone=alone,
+                ended=ended,
+            )
         )
         return await future
 
@@ -77,7 +90,7 @@ class Engine:
         """Run `work` in a read transaction: it sees the database at one instant."""
         self.writer.check()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        (self._reader or self.writer).put(Job(work, future=future))
+        (self._reader or self.writer).put(Job(partial(self._do, work), future=future))
         return await future
 
     async def release(self, fence: Fence) -> None:
@@ -125,6 +138,18 @@ class Engine:
         await self.writer.stop()
 
     # -- on the threads -----------------------------------------------------------------------
+
+    def _do(self, work: Callable[[sqlite3.Connection], T], db: sqlite3.Connection) -> T:
+        """Do `work`. If it fails because a row cannot be decoded, the error names the row."""
+        try:
+            return work(db)
+        except UnreadableRecord as error:
+            self.unreadable.note_record(error)
+            raise
+        except UnreadableCommit as error:
+            named = name_commit(db, error)
+            self.unreadable.note_record(named)
+            raise named from error
 
     def _open(self) -> sqlite3.Connection:
         try:

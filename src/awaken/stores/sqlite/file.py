@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -14,6 +14,7 @@ from awaken.control.subscribers import Subscribers
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
+from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite.access import SqliteAccess
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.engine import Engine
@@ -48,6 +49,7 @@ class SqliteFile:
         self._owner, self._pid = new_owner(ids), os.getpid()
         self._watch = Watch()
         self._batches: Subscribers[Batch] = Subscribers()
+        self._unreadable = UnreadableRows()
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._closed = False
@@ -88,6 +90,9 @@ class SqliteFile:
     def when_written(self, told: Callable[[int, float], object]) -> None:
         self._batches.subscribe(lambda batch: told(*batch))
 
+    def count_unreadable(self) -> Mapping[str, int]:
+        return self._unreadable.count()
+
     async def open(self) -> None:
         with self._lock:
             if self._closed:
@@ -125,7 +130,9 @@ class SqliteFile:
                 # The real path, because owners look for each other's lock files beside the file.
                 path = self.path if self.path == MEMORY else os.path.realpath(self.path)
                 address = self._address._replace(path=path)
-                self._engine = Engine(address, self._owner, self._watch, self._batches)
+                self._engine = Engine(
+                    address, self._owner, self._watch, self._batches, self._unreadable
+                )
                 # A store that is never closed still releases its threads.
                 weakref.finalize(self, self._engine.writer.abandon).atexit = False
             self._engine.release_again()

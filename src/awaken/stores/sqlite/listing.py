@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -15,6 +16,7 @@ from awaken.domain.metadata import label_filter
 from awaken.domain.run import RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.unreadable import RowKind
 from awaken.errors import InvalidRecord
 from awaken.stores.sql.cursors import Query, cursor_after, place_of_cursor
 from awaken.stores.sql.queries import (
@@ -34,15 +36,17 @@ from awaken.stores.sql.queries import (
     WITH_RUN_OF_AGENT,
     WRITTEN_AFTER,
 )
+from awaken.stores.sql.unreadable import UnreadableRows, load_ticket
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import RunRow, ThreadRow
-from awaken.stores.sqlite.tickets import read_ticket
 
 _FEW = 1000
 """A page sorts up to so many threads or runs; with more, it walks the list's own index instead."""
 
 
-def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> Page[Thread]:
+def list_threads(
+    db: sqlite3.Connection, owners: Owners, unreadable: UnreadableRows, query: ThreadQuery
+) -> Page[Thread]:
     where = _Where("active_at IS NOT NULL")
     where.equals("parent", query.parent_thread_id)
     if query.root:
@@ -78,9 +82,13 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
     columns, order = f"{THREAD_COLUMNS} FROM threads {index}", "active_at DESC, id"
     rows = _merged(db, parts, columns, order, query, _by_activity)
     heads = [ThreadRow._make(row) for row in rows[: query.limit]]
+    items, left_out = unreadable.collect(
+        RowKind.THREAD, ((head.id, partial(head.thread, owners)) for head in heads)
+    )
     return Page(
-        items=tuple(head.thread(owners) for head in heads),
+        items=items,
         cursor=cursor_after(query, rows, heads[-1].active_at or 0, heads[-1].id) if heads else None,
+        unreadable=left_out,
     )
 
 
@@ -150,7 +158,9 @@ def _between(prefix: str) -> tuple[str, str | bytes]:
     return prefix, start[:-1] + chr(after)
 
 
-def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
+def list_runs(
+    db: sqlite3.Connection, unreadable: UnreadableRows, query: RunQuery
+) -> Page[RunRecord]:
     where, index, order = _Where(), "", "pk DESC"
     where.equals("id", query.run_id)
     if query.thread_id is not None:
@@ -185,9 +195,11 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
         where.add("pk < ?", *last)
     rows = where.open(db, f"{RUN_COLUMNS} FROM runs {index}", order, query).fetchall()
     heads = [RunRow._make(row) for row in rows[: query.limit]]
+    items, left_out = unreadable.collect(RowKind.RUN, ((head.id, head.record) for head in heads))
     return Page(
-        items=tuple(head.record() for head in heads),
+        items=items,
         cursor=cursor_after(query, rows, heads[-1].pk) if heads else None,
+        unreadable=left_out,
     )
 
 
@@ -217,7 +229,9 @@ def _is_wide(query: RunQuery) -> bool:
     return query.agent_id is None and not _is_narrow(query)
 
 
-def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
+def list_tickets(
+    db: sqlite3.Connection, unreadable: UnreadableRows, query: TicketQuery
+) -> Page[Ticket]:
     where = _Where()
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
@@ -242,12 +256,16 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
         parts = [where.and_("scope = ?", scope) for scope in scopes]
     else:
         where.equals("+scope", query.scope)
-    columns = "asked_at, pk, status, record FROM tickets"
+    columns = "asked_at, pk, key, status, record FROM tickets"
     rows = _merged(db, parts, columns, f"{asked}, pk", query, itemgetter(0, 1))
     shown = rows[: query.limit]
+    items, left_out = unreadable.collect(
+        RowKind.TICKET, ((row[2], partial(load_ticket, *row[2:])) for row in shown)
+    )
     return Page(
-        items=tuple(read_ticket(status, record) for _, _, status, record in shown),
+        items=items,
         cursor=cursor_after(query, rows, *shown[-1][:2]) if shown else None,
+        unreadable=left_out,
     )
 
 

@@ -24,6 +24,7 @@ from awaken.errors import RewindRefused
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import events_in, messages_in, written_in
 from awaken.stores.sql.fold import persisted
+from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite.commands import all_commands
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import (
@@ -48,6 +49,7 @@ def has_owner(db: sqlite3.Connection, owners: Owners, thread_id: str) -> bool:
 def load_context(
     db: sqlite3.Connection,
     owners: Owners,
+    unreadable: UnreadableRows,
     thread_id: str,
     tail: int | None,
     rewinds_to: int | None = None,
@@ -68,7 +70,7 @@ def load_context(
         # The fold has the state of all open runs; a finished run may have ended before it.
         state = persisted(fold.runs[run.pk] if run.pk in fold.runs else run_state(db, run))
     return ThreadContext(
-        thread=thread.thread(owners),
+        thread=thread.thread(owners, unreadable),
         messages=messages_in_view(db, thread, hidden, skipped, thread.length),
         skipped=skipped,
         hidden=hidden,
@@ -76,8 +78,8 @@ def load_context(
         thread_state=persisted(fold.thread),
         run_state=state,
         calls=fold.calls,
-        commands=all_commands(db, thread.pk),
-        stream_log=load_stream_log(db, thread.pk) if thread.open_run else (),
+        commands=all_commands(db, unreadable, thread.pk),
+        stream_log=load_stream_log(db, unreadable, thread) if thread.open_run else (),
     )
 
 
@@ -125,7 +127,7 @@ def _positions_of(db: sqlite3.Connection, thread: ThreadRow, message_id: str) ->
     between = (commit_id(thread.pk, 1), commit_id(thread.pk, thread.position))
     for row in map(CommitRow._make, db.execute(queries.COMMITS_BACK, between)):
         if text in row.delta:
-            messages = messages_in(row.delta)
+            messages = messages_in(row)
             for index in range(len(messages) - 1, -1, -1):
                 if messages[index].id == message_id:
                     yield row.first_seq + index
@@ -142,7 +144,7 @@ def messages_between(
     for row in commits(db, thread.pk, first, thread.position):
         if row.first_seq > stop:
             break
-        messages = messages_in(row.delta)
+        messages = messages_in(row)
         found.extend(messages[max(after + 1 - row.first_seq, 0) : stop + 1 - row.first_seq])
     return found
 
@@ -162,7 +164,7 @@ def load_events(
     for row in commits(db, thread.pk, first, thread.position):
         if row.first_event > stop:
             break
-        events = events_in(row.delta, thread_id, row.first_event)
+        events = events_in(row, thread_id)
         found.extend(events[max(after + 1 - row.first_event, 0) : stop + 1 - row.first_event])
     return found
 
@@ -182,24 +184,26 @@ def load_commits(
 
 
 def _view(row: CommitRow, thread_id: str) -> CommitView:
-    written = written_in(row.delta)
+    written = written_in(row)
     return CommitView(
         position=row.position,
         first_seq=row.first_seq,
         first_event=row.first_event,
         at_ms=row.at_ms,
         run_id=written.run if row.run is not None else None,
-        messages=messages_in(row.delta),
-        events=tuple(events_in(row.delta, thread_id, row.first_event)),
+        messages=messages_in(row),
+        events=tuple(events_in(row, thread_id)),
         rewinds_to=written.rewinds_to,
         changed_keys=tuple(sorted(written.thread_state)),
         calls=written.calls,
     )
 
 
-def load_open_stream(db: sqlite3.Connection, thread_id: str) -> Sequence[StreamLogEntry]:
+def load_open_stream(
+    db: sqlite3.Connection, unreadable: UnreadableRows, thread_id: str
+) -> Sequence[StreamLogEntry]:
     thread = find_thread(db, thread_id)
-    return load_stream_log(db, thread.pk) if thread is not None else ()
+    return load_stream_log(db, unreadable, thread) if thread is not None else ()
 
 
 def load_thread_state(db: sqlite3.Connection, thread_id: str) -> PersistedState:

@@ -60,7 +60,7 @@ def _kept(
     between = (commit_id(thread.pk, 1), commit_id(thread.pk, thread.position))
     is_known = False
     for found in db.execute(queries.COMMITS_NAMING, (*between, dumps(message_id))):
-        ids, kept = requests_in(CommitRow._make(found).delta)
+        ids, kept = requests_in(CommitRow._make(found))
         for manifest in kept:
             if manifest.message_id == message_id:
                 return thread, completed(manifest, partial(_of_answer, db, thread))
@@ -74,6 +74,6 @@ def _of_answer(db: sqlite3.Connection, thread: ThreadRow, seq: int) -> RequestMa
     """The manifest of the answer at this position in the log."""
     position = position_of(db, thread, queries.FIRST_SEQ, seq)
     (row,) = commits(db, thread.pk, position, position)
-    ids, kept = requests_in(row.delta)
+    ids, kept = requests_in(row)
     answer = ids[seq - row.first_seq]
     return next(manifest for manifest in kept if manifest.message_id == answer)

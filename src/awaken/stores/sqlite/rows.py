@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.codec import loads
 from awaken.domain.metadata import NO_METADATA, ThreadMetadata
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
-from awaken.errors import Serialization
+from awaken.domain.unreadable import RowKind
+from awaken.errors import Serialization, UnreadableRecord
 from awaken.stores.sql import queries
+from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows, load_row
 from awaken.stores.sqlite.owners import Owners
 
 _replace = msgspec.structs.replace
@@ -49,15 +50,23 @@ class ThreadRow(NamedTuple):
     family: str
     said: bytes | None
 
-    def thread(self, owners: Owners | None = None) -> Thread:
-        """The thread as callers see it, with `owner` set to `None` if the owner is dead.
+    def thread(
+        self, owners: Owners | None = None, unreadable: UnreadableRows | None = None
+    ) -> Thread:
+        """The thread as callers see it, with `owner` set to `None` if the owner is dead. If its
+        metadata cannot be read and `unreadable` is given, that is noted there, and the thread is
+        without metadata.
 
         Raises:
             Serialization: a column has a wrong type, which SQLite allows.
+            UnreadableRecord: its metadata cannot be read.
         """
         if not all(isinstance(*pair) for pair in zip(self, _THREAD_TYPES, strict=True)):
+            pairs = zip(self._fields, zip(self, _THREAD_TYPES, strict=True), strict=True)
+            wrong = [f"{name} {pair[0]!r}" for name, pair in pairs if not isinstance(*pair)]
             raise Serialization(
-                f"the row of thread {self.id!r} has values that awaken did not write: {self}"
+                f"the row of thread {self.id!r} has values that awaken did not write: "
+                f"{', '.join(wrong)}"
             )
         owner = self.owner
         if owner is not None and owners is not None and not owners.is_alive(owner):
@@ -78,11 +87,15 @@ class ThreadRow(NamedTuple):
             owner=owner,
             scope=self.scope,
             family=self.family,
-            metadata=self.metadata(),
+            metadata=self.metadata(unreadable),
         )
 
-    def metadata(self) -> ThreadMetadata:
-        return NO_METADATA if self.said is None else loads(self.said, ThreadMetadata)
+    def metadata(self, unreadable: UnreadableRows | None = None) -> ThreadMetadata:
+        if self.said is None:
+            return NO_METADATA
+        if unreadable is None:
+            return load_row(RowKind.THREAD, self.id, self.said, ThreadMetadata)
+        return unreadable.read(RowKind.THREAD, self.id, self.said, ThreadMetadata) or NO_METADATA
 
 
 _MAYBE_TEXT, _MAYBE_NUMBER = (str, NoneType), (int, NoneType)
@@ -99,6 +112,7 @@ class RunRow(NamedTuple):
     """The head of a run, as `RUN_COLUMNS` has it."""
 
     pk: int
+    id: str
     thread: int
     status: str
     first_position: int
@@ -106,7 +120,11 @@ class RunRow(NamedTuple):
     data: bytes
 
     def record(self) -> RunRecord:
-        return loads(self.data, RunRecord)
+        """
+        Raises:
+            UnreadableRecord: it cannot be decoded.
+        """
+        return load_row(RowKind.RUN, self.id, self.data, RunRecord)
 
 
 class CommitRow(NamedTuple):
@@ -120,8 +138,26 @@ class CommitRow(NamedTuple):
     delta: bytes
 
     @property
+    def thread(self) -> int:
+        return self.id >> 32
+
+    @property
     def position(self) -> int:
         return self.id & 0xFFFFFFFF
+
+
+def name_commit(db: sqlite3.Connection, error: UnreadableCommit) -> UnreadableRecord:
+    """The error for callers: it names the thread of a commit, and the messages of the commit."""
+    thread = thread_of(db, error.thread)
+    between = (commit_id(thread.pk, error.position), commit_id(thread.pk, error.position + 1))
+    firsts = [row[1] for row in db.execute(queries.COMMITS, between)]
+    return UnreadableRecord(
+        error.kind,
+        str(error.position),
+        str(error),
+        thread_id=thread.id,
+        messages=(firsts[0], (firsts[1] if len(firsts) > 1 else thread.length + 1) - 1),
+    )
 
 
 def find_thread(db: sqlite3.Connection, thread_id: str) -> ThreadRow | None:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from awaken.codec import dumps
 from awaken.contract.commits import CallEntry
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import calls_in
 from awaken.stores.sql.fold import enter, persisted
-from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.read import messages_between
 from awaken.stores.sqlite.rows import commits, find_run, find_thread, thread_of
@@ -53,7 +54,7 @@ def load_calls(db: sqlite3.Connection, run_id: str) -> Sequence[CallEntry]:
     ledger: dict[str, CallEntry] = {}
     if row is not None:
         for commit in commits(db, row.thread, row.first_position, row.last_position, row.pk):
-            for entry in calls_in(commit.delta):
+            for entry in calls_in(commit):
                 enter(ledger, entry)
     return tuple(ledger.values())
 
@@ -61,12 +62,13 @@ def load_calls(db: sqlite3.Connection, run_id: str) -> Sequence[CallEntry]:
 def list_interrupted(
     db: sqlite3.Connection,
     owners: Owners,
-    unreadable: Unreadable,
+    unreadable: UnreadableRows,
     now_ms: int,
     thread_id: str | None,
     limit: int | None,
 ) -> Sequence[RunRecord]:
     """The first `limit` open runs without a live owner that a worker should take over."""
+    recheck(db, unreadable)
     alive: dict[str, bool] = {}
     found: list[RunRecord] = []
     rows = (
@@ -82,16 +84,29 @@ def list_interrupted(
                 alive[owner] = owners.is_alive(owner)
             if alive[owner]:
                 continue
-        if status != RunStatus.WAITING or _is_called(db, thread, run_id, now_ms):
-            record = unreadable.read(f"run {run_id}", body, RunRecord)
+        if status != RunStatus.WAITING or _is_called(db, unreadable, thread, run_id, now_ms):
+            record = unreadable.read_run(run_id, body)
             if record is not None:
                 found.append(record)
     return found
 
 
-def _is_called(db: sqlite3.Connection, thread: int, run_id: str, now_ms: int) -> bool:
-    """Whether a waiting run has a command, or one of its tickets has expired."""
+def recheck(db: sqlite3.Connection, unreadable: UnreadableRows) -> None:
+    """Read the runs and commands again that could not be decoded."""
+    if unreadable.runs or unreadable.commands:
+        unreadable.recheck(
+            db.execute(queries.RECORDS_OF, (dumps(list(unreadable.runs)),)).fetchall(),
+            db.execute(queries.BODIES_OF, (dumps(list(unreadable.commands)),)).fetchall(),
+        )
+
+
+def _is_called(
+    db: sqlite3.Connection, unreadable: UnreadableRows, thread: int, run_id: str, now_ms: int
+) -> bool:
+    """Whether a waiting run has a command that can be read, as far as that is known, or one of its
+    tickets has expired."""
+    passed_over = dumps(list(unreadable.commands))
     return (
-        db.execute(queries.HAS_COMMAND, (thread, run_id)).fetchone() is not None
+        db.execute(queries.HAS_COMMAND, (thread, run_id, passed_over)).fetchone() is not None
         or db.execute(queries.HAS_EXPIRED_TICKET, (thread, run_id, now_ms)).fetchone() is not None
     )

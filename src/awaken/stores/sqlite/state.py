@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from awaken.codec import dumps, loads
+from awaken.codec import dumps
 from awaken.domain.rewind import Hidden, before_hidden, hidden_by
 from awaken.stores.rewinding import rewound_state
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import calls_in, changes_in
-from awaken.stores.sql.fold import Fold, FoldedState, State
+from awaken.stores.sql.fold import Fold, FoldedState, State, load_snapshot
 from awaken.stores.sqlite.rows import RunRow, commit_id, commit_of, commits
 
 
@@ -21,7 +21,7 @@ def fold_at(db: sqlite3.Connection, thread: int, position: int) -> Fold:
     for row in commits(db, thread, at + 1, position):
         if row.run is not None and row.run not in fold.runs:
             fold.runs[row.run] = _state_before(db, thread, row.run, at)
-        fold.add(row.run, changes_in(row.delta))
+        fold.add(row.run, changes_in(row))
     return fold
 
 
@@ -37,7 +37,7 @@ def rewound(db: sqlite3.Connection, thread: int, position: int, to: int) -> Fold
     now, fold = fold_at(db, thread, position), fold_at(db, thread, before)
     fold.thread, fold.runs = rewound_state(fold.thread, now.thread), now.runs
     for row in commits(db, thread, before + 1, position):
-        fold.add_calls(calls_in(row.delta))
+        fold.add_calls(calls_in(row))
     return fold
 
 
@@ -52,7 +52,7 @@ def write_rewind(
     fold = rewound(db, thread, position - 1, to)
     db.execute(queries.ADD_REWIND, (thread, position, to, until))
     fold.runs = fold_at(db, thread, position).runs
-    fold.add(None, changes_in(row.delta))
+    fold.add(None, changes_in(row))
     _write_snapshot(db, thread, position, run, fold)
 
 
@@ -79,7 +79,7 @@ def _run_state(db: sqlite3.Connection, thread: int, run: int, first: int, last: 
             first, state = at + 1, dict(snapshot.runs[run])
             break
     for row in commits(db, thread, first, last, run):
-        state.update(changes_in(row.delta).run_state)
+        state.update(changes_in(row).run_state)
     return state
 
 
@@ -101,7 +101,7 @@ def _snapshots(
     """The snapshots from position `last` down to `first`."""
     base = commit_id(thread, 0)
     for id, state in db.execute(queries.SNAPSHOTS, (base + first, base + last)):
-        yield id - base, loads(state, FoldedState)
+        yield id - base, load_snapshot(thread, id - base, state)
 
 
 def _is_open(db: sqlite3.Connection, run: int) -> bool:

@@ -170,7 +170,7 @@ class SqliteStore(SqliteFile):
 
         def load(db: sqlite3.Connection) -> Thread | None:
             row = find_thread(db, thread_id)
-            return row.thread(engine.owners) if row else None
+            return row.thread(engine.owners, engine.unreadable) if row else None
 
         return await engine.read(load)
 
@@ -186,20 +186,25 @@ class SqliteStore(SqliteFile):
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         engine = self._ready()
-        return await engine.read(lambda db: listing.list_threads(db, engine.owners, query))
+        return await engine.read(
+            lambda db: listing.list_threads(db, engine.owners, engine.unreadable, query)
+        )
 
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
     ) -> ThreadContext | None:
         engine = self._ready()
-        return await engine.read(lambda db: read.load_context(db, engine.owners, thread_id, tail))
+        return await engine.read(
+            lambda db: read.load_context(db, engine.owners, engine.unreadable, thread_id, tail)
+        )
 
     async def load_rewound(
         self, thread_id: str, to: int, *, tail: int | None = None
     ) -> ThreadContext | None:
-        owners = self._ready().owners
-        return await self._ready().read(
-            lambda db: read.load_context(db, owners, thread_id, tail, to)
+        engine = self._ready()
+        owners, unreadable = engine.owners, engine.unreadable
+        return await engine.read(
+            lambda db: read.load_context(db, owners, unreadable, thread_id, tail, to)
         )
 
     async def load_messages(
@@ -235,7 +240,8 @@ class SqliteStore(SqliteFile):
         return await self._ready().read(lambda db: read.load_commits(db, thread_id, after, limit))
 
     async def load_stream_log(self, thread_id: str) -> Sequence[StreamLogEntry]:
-        return await self._ready().read(lambda db: read.load_open_stream(db, thread_id))
+        engine = self._ready()
+        return await engine.read(lambda db: read.load_open_stream(db, engine.unreadable, thread_id))
 
     async def changed(self, thread_id: str, since: int) -> int:
         return await self._ready().wait(thread_channel(thread_id), since)
@@ -328,7 +334,8 @@ class SqliteStore(SqliteFile):
         return await self._ready().read(lambda db: runs.latest_run(db, thread_id))
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
-        return await self._ready().read(lambda db: listing.list_runs(db, query))
+        engine = self._ready()
+        return await engine.read(lambda db: listing.list_runs(db, engine.unreadable, query))
 
     async def list_interrupted(
         self, *, now_ms: int, thread_id: str | None = None, limit: int | None = None
@@ -348,7 +355,8 @@ class SqliteStore(SqliteFile):
     # -- tickets and commands -----------------------------------------------------------------
 
     async def list_tickets(self, query: TicketQuery) -> Page[Ticket]:
-        return await self._ready().read(lambda db: listing.list_tickets(db, query))
+        engine = self._ready()
+        return await engine.read(lambda db: listing.list_tickets(db, engine.unreadable, query))
 
     async def send(self, command: ThreadCommand) -> int:
         body = commands.pack_command(command)
@@ -363,7 +371,8 @@ class SqliteStore(SqliteFile):
         is_one = submission.mode is not SubmitMode.INTERRUPT
         channels = (COMMANDS, thread_channel(submission.thread_id)) if is_one else (ALL,)
         return await engine.write(
-            lambda db: submissions.submit(db, engine.owners, packed), channels=channels
+            lambda db: submissions.submit(db, engine.owners, engine.unreadable, packed),
+            channels=channels,
         )
 
     async def decide(
@@ -371,8 +380,9 @@ class SqliteStore(SqliteFile):
     ) -> int | None:
         with writable(f"decisions for thread {thread_id!r}"):
             dumps(decisions)
-        return await self._ready().write(
-            lambda db: tickets.decide(db, thread_id, decisions, at_ms),
+        engine = self._ready()
+        return await engine.write(
+            lambda db: tickets.decide(db, engine.unreadable, thread_id, decisions, at_ms),
             channels=(COMMANDS, thread_channel(thread_id)),
         )
 
@@ -380,9 +390,10 @@ class SqliteStore(SqliteFile):
         self, thread_id: str, *, at_ms: int, by: str | None = None
     ) -> Sequence[Thread]:
         engine = self._ready()
-        owners = engine.owners
+        owners, unreadable = engine.owners, engine.unreadable
         return await engine.write(
-            lambda db: commands.cancel_tree(db, owners, thread_id, at_ms, by), channels=(ALL,)
+            lambda db: commands.cancel_tree(db, owners, unreadable, thread_id, at_ms, by),
+            channels=(ALL,),
         )
 
     async def load_commands(

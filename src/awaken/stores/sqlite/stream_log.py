@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 
-from awaken.codec import loads
 from awaken.contract.commits import Fence
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.errors import StaleFence
 from awaken.stores.sql import queries
+from awaken.stores.sql.unreadable import UnreadableRows
+from awaken.stores.sqlite.rows import ThreadRow
 
 
 def append_stream(db: sqlite3.Connection, fence: Fence, number: int, body: bytes) -> None:
@@ -31,6 +32,8 @@ def delete_stream_log(db: sqlite3.Connection, thread: int) -> None:
     db.execute(queries.DELETE_STREAM_LOG, (thread,))
 
 
-def load_stream_log(db: sqlite3.Connection, thread: int) -> tuple[StreamLogEntry, ...]:
-    rows = db.execute(queries.STREAM_LOG, (thread,))
-    return tuple(loads(body, StreamLogEntry) for (body,) in rows)
+def load_stream_log(
+    db: sqlite3.Connection, unreadable: UnreadableRows, thread: ThreadRow
+) -> tuple[StreamLogEntry, ...]:
+    rows = db.execute(queries.STREAM_LOG, (thread.pk,)).fetchall()
+    return unreadable.read_stream(thread.id, [body for (body,) in rows])

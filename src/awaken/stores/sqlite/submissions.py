@@ -10,6 +10,7 @@ from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.domain.lifecycle import RunStatus
 from awaken.domain.metadata import NO_METADATA, metadata_of
 from awaken.domain.names import place_of
 from awaken.domain.principal import id_of
@@ -18,12 +19,13 @@ from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.rewinding import needs_quiet
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import pack, writable
-from awaken.stores.sql.unreadable import Unreadable
+from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite.commands import add_command, cancel_tree, send_if_there
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.read import find_rewind
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_run, find_thread
+from awaken.stores.sqlite.runs import recheck
 from awaken.stores.sqlite.tickets import decide
 from awaken.stores.submitting import KeptKey, steering
 
@@ -51,7 +53,9 @@ def pack_submission(submission: Submission) -> PackedSubmission:
         )
 
 
-def submit(db: sqlite3.Connection, owners: Owners, packed: PackedSubmission) -> Submitted:
+def submit(
+    db: sqlite3.Connection, owners: Owners, unreadable: UnreadableRows, packed: PackedSubmission
+) -> Submitted:
     """Store a submission; see `Commands.submit`."""
     submission = packed.submission
     thread = find_thread(db, submission.thread_id)
@@ -67,7 +71,7 @@ def submit(db: sqlite3.Connection, owners: Owners, packed: PackedSubmission) -> 
             return answer
     if find_run(db, submission.run_id) is not None:
         raise AlreadyExists("run", submission.run_id)
-    run_id = _take(db, owners, packed, thread)
+    run_id = _take(db, owners, unreadable, packed, thread)
     thread = thread or find_thread(db, submission.thread_id)
     assert thread is not None, "a submission creates its thread"
     if submission.key is not None:
@@ -87,12 +91,16 @@ def submit(db: sqlite3.Connection, owners: Owners, packed: PackedSubmission) -> 
 
 
 def _take(
-    db: sqlite3.Connection, owners: Owners, packed: PackedSubmission, thread: ThreadRow | None
+    db: sqlite3.Connection,
+    owners: Owners,
+    unreadable: UnreadableRows,
+    packed: PackedSubmission,
+    thread: ThreadRow | None,
 ) -> str:
     """Carry a submission out in the store; returns the id of the run that it leads to."""
     submission, at_ms, command = packed.submission, packed.submission.at_ms, packed.command
     if submission.decisions:
-        decide(db, submission.thread_id, submission.decisions, at_ms)
+        decide(db, unreadable, submission.thread_id, submission.decisions, at_ms)
         assert thread is not None, "only the tickets of a thread can be answered"
         if submission.messages:
             add_command(db, thread.pk, steering(submission), packed.steering)
@@ -108,7 +116,7 @@ def _take(
         return open_run
     if submission.mode is SubmitMode.INTERRUPT and thread is not None:
         by = id_of(submission.principal)
-        cancel_tree(db, owners, thread.id, at_ms, by)
+        cancel_tree(db, owners, unreadable, thread.id, at_ms, by)
         for (run_id,) in db.execute(queries.SUBMITTED_RUNS, (thread.pk,)).fetchall():
             cancel = ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by)
             send_if_there(db, cancel, dumps(cancel))
@@ -173,13 +181,26 @@ class Wanted(NamedTuple):
 
 
 def find_next(
-    db: sqlite3.Connection, owners: Owners, unreadable: Unreadable, wanted: Wanted
+    db: sqlite3.Connection, owners: Owners, unreadable: UnreadableRows, wanted: Wanted
 ) -> Sequence[RunRecord]:
-    """The runs that can go on, of those that are wanted, oldest first."""
+    """The runs that can go on, of those that are wanted, oldest first. What cannot be read is
+    passed over; then the next submission of its thread comes first."""
+    recheck(db, unreadable)
+    while True:
+        known = len(unreadable.commands)
+        found = _find_next(db, owners, unreadable, wanted)
+        if len(unreadable.commands) == known or len(found) == wanted.limit:
+            return found
+
+
+def _find_next(
+    db: sqlite3.Connection, owners: Owners, unreadable: UnreadableRows, wanted: Wanted
+) -> Sequence[RunRecord]:
     alive: dict[str, bool] = {}
     found: list[RunRecord] = []
-    for run_id, agent, body, owner in db.execute(
-        queries.NEXT_RUNS, (wanted.overdue_ms, wanted.at_ms)
+    passed_over = dumps(list(unreadable.commands))
+    for run_id, agent, body, owner, status, thread in db.execute(
+        queries.NEXT_RUNS, (wanted.overdue_ms, wanted.at_ms, passed_over)
     ).fetchall():
         if len(found) == wanted.limit:
             break
@@ -189,7 +210,11 @@ def find_next(
             alive[owner] = owners.is_alive(owner)
         if owner is not None and alive[owner]:
             continue
-        record = unreadable.read(f"run {run_id}", body, RunRecord)
+        record = unreadable.read_run(run_id, body)
+        if not _has_readable_commands(
+            db, unreadable, thread, run_id, status, has_record=record is not None
+        ):
+            continue
         if record is None or record.is_delegated or record.takeovers is not None:
             continue
         if all(other.thread_id != record.thread_id for other in found):
@@ -197,10 +222,32 @@ def find_next(
     return found
 
 
+def _has_readable_commands(
+    db: sqlite3.Connection,
+    unreadable: UnreadableRows,
+    thread: int,
+    run_id: str,
+    status: str,
+    *,
+    has_record: bool,
+) -> bool:
+    """Whether the commands of a run that is to begin, or to go on, can be read. If one cannot, the
+    run is looked for again without it."""
+    known = len(unreadable.commands)
+    if status == RunStatus.CREATED:
+        for id, body in db.execute(queries.SUBMISSION, (thread, run_id)).fetchall():
+            if unreadable.read_command(id, body) is not None and not has_record:
+                unreadable.commands.add(id)
+    if status == RunStatus.WAITING:
+        for id, body in db.execute(queries.CALLS_OF_RUN, (thread, run_id)).fetchall():
+            unreadable.read_command(id, body)
+    return len(unreadable.commands) == known
+
+
 def claim_next(
     db: sqlite3.Connection,
     owners: Owners,
-    unreadable: Unreadable,
+    unreadable: UnreadableRows,
     wanted: Wanted,
     claim: Callable[[str], Fence],
 ) -> Sequence[tuple[Fence, RunRecord]]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from functools import partial
 
-import msgspec
-
-from awaken.codec import dumps, loads
+from awaken.codec import dumps
 from awaken.domain.suspension import Decision
 from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.unreadable import RowKind
 from awaken.stores.answers import answered, command_of
 from awaken.stores.sql import queries
+from awaken.stores.sql.unreadable import UnreadableRows, load_ticket
 from awaken.stores.sqlite.commands import add_command
 from awaken.stores.sqlite.rows import find_thread
 
 _ANSWERED = TicketStatus.ANSWERED
-_replace = msgspec.structs.replace
 
 
 def write_ticket(
@@ -39,13 +39,12 @@ def write_ticket(
         db.execute(queries.CHANGE_TICKET, (*values, row[0]))
 
 
-def read_ticket(status: str, record: bytes) -> Ticket:
-    ticket = loads(record, Ticket)
-    return ticket if ticket.status == status else _replace(ticket, status=TicketStatus(status))
-
-
 def decide(
-    db: sqlite3.Connection, thread_id: str, decisions: Sequence[Decision], at_ms: int
+    db: sqlite3.Connection,
+    unreadable: UnreadableRows,
+    thread_id: str,
+    decisions: Sequence[Decision],
+    at_ms: int,
 ) -> int | None:
     """Answer tickets, all or none; returns the id of the command with the answers, or `None`."""
     thread = find_thread(db, thread_id)
@@ -53,7 +52,7 @@ def decide(
     taken: dict[str, Ticket] = {}
     for target, answer in decisions:
         meant = [taken.get(ticket.key, ticket) for ticket in _meant(db, pk, target)]
-        ticket = answered(target, answer, meant, lambda: _open(db, pk), at_ms)
+        ticket = answered(target, answer, meant, lambda: _open(db, unreadable, pk), at_ms)
         if ticket is not None:
             taken[ticket.key] = ticket
     if not taken or thread is None:
@@ -66,10 +65,12 @@ def decide(
 
 def _meant(db: sqlite3.Connection, thread: int, target: str) -> list[Ticket]:
     rows = db.execute(queries.TICKETS_NAMED, (thread, target) * 3)
-    found = [read_ticket(status, record) for _, status, record in rows]
+    found = [load_ticket(*row) for row in rows]
     return [ticket for ticket in found if ticket.key == target] or found
 
 
-def _open(db: sqlite3.Connection, thread: int) -> list[Ticket]:
-    rows = db.execute(queries.OPEN_TICKETS, (thread,))
-    return [read_ticket(status, record) for _, status, record in rows]
+def _open(db: sqlite3.Connection, unreadable: UnreadableRows, thread: int) -> Sequence[Ticket]:
+    rows = db.execute(queries.OPEN_TICKETS, (thread,)).fetchall()
+    return unreadable.collect(
+        RowKind.TICKET, ((row[0], partial(load_ticket, *row)) for row in rows)
+    )[0]

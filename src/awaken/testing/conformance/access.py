@@ -50,10 +50,10 @@ async def a_key_is_kept_until_it_is_revoked(store: Store) -> None:
     await store.access.add_key("k1", ENTRY)
 
     assert await store.access.find_key("k1") == ENTRY
-    assert list((await store.access.list_keys()).items()) == [("k1", ENTRY), ("k2", OTHER)]
+    assert list(await store.access.list_keys()) == [("k1", ENTRY), ("k2", OTHER)]
     assert [await store.access.revoke_key("k1") for _ in range(2)] == [True, False]
     assert await store.access.find_key("k1") is None
-    assert await store.access.list_keys() == {"k2": OTHER}
+    assert list(await store.access.list_keys()) == [("k2", OTHER)]
 
 
 @check
@@ -112,15 +112,16 @@ async def deeds_are_listed_newest_first_page_by_page(store: Store) -> None:
     await store.access.note_deed(a_deed(7, "acme"))
 
     page = await store.access.list_deeds("", limit=3)
-    rest = await store.access.list_deeds("", limit=3, before=page[-1][0])
+    rest = await store.access.list_deeds("", limit=3, before=int(page.cursor or ""))
 
     assert [deed for _, deed in (*page, *rest)] == [a_deed(at) for at in (1, 9, 3, 5)]
+    assert (len(page), rest.cursor) == (3, None)
     numbers = [number for number, _ in (*page, *rest)]
     assert numbers == sorted(set(numbers), reverse=True)
     assert [deed for _, deed in await store.access.list_deeds("acme", limit=9)] == [
         a_deed(7, "acme")
     ]
-    assert await store.access.list_deeds("none", limit=9) == []
+    assert len(await store.access.list_deeds("none", limit=9)) == 0
 
 
 @check
@@ -132,7 +133,7 @@ async def old_deeds_are_deleted(store: Store) -> None:
     assert await store.access.delete_deeds(before_ms=21) == 1
 
     assert [deed.at for _, deed in await store.access.list_deeds("", limit=9)] == [30]
-    assert await store.access.list_deeds("acme", limit=9) == []
+    assert len(await store.access.list_deeds("acme", limit=9)) == 0
 
 
 @check
@@ -146,7 +147,7 @@ async def a_tenant_is_forgotten_alone(store: Store) -> None:
     assert await store.access.clear_scope("acme") == 3
     assert await store.access.clear_scope("acme") == 0
 
-    assert set(await store.access.list_keys()) == {"k", "kacme-2"}
+    assert {id for id, _ in await store.access.list_keys()} == {"k", "kacme-2"}
     assert await store.access.find_session("sacme") is None
     assert await store.access.find_session("sacme-2") is not None
     assert [len(await store.access.list_deeds(scope, limit=9)) for scope in scopes] == [1, 0, 1]

@@ -47,7 +47,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Look after the store": {
         "gc": "Delete old threads, and say what was freed.",
-        "db": "Migrate a store in Postgres, or forget a tenant.",
+        "db": "Check a store, migrate one in Postgres, or forget a tenant.",
     },
 }
 """The commands and their short help. A command's module is loaded when the command is called."""

@@ -1,4 +1,4 @@
-"""`awaken db`: the tables of a store in Postgres, and what a tenant has in any store."""
+"""`awaken db`: checking a store, the tables of one in Postgres, and what a tenant has in any."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 
 from awaken.cli.address import store_address
 from awaken.cli.console import complain, say
+from awaken.cli.db_check import check
 from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.gc import freed_words
@@ -22,17 +23,22 @@ from awaken.domain.value import Value
 from awaken.stores import postgres
 
 
-@click.group(short_help="Migrate a store in Postgres, or forget a tenant.")
+@click.group(short_help="Check a store, migrate one in Postgres, or forget a tenant.")
 def db() -> None:
-    """Bring the tables of a store in Postgres up to date, or delete what a tenant has in a store.
+    """Check that a store can be read, bring its tables in Postgres up to date, or delete what a
+    tenant has in it.
 
     \b
+      awaken db check
       awaken db migrate --dry-run --store postgresql://…
       awaken db migrate --store postgresql://…
       awaken db forget --scope acme --dry-run
 
     Old threads are deleted by `awaken gc`.
     """
+
+
+db.add_command(check)
 
 
 @db.command()

@@ -6,7 +6,7 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps
@@ -15,7 +15,8 @@ from awaken.contract.store import Process
 from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
-from awaken.stores.postgres import commands, submissions, tickets
+from awaken.domain.unreadable import RowKind
+from awaken.stores.postgres import commands, row_check, submissions, tickets
 from awaken.stores.postgres.access import PostgresAccess
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.blobs import PostgresBlobs
@@ -27,6 +28,7 @@ from awaken.stores.postgres.rows import owner_name
 from awaken.stores.postgres.threads import PostgresThreads
 from awaken.stores.postgres.watch import COMMANDS
 from awaken.stores.sql.delta import writable
+from awaken.stores.sql.row_check import RowChange, StoredRow
 from awaken.stores.telling import Telling
 
 _CHECK = "SELECT floor FROM @epochs"
@@ -88,6 +90,16 @@ class PostgresStore(PostgresCommits, PostgresThreads):
 
     def count_unreadable(self) -> Mapping[str, int]:
         return self._opening.unreadable.count()
+
+    async def load_rows(
+        self, kind: RowKind, after: tuple[Any, ...] | None, limit: int
+    ) -> Sequence[StoredRow]:
+        engine = await self._opening.engine()
+        return await engine.read(lambda db: row_check.load_rows(db, kind, after, limit))
+
+    async def replace_rows(self, changes: Sequence[RowChange]) -> Sequence[str | None]:
+        engine = await self._opening.engine()
+        return await engine.write(lambda db: row_check.replace_rows(db, changes))
 
     async def processes(self) -> Sequence[Process]:
         engine = await self._opening.engine()

@@ -6,22 +6,25 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.store import Process
 from awaken.control.subscribers import Subscribers
+from awaken.domain.unreadable import RowKind
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
+from awaken.stores.sql.row_check import RowChange, StoredRow
 from awaken.stores.sql.unreadable import UnreadableRows
+from awaken.stores.sqlite import row_check
 from awaken.stores.sqlite.access import SqliteAccess
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.owners import new_owner
 from awaken.stores.sqlite.profile import SqliteProfiles
 from awaken.stores.sqlite.watch import Watch
-from awaken.stores.sqlite.writer import Batch
+from awaken.stores.sqlite.writer import ALL, Batch
 
 
 class SqliteFile:
@@ -92,6 +95,17 @@ class SqliteFile:
 
     def count_unreadable(self) -> Mapping[str, int]:
         return self._unreadable.count()
+
+    async def load_rows(
+        self, kind: RowKind, after: tuple[Any, ...] | None, limit: int
+    ) -> Sequence[StoredRow]:
+        return await self._ready().read(lambda db: row_check.load_rows(db, kind, after, limit))
+
+    async def replace_rows(self, changes: Sequence[RowChange]) -> Sequence[str | None]:
+        engine = self._ready()
+        return await engine.write(
+            lambda db: row_check.replace_rows(db, engine.owners, changes), channels=(ALL,)
+        )
 
     async def open(self) -> None:
         with self._lock:

@@ -24,7 +24,14 @@ _BYTES = frozenset(("record", "body", "delta", "state", "piece"))
 
 IN_LISTS = {
     "thread": {"run-user", "run-principal", "submit-new"},
-    "run": {"run-user", "run-principal", "usage-half", "usage-whole", "submit-new", "submit-request"},
+    "run": {
+        "run-user",
+        "run-principal",
+        "usage-half",
+        "usage-whole",
+        "submit-new",
+        "submit-request",
+    },
     "ticket": {"approve-by", "deny-reason", "deny-by"},
 }
 """The threads whose row, or one of whose rows, each list leaves out."""
@@ -107,7 +114,12 @@ async def poison_postgres(address: str) -> str:
                     f"VALUES ({marks})",
                     *values.values(),
                 )
-        for table, column in (("threads", "pk"), ("runs", "pk"), ("tickets", "pk"), ("commands", "id")):
+        for table, column in (
+            ("threads", "pk"),
+            ("runs", "pk"),
+            ("tickets", "pk"),
+            ("commands", "id"),
+        ):
             await db.execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), 1000)")
     finally:
         await db.close()

@@ -126,7 +126,7 @@ async def _threads_of(desk: Desk, scope: str) -> tuple[str, ...]:
     query = ThreadQuery(scope=scope, limit=MOST_LISTED)
     while True:
         page = await desk.store.list_threads(query)
-        found += [thread.id for thread in page]
+        found += [thread.id for thread in page] + [row.id for row in page.unreadable]
         if page.cursor is None:
             return tuple(found)
         query = msgspec.structs.replace(query, cursor=page.cursor)

@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.console import open_console
+from awaken.cli.console import complain_unreadable, open_console
 from awaken.cli.decider import AtTerminal, approval, read_value, user_name
 from awaken.cli.desk import Desk, Subject, at_desk
 from awaken.cli.exits import Exit, Mistake
@@ -20,7 +20,7 @@ from awaken.cli.question import Question, line_to_answer, shell_word, visible_li
 from awaken.cli.text import ago, call_words, terminal_line
 from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json
-from awaken.contract.threads import TicketQuery
+from awaken.contract.threads import Page, TicketQuery
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ResumeAction, ToolCallResume
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -162,7 +162,9 @@ async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
         Mistake: there is none, several are possible, or a yes could answer another question.
     """
     target, digest = wanted.target, wanted.digest
-    tickets = await open_tickets(desk, subject)
+    page = await open_tickets(desk, subject)
+    complain_unreadable(page.unreadable)
+    tickets = page.items
     if not tickets:
         raise Mistake(f"nothing in {subject.words} waits for an answer; `awaken show` tells more")
     found = [
@@ -187,11 +189,11 @@ async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
     return ticket
 
 
-async def open_tickets(desk: Desk, subject: Subject) -> tuple[Ticket, ...]:
+async def open_tickets(desk: Desk, subject: Subject) -> Page[Ticket]:
     """The open tickets, oldest first."""
     run = subject.run.run_id if subject.run is not None else None
     query = TicketQuery(thread_id=subject.thread.id, run_id=run, status=TicketStatus.OPEN)
-    return (await desk.runtime.list_tickets(query)).items
+    return await desk.runtime.list_tickets(query)
 
 
 # -- the answer ---------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.domain.secret import shown_address
 from awaken.domain.thread import Thread
+from awaken.errors import UnreadableRecord
 from awaken.front import Runtime
 from awaken.front.tasks import BackgroundTask
 
@@ -71,14 +72,20 @@ class Desk:
         return self._clock.now_ms()
 
     async def find(self, text: str) -> Subject:
-        """The thread or run that an id, or the beginning of one, names.
+        """The thread or run that an id, or the beginning of one, names. A run is without its state
+        and the ids of its messages.
 
         Raises:
             Mistake: there is none, or there are several.
+            UnreadableRecord: the run cannot be read.
         """
         if thread := await self.store.load_thread(text):
             return Subject(thread=thread)
-        if run := await self.runtime.find_run(text):
+        # Not `load_run`, which reads the whole run.
+        page = await self.store.list_runs(RunQuery(run_id=text))
+        for row in page.unreadable:
+            raise UnreadableRecord(row.kind, row.id, row.reason)
+        for run in page:
             return await self._subject_of(run)
         if len(text) < SHORTEST_PREFIX:
             raise Mistake(

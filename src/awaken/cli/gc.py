@@ -9,7 +9,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from awaken.cli.console import open_console
+from awaken.cli.console import complain_unreadable, open_console
 from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.options import print_json, steers
@@ -165,6 +165,7 @@ async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
     cursor: str | None = None
     while True:
         page = await desk.runtime.list_threads(ThreadQuery(limit=_PAGE, cursor=cursor))
+        complain_unreadable(page.unreadable)
         for thread in page.items:
             beneath.setdefault(thread.parent_thread_id, []).append(thread.id)
             if thread.open_run_id is not None:

@@ -9,10 +9,11 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.console import open_console
+from awaken.cli.console import complain, open_console
 from awaken.cli.decide import open_tickets
 from awaken.cli.desk import Desk, Subject, at_desk, standing, thread_standing
 from awaken.cli.exits import Exit
+from awaken.cli.missing import Missing
 from awaken.cli.options import print_json, steers
 from awaken.cli.question import Question, line_to_answer, shell_word, visible_line
 from awaken.cli.runs import COLUMNS, run_row
@@ -35,7 +36,9 @@ from awaken.domain.message import MessageRecord, Role
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
+from awaken.domain.unreadable import UnreadableRow
 from awaken.domain.value import Value
+from awaken.errors import UnreadableRecord
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
 from awaken.front.records import spending_in
 from awaken.front.tasks import BackgroundTask
@@ -53,7 +56,7 @@ _PHASES = {
 
 class ShownThread(Value, frozen=True, kw_only=True):
     """What `--json` prints; `runs` are the thread's latest, or the one that was asked for, and
-    `started` all runs beneath them."""
+    `started` all runs beneath them. `unreadable` are the rows without which it is not complete."""
 
     thread: Thread
     runs: tuple[RunRecord, ...]
@@ -61,6 +64,7 @@ class ShownThread(Value, frozen=True, kw_only=True):
     messages: tuple[MessageRecord, ...]
     tickets: tuple[Ticket, ...]
     calls: tuple[CallEntry, ...]
+    unreadable: tuple[UnreadableRow, ...] = ()
 
 
 @click.command(short_help="Show a thread or a run: what was said, done, and waits.")
@@ -82,14 +86,17 @@ def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
       awaken show 0199f3a2 --limit 0
       awaken show case-7 --json | jq .tickets
 
-    The calls are those of the thread's latest run, or of the run that was asked for.
+    The calls are those of the thread's latest run, or of the run that was asked for. What cannot be
+    read is left out and named, and the exit code is 1.
     """
 
     async def work(desk: Desk) -> Exit:
         subject = await desk.find(id)
         shown, started = await _gather(desk, subject, limit)
+        code = Exit.FAILED if shown.unreadable else Exit.DONE
         if as_json:
-            return print_json(shown)
+            print_json(shown)
+            return code
         console = open_console(sys.stdout)
         left_behind, now = await desk.left_behind(), desk.now_ms()
         run = subject.run or _lone_task(shown)
@@ -101,7 +108,9 @@ def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
         _tickets(console, subject, shown.tickets, now)
         _calls(console, shown)
         _started(console, started, left_behind, now)
-        return Exit.DONE
+        for row in shown.unreadable:
+            complain(f"{row.name} cannot be read ({row.reason}): see `awaken db check`")
+        return code
 
     return at_desk(store, work)
 
@@ -114,27 +123,32 @@ async def _gather(
 ) -> tuple[ShownThread, Sequence[Started]]:
     thread, run = subject.thread, subject.run
     latest = run.run_id if run is not None else thread.open_run_id or thread.latest_run_id
+    missing = Missing(desk.store, thread)
     runs: tuple[RunRecord, ...]
     if run is not None:
-        runs, messages = (run,), (await _messages_of(desk, run))[-limit:]
+        runs, messages = (run,), (await _messages_of(missing, run))[-limit:]
     else:
-        runs = (await desk.runtime.list_runs(RunQuery(thread_id=thread.id, limit=MOST_RUNS))).items
-        context = await desk.store.load_context(thread.id, tail=limit or None)
-        after = context.skipped if context is not None else 0
-        messages = tuple(await desk.store.load_records(thread.id, after=after))
+        page = await desk.runtime.list_runs(RunQuery(thread_id=thread.id, limit=MOST_RUNS))
+        missing.add(page.unreadable)
+        runs, messages = page.items, await missing.last_messages(limit)
     started = await started_by(desk.store, [run.run_id for run in reversed(runs)])
+    tickets = await open_tickets(desk, subject)
+    missing.add(tickets.unreadable)
+    calls = await missing.calls(latest) if latest is not None else ()
+    await missing.look_for_thread()
     shown = ShownThread(
         thread=thread,
         runs=runs,
         started=tuple(run for _, run in started),
         messages=messages,
-        tickets=await open_tickets(desk, subject),
-        calls=tuple(await desk.store.load_calls(latest)) if latest is not None else (),
+        tickets=tickets.items,
+        calls=calls,
+        unreadable=missing.rows,
     )
     return shown, started
 
 
-async def _messages_of(desk: Desk, run: RunRecord) -> tuple[MessageRecord, ...]:
+async def _messages_of(missing: Missing, run: RunRecord) -> tuple[MessageRecord, ...]:
     """The input and output messages of a run."""
     asked = run.request.input_message_ids if run.request is not None else ()
     wrote = run.output.range if run.output is not None else None
@@ -143,9 +157,7 @@ async def _messages_of(desk: Desk, run: RunRecord) -> tuple[MessageRecord, ...]:
     if wrote is None:
         return ()
     after = max(0, wrote.from_seq - 1 - len(asked))
-    records = await desk.store.load_records(
-        run.thread_id, after=after, limit=wrote.to_seq - after, hidden=True
-    )
+    records = await missing.messages(after, wrote.to_seq)
     return tuple(
         record
         for record in records
@@ -186,7 +198,10 @@ def _lone_task(shown: ShownThread) -> RunRecord | None:
 
 async def _spent(desk: Desk, run: RunRecord) -> str:
     """What a run with a budget has used, in words."""
-    spent = spending_in(await desk.store.load_run_state(run.run_id)).spent
+    try:
+        spent = spending_in(await desk.store.load_run_state(run.run_id)).spent
+    except UnreadableRecord:
+        return ""
     if spent == Amount():
         return ""
     money = f", {spent.money:,.4g} in money" if spent.money else ""

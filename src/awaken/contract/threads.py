@@ -124,7 +124,8 @@ class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `messages` is the end of the log, without its first `skipped` messages and without those that
     are out of view, whose spans are `hidden`; `leading` holds those of the skipped ones that a
     caller adds itself (a store leaves it empty). `open_run` is the run that runs or waits, else the
-    latest run, without `output.message_ids`. `calls` are the ledger
+    latest run, without `output.message_ids`; `None` also if the latest run has ended and its record
+    cannot be read. `calls` are the ledger
     entries of the last assistant message with tool calls. `stream_log` is the log of an unfinished
     model answer that `open_run` had requested. `is_new` says that the store has no such thread yet,
     so all of these are empty (a store returns no context then).

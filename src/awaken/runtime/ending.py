@@ -22,6 +22,7 @@ from awaken.errors import (
     ResolveFailed,
     ThreadAlreadyRunning,
     ThreadOwned,
+    UnreadableRecord,
 )
 from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
@@ -81,7 +82,8 @@ async def carry_on(
 
 
 async def end_all(runtime: AgentRuntime, threads: Sequence[Thread]) -> None:
-    """End the open runs of cancelled threads. Runs that have an owner end there.
+    """End the open runs of cancelled threads. Runs that have an owner end there; those that cannot
+    be read are left, with their cancels, until they can.
 
     Parent runs are ended before the runs they started, since their end also cancels those.
     """
@@ -92,6 +94,8 @@ async def end_all(runtime: AgentRuntime, threads: Sequence[Thread]) -> None:
         async with room:
             try:
                 await _end_one(runtime, thread)
+            except UnreadableRecord as error:
+                log.warning("the open run of thread %s is not ended: %s", thread.id, error)
             except Exception as error:
                 failures.append(error)
 

@@ -11,7 +11,7 @@ import msgspec
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.events import EventSink
 from awaken.contract.store import Store
-from awaken.contract.threads import ThreadQuery, TicketQuery
+from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.result import AgentRunResult
@@ -27,6 +27,7 @@ from awaken.errors import (
     StoreUnavailable,
     ThreadAlreadyRunning,
     ThreadOwned,
+    UnreadableRecord,
 )
 from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.runtime.active import ActiveRun
@@ -49,7 +50,24 @@ class Whereabouts(msgspec.Struct, frozen=True, gc=False):
 
 async def find(runtime: AgentRuntime, id: str) -> Whereabouts | None:
     """Find the run of a run or thread id. Returns `None` if the id is unknown, or if it names a
-    thread and also a run of another thread."""
+    thread and also a run of another thread. If a thread cannot be read, its run may be missing.
+
+    Raises:
+        UnreadableRecord: the id is that of a run, which cannot be read.
+    """
+    try:
+        return await _find(runtime, id)
+    except UnreadableRecord:
+        thread = await runtime.store.load_thread(id)
+        if thread is None:
+            raise
+        runs: Page[RunRecord] = Page(items=())
+        if thread.open_run_id is not None:
+            runs = await runtime.store.list_runs(RunQuery(run_id=thread.open_run_id))
+        return Whereabouts(thread.id, next(iter(runs), None), thread.owner)
+
+
+async def _find(runtime: AgentRuntime, id: str) -> Whereabouts | None:
     context = await runtime.store.load_context(id, tail=0)
     record = await runtime.store.load_run(id)
     if context is not None and record is not None and record.thread_id != id:

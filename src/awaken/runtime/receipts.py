@@ -12,6 +12,7 @@ from awaken.domain.lifecycle import CancelledEnd, RunStatus
 from awaken.domain.names import child_ids, task_uid
 from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
 from awaken.domain.run import RunRecord
+from awaken.errors import UnreadableRecord
 from awaken.runtime.ending import has_agent, is_elsewhere, levels
 from awaken.runtime.operations import Reached, end_told, tell_to_end
 from awaken.runtime.runtime import AgentRuntime
@@ -94,12 +95,20 @@ class _Tree:
             thread = await runtime.store.load_thread(thread_id)
             if thread is None or thread.open_run_id != run_id:
                 return
+            if thread.owner is None:
+                try:
+                    await runtime.store.load_run(run_id)
+                except UnreadableRecord:
+                    return  # it waits, with its cancel, until it can be read
             number = await runtime.store.changed(thread_id, number)
 
     async def _add_begun(self, run_id: str) -> None:
         """Add the runs that a run's calls started, if they are open or were ended by this
         cancel."""
-        calls = await self._runtime.store.load_calls(run_id)
+        try:
+            calls = await self._runtime.store.load_calls(run_id)
+        except UnreadableRecord:
+            return
         for name in _started_by(self._runs[run_id], calls):
             if name in self._runs:
                 continue
@@ -116,10 +125,15 @@ class _Tree:
     async def items(self) -> list[CancelItem]:
         found: list[CancelItem] = []
         for run_id in self._runs:
-            record = await self._runtime.store.load_run(run_id)
+            try:
+                record = await self._runtime.store.load_run(run_id)
+                calls = await self._runtime.store.load_calls(run_id)
+            except UnreadableRecord as error:
+                found.append(_unreadable(run_id, error))
+                continue
             if record is not None:
                 found.append(_run(self._runtime, record))
-                found.extend(map(_call, await self._runtime.store.load_calls(run_id)))
+                found.extend(map(_call, calls))
         return found
 
 
@@ -145,6 +159,11 @@ def _run(runtime: AgentRuntime, record: RunRecord) -> CancelItem:
         outcome=outcome,
         note=note,
     )
+
+
+def _unreadable(run_id: str, error: UnreadableRecord) -> CancelItem:
+    note = f"{error}. Its cancel is stored, and ends it when it can be read"
+    return CancelItem(kind="run", id=run_id, name="", run_id=run_id, outcome=_UNKNOWN, note=note)
 
 
 def _name(record: RunRecord) -> str:

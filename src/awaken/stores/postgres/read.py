@@ -23,7 +23,8 @@ from awaken.domain.rewind import (
     positions,
     stretches,
 )
-from awaken.domain.run import PersistedState
+from awaken.domain.run import PersistedState, RunRecord
+from awaken.domain.unreadable import RowKind
 from awaken.errors import NotFound, RewindRefused
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import (
@@ -36,6 +37,7 @@ from awaken.stores.postgres.rows import (
     commits,
     find_head,
     find_thread,
+    with_canceller,
 )
 from awaken.stores.postgres.state import fold_at, folded, rewound, run_state
 from awaken.stores.sql.delta import events_in, messages_in, written_in
@@ -180,12 +182,21 @@ class _Context:
             for position, first_seq, run, delta in arrays
         ]
 
+    def _latest(self) -> RunRecord | None:
+        """The record of the thread's open run, or of its latest one; `None` if that has ended and
+        its record cannot be read."""
+        run = self.run
+        if run is None or self.thread.open_run is not None:
+            return run.record() if run is not None else None
+        record = self._unreadable.read(RowKind.RUN, run.id, run.data, RunRecord)
+        return with_canceller(record, run.cancelled_by) if record is not None else None
+
     def context(self, **read: Any) -> ThreadContext:
         """The context, with what was computed from the commits."""
         commands = [self._unreadable.read_command(id, body) for id, body in self._commands]
         return ThreadContext(
             thread=self.thread.thread(self._unreadable),
-            open_run=self.run.record() if self.run is not None else None,
+            open_run=self._latest(),
             commands=tuple([command for command in commands if command is not None]),
             stream_log=self._unreadable.read_stream(self.thread.id, self._pieces),
             **read,

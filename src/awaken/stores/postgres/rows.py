@@ -132,12 +132,12 @@ class RunRow(NamedTuple):
     cancelled_by: str | None
     data: bytes
 
-    def record(self) -> RunRecord:
+    def record(self, thread_id: str | None = None) -> RunRecord:
         """
         Raises:
-            UnreadableRecord: it cannot be decoded.
+            UnreadableRecord: it cannot be decoded; the error names the thread, if that is given.
         """
-        record = load_row(RowKind.RUN, self.id, self.data, RunRecord)
+        record = load_row(RowKind.RUN, self.id, self.data, RunRecord, thread_id)
         return with_canceller(record, self.cancelled_by)
 
 

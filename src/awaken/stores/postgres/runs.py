@@ -74,7 +74,7 @@ async def _whole(db: Db, found: Sequence[Any] | None) -> RunRecord | None:
     values = list(found)
     row = RunRow(*values[:columns])
     thread = ThreadRow(*values[columns:])
-    record = row.record()
+    record = row.record(thread.id)
     output = record.output
     if output is not None and output.range is not None:
         stop = min(output.range.to_seq, thread.length)

@@ -35,7 +35,9 @@ class UnreadableCommit(Exception):
         self.kind, self.thread, self.position = kind, thread, position
 
 
-def load_row(kind: RowKind, id: str, body: bytes, type_: type[T]) -> T:
+def load_row(
+    kind: RowKind, id: str, body: bytes, type_: type[T], thread_id: str | None = None
+) -> T:
     """The value of a row.
 
     Raises:
@@ -44,7 +46,7 @@ def load_row(kind: RowKind, id: str, body: bytes, type_: type[T]) -> T:
     try:
         return loads(body, type_)
     except UNREADABLE as error:
-        raise UnreadableRecord(kind, id, reason_of(error)) from error
+        raise UnreadableRecord(kind, id, reason_of(error), thread_id=thread_id) from error
 
 
 def load_ticket(key: str, status: str, record: bytes) -> Ticket:

@@ -19,7 +19,8 @@ from awaken.domain.rewind import (
     positions,
     stretches,
 )
-from awaken.domain.run import PersistedState
+from awaken.domain.run import PersistedState, RunRecord
+from awaken.domain.unreadable import RowKind
 from awaken.errors import RewindRefused
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import events_in, messages_in, written_in
@@ -29,6 +30,7 @@ from awaken.stores.sqlite.commands import all_commands
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import (
     CommitRow,
+    RunRow,
     ThreadRow,
     commit_id,
     commits,
@@ -74,13 +76,21 @@ def load_context(
         messages=messages_in_view(db, thread, hidden, skipped, thread.length),
         skipped=skipped,
         hidden=hidden,
-        open_run=run.record() if run else None,
+        open_run=_latest(thread, run, unreadable),
         thread_state=persisted(fold.thread),
         run_state=state,
         calls=fold.calls,
         commands=all_commands(db, unreadable, thread.pk),
         stream_log=load_stream_log(db, unreadable, thread) if thread.open_run else (),
     )
+
+
+def _latest(thread: ThreadRow, run: RunRow | None, unreadable: UnreadableRows) -> RunRecord | None:
+    """The record of a thread's open run, or of its latest one; `None` if that has ended and its
+    record cannot be read."""
+    if run is None or thread.open_run is not None:
+        return run.record() if run is not None else None
+    return unreadable.read(RowKind.RUN, run.id, run.data, RunRecord)
 
 
 def load_messages(

@@ -119,12 +119,12 @@ class RunRow(NamedTuple):
     last_position: int
     data: bytes
 
-    def record(self) -> RunRecord:
+    def record(self, thread_id: str | None = None) -> RunRecord:
         """
         Raises:
-            UnreadableRecord: it cannot be decoded.
+            UnreadableRecord: it cannot be decoded; the error names the thread, if that is given.
         """
-        return load_row(RowKind.RUN, self.id, self.data, RunRecord)
+        return load_row(RowKind.RUN, self.id, self.data, RunRecord, thread_id)
 
 
 class CommitRow(NamedTuple):

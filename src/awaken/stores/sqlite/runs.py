@@ -27,8 +27,8 @@ def load_run(db: sqlite3.Connection, run_id: str | None) -> RunRecord | None:
     row = find_run(db, run_id)
     if row is None:
         return None
-    record = row.record()
     thread = thread_of(db, row.thread)
+    record = row.record(thread.id)
     output = record.output
     if output is not None and output.range is not None:
         stop = min(output.range.to_seq, thread.length)

@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "nginx.md"
 def configuration(port: int, upstream: list[str], certificate: Path) -> str:
     """The blocks of the page put together, with the ports and files of the test."""
     site, two, line = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    text = two + site[site.index("server {") :].replace("location / {", "location / {" + line)
+    text: str = two + site[site.index("server {") :].replace("location / {", "location / {" + line)
     for written, real in (
         ("127.0.0.1:8700", upstream[0]),
         ("127.0.0.1:8701", upstream[1]),

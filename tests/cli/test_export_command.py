@@ -290,7 +290,7 @@ def test_values_are_broken_into_lines_only_where_they_do_not_fit() -> None:
     assert short == 'X = {"a": [1, (2,), None], "b": make("x", y=True)}'
     long = source.write([Message.user("hello " * 9), SourceCall("make", *range(40))], before="X = ")
     assert max(map(len, long.splitlines())) <= 88
-    assert source.imports == {"awaken.domain.message": {"Message", "Role", "Text"}}
+    assert source.imports == {"awaken": {"Message"}, "awaken.models": {"Role", "Text"}}
     assert eval(source.write(["x" * 50, "y" * 50], before="")) == ["x" * 50, "y" * 50]
 
 

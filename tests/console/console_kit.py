@@ -13,6 +13,7 @@ import httpx2
 import uvicorn
 from msgspec.structs import replace
 from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from awaken import Agent, Runtime, tool
 from awaken.contract.llm import InferenceRequest
@@ -86,7 +87,8 @@ class Shop:
     """A runtime on a SQLite file, served on a port that stays the same.
 
     A desk lets a clerk look something up, and asks before it pays; a porter's tool fails, and its
-    model has no price. Models answer when the `gate` is open.
+    model has no price. Models answer when the `gate` is open. With a `prefix`, it is mounted there
+    in another application.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Shop:
         *,
         agents: Sequence[Agent] = (),
         keep_requests: bool = True,
+        prefix: str = "",
         **edge: Any,
     ) -> None:
         self.gate, self.paying = asyncio.Event(), asyncio.Event()
@@ -110,11 +113,11 @@ class Shop:
             prices=PRICES,
             keep_requests=keep_requests,
         )
-        self._edge = edge
+        self._edge, self._prefix = edge, prefix
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port: int = free.getsockname()[1]
-        self.address = f"http://127.0.0.1:{self._port}"
+        self.address = f"http://127.0.0.1:{self._port}{prefix}"
         self.client = httpx2.AsyncClient(base_url=self.address)
 
     def _agents(self) -> list[Agent]:
@@ -148,8 +151,11 @@ class Shop:
     async def start(self) -> None:
         """Serve as a new process does, which knows nothing of earlier sessions."""
         self.application: Starlette = app(self.runtime, **self._edge)
+        served = self.application
+        if self._prefix:
+            served = Starlette(routes=[Mount(self._prefix, self.application)])
         config = uvicorn.Config(
-            self.application, port=self._port, log_level="error", lifespan="off", loop="none"
+            served, port=self._port, log_level="error", lifespan="off", loop="none"
         )
         self._server = uvicorn.Server(config)
         self._serving = asyncio.create_task(self._server._serve())

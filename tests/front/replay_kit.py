@@ -24,15 +24,16 @@ from awaken import (
     ToolDescriptor,
     tool,
 )
-from awaken.contract.llm import LlmStreamEvent, Stop
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Text, Thinking
+from awaken.domain.inference import ContextWindowPolicy, StopReason, StreamResult, TokenUsage
+from awaken.domain.message import Role, Text, Thinking
 from awaken.domain.spec import StopOnTool
 from awaken.errors import AgentLoopError
 from awaken.front.replay import Recording, read_recording
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
+    FunctionModel,
     ScriptedModel,
     text_response,
     tool_call_response,
@@ -356,6 +357,46 @@ async def cancelled_while_a_tool_ran() -> Made:
         return await recorded(runtime), [agent]
 
 
+async def summarised_meanwhile() -> Made:
+    """A summary of the history falls due in the first step, and is used in a later one."""
+    summarised = asyncio.Event()
+
+    @tool(effect="read")
+    async def read(page: int) -> str:
+        """Read a page."""
+        if page > 1:
+            await summarised.wait()
+            await asyncio.sleep(0)  # the summary is taken from the answer
+        return f"page {page}"
+
+    def model(request: InferenceRequest) -> StreamResult:
+        if "What was said since" in request.messages[-1].text():
+            summarised.set()
+            return text_response("They talked.")
+        if not any("read" in message.text() for message in request.messages):
+            return text_response("Noted. " + "word " * 200)
+        pages = sum(message.role is Role.TOOL for message in request.messages)
+        if pages == 4:
+            return text_response("All read.")
+        return tool_call_response("", "read", f"c{pages}", {"page": pages + 1})
+
+    policy = ContextWindowPolicy.of(
+        3_000, max_output_tokens=200, compact_at=0.5, min_recent_messages=2
+    )
+    agent = Agent("reader", model=FunctionModel(model), tools=[read], context_policy=policy)
+    async with Runtime([agent]) as runtime:
+        for number in range(3):
+            await runtime.run("reader", f"{number} " + "blah " * 300, thread="t")
+        await runtime.run("reader", "now read " + "blah " * 200, thread="t")
+        folded = [
+            message
+            for message in await runtime.messages("t")
+            if message.metadata is not None and message.metadata.compaction is not None
+        ]
+        assert len(folded) == 1
+        return await recorded(runtime), [agent]
+
+
 KINDS: tuple[Kind, ...] = (
     plain_answer,
     calls_of_every_outcome,
@@ -380,4 +421,5 @@ KINDS: tuple[Kind, ...] = (
     a_task_for_a_delegate,
     a_task_in_the_background,
     cancelled_while_a_tool_ran,
+    summarised_meanwhile,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +31,14 @@ from awaken.domain.event import (
 )
 from awaken.domain.inference import StopReason
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.errors import AgentNotFound, ConfigError, InferenceFailed, ThreadAlreadyRunning
+from awaken.errors import (
+    AgentNotFound,
+    ConfigError,
+    InferenceFailed,
+    InvalidId,
+    InvalidResume,
+    ThreadAlreadyRunning,
+)
 from awaken.runtime.streams import BUFFER
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
@@ -176,20 +184,109 @@ async def test_an_error_nobody_saw_is_raised_at_the_end_of_the_block() -> None:
         await read_until_the_end()
 
 
-@pytest.mark.parametrize(("agent", "error"), [("ghost", AgentNotFound), ("held", None)])
-async def test_a_run_that_cannot_start_says_so_to_the_reader(
-    agent: str, error: type[Exception] | None
+@pytest.mark.parametrize(
+    ("agent", "thread", "error"),
+    [
+        ("ghost", "new", AgentNotFound),
+        ("held", "a b", InvalidId),
+        ("held", "t", ThreadAlreadyRunning),
+    ],
+)
+async def test_a_run_that_cannot_start_raises_when_the_block_is_entered(
+    agent: str, thread: str, error: type[Exception]
 ) -> None:
-    """Bad input: an unknown agent, a busy thread."""
+    """A web handler can answer with a status of its own, because it has sent nothing yet."""
     held = Held()
 
     async with held.runtime.stream("held", "hi", thread="t") as first:
         await held.speaking.wait()
-        with pytest.raises(error or ThreadAlreadyRunning):
-            async with held.runtime.stream(agent, "hi", thread="new" if error else "t") as events:
-                await events.done()
+        stream = held.runtime.stream(agent, "hi", thread=thread)
+        with pytest.raises(error):
+            await stream.__aenter__()
         held.let_go.set()
         assert (await first.done()).response == "well, done"
+
+    assert [thread.id for thread in await held.runtime.list_threads()] == ["t"]
+
+
+async def test_a_thread_that_another_process_owns_is_busy_when_the_block_is_entered(
+    tmp_path: Path,
+) -> None:
+    """The claim is refused by the store, not by this process."""
+    held = Held(store=f"sqlite:///{tmp_path / 'a.db'}")
+    other = runtime_of("me", store=f"sqlite:///{tmp_path / 'a.db'}")
+
+    async with held.runtime, other, held.runtime.stream("held", "hi", thread="t"):
+        with pytest.raises(ThreadAlreadyRunning):
+            await other.stream("a", "hi", thread="t").__aenter__()
+
+
+async def test_an_answer_to_no_open_ticket_raises_when_the_block_is_entered() -> None:
+    """What the store alone knows is raised there, too."""
+    runtime = runtime_of("hello")
+    await runtime.run("a", "hi", thread="t")
+
+    with pytest.raises(InvalidResume):
+        await runtime.stream(thread="t", answers={"c1": True}).__aenter__()
+
+
+async def test_an_open_stream_has_its_thread() -> None:
+    """Once the block is entered, another run of the thread is refused."""
+    held = Held()
+
+    async with held.runtime.stream("held", "hi", thread="t"):
+        with pytest.raises(ThreadAlreadyRunning):
+            await held.runtime.run("held", "hi", thread="t")
+
+
+async def test_a_stream_that_queues_opens_at_once() -> None:
+    """Its run starts when the thread is free; only what never changes is raised on entering."""
+    held = Held()
+
+    async with held.runtime.stream("held", "hi", thread="t") as first:
+        await held.speaking.wait()
+        for agent, thread, error in (("ghost", "t", AgentNotFound), ("held", "a b", InvalidId)):
+            refused = held.runtime.stream(agent, "hi", thread=thread, when_busy="queue")
+            with pytest.raises(error):
+                await refused.__aenter__()
+        async with held.runtime.stream("held", "me too", thread="t", when_busy="queue") as next:
+            held.let_go.set()
+            assert (await first.done()).response == "well, done"
+            assert (await next.done()).response == "well, done"
+
+
+class SlowToStart(MemoryStore):
+    """A store whose first commit waits for the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        self.asked.set()
+        await self.go_on.wait()
+        return await super().commit(commit)
+
+
+@pytest.mark.parametrize("detached", [False, True])
+async def test_a_caller_that_is_cancelled_while_a_stream_opens_leaves_it(detached: bool) -> None:
+    """The run is cancelled, unless it is detached, as if the caller had left the block."""
+    store = SlowToStart()
+    runtime = runtime_of("hello", store=store)
+    stream = runtime.stream("a", "hi", thread="t", detached=detached)
+
+    opening = asyncio.ensure_future(stream.__aenter__())
+    await store.asked.wait()
+    opening.cancel()
+    await settled()
+    store.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+
+    live = runtime.engine.active.find("t")
+    assert live is None or (detached and await live.wait_ended(5))
+    [run] = await runtime.list_runs()
+    assert run.termination_reason == (NATURAL_END if detached else CANCELLED)
 
 
 # -- leaving early ----------------------------------------------------------------------------
@@ -208,29 +305,30 @@ async def test_leaving_early_cancels_the_run() -> None:
     assert not await held.runtime.cancel("t")
 
 
-async def test_leaving_at_once_starts_nothing() -> None:
-    """Design §8: a run nobody read a word of does not go on behind the block."""
+async def test_leaving_at_once_cancels_the_run() -> None:
+    """Design §8: a run of which no event was read does not go on behind the block."""
     held = Held()
 
     async with held.runtime.stream("held", "hi", thread="t"):
         pass
 
-    assert not held.speaking.is_set()
-    assert list(await held.runtime.messages("t")) == []
+    [run] = await held.runtime.list_runs()
+    assert run.termination_reason == CANCELLED
 
 
-async def test_leaving_cancels_nobody_elses_run() -> None:
+async def test_leaving_a_queued_stream_cancels_no_other_run() -> None:
     """Design §8: the thread is busy with another stream's run, which goes on."""
     held = Held()
 
     async with held.runtime.stream("held", "hi", thread="t") as events:
         await held.speaking.wait()
-        async with held.runtime.stream("held", "me too", thread="t"):
+        async with held.runtime.stream("held", "me too", thread="t", when_busy="queue"):
             pass
         held.let_go.set()
         result = await events.done()
 
     assert result.termination == NATURAL_END
+    assert told(await held.runtime.messages("t")) == ["user: hi", "assistant: well, done"]
 
 
 async def test_leaving_while_somebody_is_asked_ends_the_stream() -> None:

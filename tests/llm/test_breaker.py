@@ -47,7 +47,10 @@ def test_it_opens_exactly_at_the_threshold(breaker: CircuitBreaker) -> None:
     assert not breaker.is_available("m")
     with pytest.raises(CircuitOpen) as caught:
         breaker.call("m")
-    assert str(caught.value) == "provider error: circuit breaker open for model m"
+    assert str(caught.value) == (
+        "provider error: circuit breaker open for model m: it is asked again in 30 s; it "
+        "failed too often, the last time with: provider error: down"
+    )
     assert isinstance(caught.value, ProviderError)
     assert not caught.value.retryable
 
@@ -176,6 +179,6 @@ def test_abandoned_calls_of_a_closed_circuit_do_not_count(breaker: CircuitBreake
 
 def test_a_refusal_is_no_failure_of_a_breaker_around_it(clock: FakeClock) -> None:
     outer = CircuitBreaker(threshold=1, clock=clock)
-    refusal: InferenceExecutionError = CircuitOpen("m")
+    refusal: InferenceExecutionError = CircuitOpen("m", "down", 30)
     end(outer, refusal)
     assert outer.is_available("m")

@@ -99,6 +99,15 @@ def test_a_bad_request_about_length_is_an_overflow(body: str) -> None:
     assert type(classify_http(500, body, {})) is ProviderError
 
 
+def test_a_used_up_quota_of_an_account_is_no_credit_and_one_of_a_minute_is_a_rate_limit() -> None:
+    """Google refuses too many requests a minute with almost the words of OpenAI."""
+    words = "You exceeded your current quota, please check your plan and billing details."
+    of_openai = f'{{"error":{{"message":"{words}","type":"insufficient_quota","code":null}}}}'
+    of_google = f'{{"error":{{"message":"{words}","status":"RESOURCE_EXHAUSTED"}}}}'
+    assert type(classify_http(429, of_openai, {})) is NoCredit
+    assert type(classify_http(429, of_google, {})) is RateLimited
+
+
 def test_asking_for_too_much_output_is_an_invalid_request() -> None:
     body = "max_tokens: 100000 > 8192, which is the maximum allowed number of output tokens"
     assert type(classify_http(400, body, {})) is InvalidRequest

@@ -11,6 +11,7 @@ from awaken.contract.llm import (
     ContentFiltered,
     InferenceExecutionError,
     LlmStreamEvent,
+    NoCredit,
     Overloaded,
     ProviderError,
     RateLimited,
@@ -453,6 +454,7 @@ def test_a_filtered_response_is_an_error_whatever_was_said() -> None:
     [
         ("server_error", "oops", ProviderError),
         ("rate_limit_exceeded", "slow down", RateLimited),
+        ("insufficient_quota", "You exceeded your current quota", NoCredit),
         ("invalid_prompt", "it may violate our usage policy", ContentFiltered),
         ("bio_policy", "no", ContentFiltered),
         (None, "the engine is overloaded", Overloaded),

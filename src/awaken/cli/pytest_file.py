@@ -20,10 +20,6 @@ from awaken.front.replay import Approval, RecordedCall, Recording, Scene
 from awaken.testing.models import Response
 
 _REPLAY = "awaken.front.replay"
-_WHERE = re.compile(r"^awaken\.domain\.(message|suspension|inference|tool)$")
-_PUBLIC = frozenset(
-    {"Message", "ToolCall", "ToolCallResume", "InferenceOverride", "ToolDescriptor"}
-)
 
 
 class ReplaySetup(NamedTuple):
@@ -108,13 +104,8 @@ class _Writer:
         lines = [f"import {name}" for name in standard]
         if source.large or "sys" in standard:
             lines.append("from pathlib import Path")
-        ours: dict[str, set[str]] = {}
-        for module, names in source.imports.items():
-            for name in names:
-                public = _WHERE.match(module) and name in _PUBLIC
-                ours.setdefault("awaken" if public else module, set()).add(name)
-        for module in sorted(ours):
-            listed = sorted(ours[module], key=lambda name: (not name[0].isupper(), name))
+        for module in sorted(source.imports):
+            listed = sorted(source.imports[module], key=lambda name: (not name[0].isupper(), name))
             line = f"from {module} import {', '.join(listed)}"
             if len(line) > WIDTH:
                 inner = "".join(f"    {name},\n" for name in listed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -12,6 +14,8 @@ import msgspec
 WIDTH = 88
 SHORT = 60
 LONGEST = 4_000
+_PUBLIC = ("awaken", "awaken.events", "awaken.models", "awaken.tool")
+"""Where the types of values are imported from, in source that has to work with later releases."""
 _PLAIN = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -26,6 +30,20 @@ class SourceCall:
 
 class SourceName(str):
     """A name in the source."""
+
+
+@cache
+def public_module(kind: type) -> str:
+    """The public module that has a type.
+
+    Raises:
+        LookupError: no public module has it.
+    """
+    for name in _PUBLIC:
+        module = import_module(name)
+        if kind.__name__ in module.__all__ and getattr(module, kind.__name__) is kind:
+            return name
+    raise LookupError(f"{kind.__module__}.{kind.__name__} is in none of {', '.join(_PUBLIC)}")
 
 
 class Source:
@@ -48,6 +66,9 @@ class Source:
         """Returns a name, and notes that it has to be imported from a module."""
         self.imports.setdefault(module, set()).add(name)
         return name
+
+    def _use_type(self, kind: type) -> str:
+        return self.use(public_module(kind), kind.__name__)
 
     def begin(self, texts: str) -> None:
         """Use this prefix for the names of long texts from now on."""
@@ -82,8 +103,7 @@ class Source:
             comma = "," if opening == "(" and len(items) == 1 else ""
             return f"{opening}{inner}{comma}{closing}"
         if isinstance(value, Enum):
-            kind = type(value)
-            return f"{self.use(kind.__module__, kind.__name__)}.{value.name}"
+            return f"{self._use_type(type(value))}.{value.name}"
         return repr(value)
 
     def _parts(self, value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
@@ -92,8 +112,7 @@ class Source:
             named = [(f"{name}=", item) for name, item in value.named.items()]
             return f"{value.name}(", [*(("", item) for item in value.args), *named], ")"
         if isinstance(value, msgspec.Struct):
-            kind = type(value)
-            name = self.use(kind.__module__, kind.__name__)
+            name = self._use_type(type(value))
             return f"{name}(", [(f"{field}=", item) for field, item in _set_fields(value)], ")"
         if isinstance(value, Mapping):
             items = [(f"{self._line(key)}: ", item) for key, item in value.items()]

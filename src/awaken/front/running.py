@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from inspect import getfullargspec
 from typing import TYPE_CHECKING, Any, Literal, Never
 
@@ -20,7 +21,7 @@ from awaken.domain.message import as_messages
 from awaken.domain.principal import Principal
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import ConfigError, InvalidId, NotFound, ResolveFailed
+from awaken.errors import AgentNotFound, ConfigError, InvalidId, NotFound, ResolveFailed
 from awaken.front import engine
 from awaken.front.agent import Agent
 from awaken.front.agent_checks import checked_text
@@ -150,6 +151,11 @@ class Running(Control):
 
         With `wait`, the stream of a suspended run stays open until `decide` answers it; otherwise
         the stream ends. With `detached`, leaving the block early lets the run go on.
+
+        Entering the block raises what `run` would raise before the agent is asked, such as
+        `AgentNotFound`, `InvalidId` or `ThreadAlreadyRunning`. With `when_busy="queue"` the block
+        is entered at once: then only an unknown agent and a bad thread id are raised there, and the
+        other errors come when the events are read.
         """
         for name in unknown:
             raise unknown_option("Runtime.stream", name, getfullargspec(Running.stream).kwonlyargs)
@@ -166,9 +172,11 @@ class Running(Control):
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
             request = msgspec.structs.replace(request, wait_for_decisions=True)
+        queued = request.when_busy is WhenBusy.QUEUE
         return engine.RunStream(
             self._engine,
             lambda sink: self._drive(request, on_approval, sink),
+            check=partial(self._check_queued, request) if queued else None,
             detached=detached,
             shapes=self._shapes,
         )
@@ -312,6 +320,13 @@ class Running(Control):
                 decisions=tuple(decisions),
                 continue_run_id=result.run_id,
             )
+
+    async def _check_queued(self, request: RunRequest) -> None:
+        """Check what is known of a request before its thread is free."""
+        known = self._engine.registry.snapshot().agent_ids()
+        if request.agent_id is not None and request.agent_id not in known:
+            raise AgentNotFound(request.agent_id, known)
+        await self._check_thread(request.thread_id)
 
     async def _run(self, request: RunRequest, sink: EventSink) -> AgentRunResult:
         """Run in the engine. The run, and the runs it starts, use the agents that `Agent.override`

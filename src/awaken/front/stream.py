@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Never
 
 from awaken.domain.event import (
@@ -58,8 +58,9 @@ class RunStream(EventStream[RunResult]):
     """Use it as `async with runtime.stream(…) as events: async for event in events: …`.
 
     Each item is a `RunEvent`; match on its `event`. The events of delegates are among them, with
-    their own run and thread, and `parent_run_id`. Leaving the block early cancels the run, unless
-    it was started detached. `result` is there once all events were read.
+    their own run and thread, and `parent_run_id`. A run that cannot start raises when the block is
+    entered; in the block the run has its thread. Leaving the block early cancels the run, unless it
+    was started detached. `result` is there once all events were read.
     """
 
     def __init__(
@@ -67,13 +68,14 @@ class RunStream(EventStream[RunResult]):
         runtime: AgentRuntime,
         start: Start[RunResult],
         *,
+        check: Callable[[], Awaitable[None]] | None = None,
         detached: bool = False,
         shapes: Shapes = NO_SHAPES,
     ) -> None:
         self._shapes = shapes
         self._speakers = _Speakers(runtime) if shapes else None
         observe = self._speakers.note if self._speakers is not None else None
-        super().__init__(runtime, start, detached=detached, observe=observe)
+        super().__init__(runtime, start, check=check, detached=detached, observe=observe)
 
     if not TYPE_CHECKING:  # a type checker knows; this is for people without one
 

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 from types import TracebackType
 from typing import Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.llm import InferenceCancelled, InferenceExecutionError, ProviderError
 
+log = logging.getLogger("awaken.llm")
+
 
 class CircuitOpen(ProviderError):
-    """The model failed too often and is not asked at present; retrying at once cannot help."""
+    """The model failed too often and is not asked at present; retrying at once cannot help.
+
+    `reason` is the text of its last error, and `open_for` the seconds until it is asked again.
+    """
 
     retryable = False
 
-    def __init__(self, model: str) -> None:
-        super().__init__(f"circuit breaker open for model {model}")
-        self.model = model
+    def __init__(self, model: str, reason: str, open_for: float) -> None:
+        super().__init__(
+            f"circuit breaker open for model {model}: it is asked again in {open_for:.0f} s; "
+            f"it failed too often, the last time with: {reason}"
+        )
+        self.model, self.reason, self.open_for = model, reason, open_for
 
 
 class _Circuit:
-    """The circuit of one model: open until `retry_at`, or closed if that is `None`.
+    """The circuit of one model: open until `retry_at`, or closed if that is `None`. `reason` is the
+    text of the last error that counted.
 
     `admission` is replaced at every change of state, so that the end of a call that was admitted
     before the change is ignored.
     """
 
-    __slots__ = ("admission", "failures", "retry_at")
+    __slots__ = ("admission", "failures", "model", "reason", "retry_at")
 
-    def __init__(self, breaker: CircuitBreaker) -> None:
+    def __init__(self, breaker: CircuitBreaker, model: str) -> None:
+        self.model, self.reason = model, ""
         self.admission = Admission(breaker, self)
         self.failures = 0
         self.retry_at: float | None = None
@@ -67,10 +78,11 @@ class CircuitBreaker:
         """
         circuit = self._circuits.get(model)
         if circuit is None:
-            circuit = self._circuits[model] = _Circuit(self)
+            circuit = self._circuits[model] = _Circuit(self, model)
         if circuit.retry_at is not None:
-            if not self.is_available(model):
-                raise CircuitOpen(model)
+            open_for = circuit.retry_at - self._clock.monotonic()
+            if open_for > 0:
+                raise CircuitOpen(model, circuit.reason, open_for)
             self._open(circuit)
         return circuit.admission
 
@@ -79,8 +91,18 @@ class CircuitBreaker:
         probing = circuit.retry_at is not None
         if isinstance(error, InferenceExecutionError) and error.retryable:
             circuit.failures += 1
+            circuit.reason = str(error)
             if probing or circuit.failures >= self._threshold:
                 self._open(circuit)
+                log.warning(
+                    "circuit of model %s %s: it failed %d times in a row, the last time with: %s; "
+                    "it is asked again in %.0f s",
+                    circuit.model,
+                    "stays open" if probing else "opened",
+                    circuit.failures,
+                    error,
+                    self._cooldown,
+                )
         elif error is None or (probing and _is_answer(error)):
             self._close(circuit)
         elif probing:
@@ -95,6 +117,7 @@ class CircuitBreaker:
         if circuit.retry_at is not None:
             circuit.admission = Admission(self, circuit)
             circuit.retry_at = None
+            log.info("circuit of model %s closed: the model answers again", circuit.model)
 
 
 def _is_answer(error: BaseException) -> bool:

@@ -56,7 +56,7 @@ _OVERFLOW = re.compile(
 
 # Some providers refuse an empty account with the status of a bad, forbidden or frequent request.
 _NO_CREDIT = re.compile(
-    r"credit balance is too low|insufficient[ _](account )?(balance|credits?|funds)"
+    r"credit balance is too low|insufficient[ _](account )?(balance|credits?|funds|quota)"
     r"|(out of|no|not enough) (credits|funds)\b|balance is (insufficient|not enough)",
     re.IGNORECASE,
 )

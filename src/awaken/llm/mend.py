@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from enum import Enum
 
@@ -22,6 +23,7 @@ from awaken.llm.idle import STALLED
 from awaken.llm.retry import LlmRetryPolicy
 from awaken.stream.listener import GO_ON
 
+log = logging.getLogger("awaken.llm")
 RESUMED = "resumed from checkpoint"
 STALL_PAUSE = 0.2
 
@@ -107,6 +109,11 @@ class MendingExecutor(Around[StreamDriver]):
                 pause = STALL_PAUSE
                 if cause != STALLED:
                     pause = self._policy.delay(mended, error)
+                log.info(
+                    "an answer of model %s broke off: %s; continued in %.1f s, retry %d of %d",
+                    *(asked.upstream_model, error, pause, mended + 1),
+                    self._policy.max_stream_retries,
+                )
             asked = await self._go_on(request, listener, cause)
             mended += 1
             if asked is not None and pause:

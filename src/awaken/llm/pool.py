@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from math import log
 
 import msgspec
 
@@ -29,6 +30,7 @@ from awaken.contract.llm import (
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolRole, PoolSwitch, StickyScope
 from awaken.llm.breaker import CircuitOpen
 
+log = logging.getLogger("awaken.llm")
 MAX_SESSIONS = 4096
 QUARANTINE = 300.0
 """Seconds for which a model is not asked after its provider refused the key or did not know the
@@ -133,7 +135,9 @@ class PoolExecutor:
                 index = self._choose(key, session, tried)
             except InferenceExecutionError as error:
                 raise error from last
-            member, session.index = self._members[index], index
+            member, before, session.index = self._members[index], session.index, index
+            if last is not None and before is not None:
+                self._log_switch(before, index, key, last)
             listener.model_id = member.model_id
             asked = msgspec.structs.replace(request, upstream_model=member.upstream_model)
             try:
@@ -143,6 +147,10 @@ class PoolExecutor:
                     raise
                 if isinstance(error, Unauthorized | ModelMissing):
                     self._quarantined[index] = self._clock.monotonic() + QUARANTINE
+                    log.warning(
+                        "pool %s: model %s is asked again in %.0f s: %s",
+                        *(self.name, member.model_id, QUARANTINE, error),
+                    )
                 most = self._spec.switch.max_switches_per_session
                 if most is not None and session.moves >= most:
                     raise
@@ -151,11 +159,19 @@ class PoolExecutor:
                 if not listener.is_silent:
                     # `MendingExecutor` asks again; the conversation has moved by then.
                     session.index = self._other(key, tried)
+                    if session.index is not None:
+                        self._log_switch(index, session.index, key, error)
                     raise
                 last = error
             else:
                 session.moves = 0
                 return
+
+    def _log_switch(self, index: int, to: int, key: str, error: InferenceExecutionError) -> None:
+        log.warning(
+            "pool %s: conversation %s moves from model %s to model %s: %s",
+            *(self.name, key, self._members[index].model_id, self._members[to].model_id, error),
+        )
 
     # -- choosing -----------------------------------------------------------------------------
 
@@ -203,7 +219,7 @@ class PoolExecutor:
 
     def _score(self, key: str, index: int) -> float:
         hashed = fnv1a_64(f"{key}\0{self._members[index].model_id}".encode())
-        return self._weights[index] / -log((hashed + 1) / (2**64 + 1))
+        return self._weights[index] / -math.log((hashed + 1) / (2**64 + 1))
 
     def _is_healthy(self, index: int) -> bool:
         until = self._quarantined.get(index)

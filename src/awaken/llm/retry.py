@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,7 @@ from awaken.stream.listener import UNSEEN
 if TYPE_CHECKING:
     from random import Random
 
+log = logging.getLogger("awaken.llm")
 MAX_BACKOFF_MS = 8000
 _NEVER = sys.maxsize
 
@@ -126,6 +128,10 @@ class RetryingExecutor(Around[LlmExecutor]):
                 if not self._may_ask_again(model, attempt, error):
                     raise
                 delay = self._policy.delay(attempt, error)
+                log.info(
+                    "model %s failed: %s; asked again in %.1f s, retry %d of %d",
+                    *(model, error, delay, attempt + 1, self._policy.max_retries),
+                )
             attempt += 1
             if delay:
                 await self._clock.sleep(delay)

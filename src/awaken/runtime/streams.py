@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -123,13 +123,15 @@ class EventStream(Generic[R]):
     """The events of a run: `async with stream as events: async for event in events: …`.
 
     Each item is a `RunEvent`; match on its `event`. The events of delegates are included, with
-    their own run and thread ids, and `parent_run_id`. Entering the block starts the run. Leaving
-    the block early cancels it, unless the stream is detached. `result` is available once all
-    events were read.
+    their own run and thread ids, and `parent_run_id`. Entering the block starts the run, and waits
+    until the store has it: a run that cannot start raises there. Leaving the block early cancels
+    the run, unless the stream is detached. `result` is available once all events were read.
 
     Args:
         runtime: the runtime that owns the run's task.
         start: starts the run.
+        check: given for a run that may have to wait for its thread. It raises what is wrong with
+            the request; then the stream opens at once, and the run may still fail to start.
         detached: whether leaving the block early lets the run go on.
         observe: called with each event of the run itself, not of delegates, when it is emitted.
     """
@@ -139,11 +141,13 @@ class EventStream(Generic[R]):
         runtime: AgentRuntime,
         start: Start[R],
         *,
+        check: Callable[[], Awaitable[None]] | None = None,
         detached: bool = False,
         observe: Observe | None = None,
     ) -> None:
         self._runtime = runtime
         self._start = start
+        self._check = check
         self._detached = detached
         self._buffer = EventBuffer(observe)
         self._task: asyncio.Task[R] | None = None
@@ -152,9 +156,23 @@ class EventStream(Generic[R]):
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise ConfigError("a stream is opened once; call runtime.stream(…) again")
-        self._task = self._runtime.owned.start(self._start(self._buffer), "stream")
-        self._task.add_done_callback(lambda _: self._buffer.end())
+        if self._check is not None:
+            await self._check()
+        task = self._task = self._runtime.owned.start(self._start(self._buffer), "stream")
+        task.add_done_callback(lambda _: self._buffer.end())
+        if self._check is None:
+            await self._wait_started(task)
         return self
+
+    async def _wait_started(self, task: asyncio.Task[R]) -> None:
+        """Wait for the run's first event, which is sent when its start is committed."""
+        try:
+            started = await self._buffer.filled()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, None)  # the caller was cancelled
+            raise
+        if not started and not task.cancelled():
+            task.result()
 
     async def __aexit__(
         self,

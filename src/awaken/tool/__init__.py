@@ -4,6 +4,8 @@ from awaken.contract.tool import AsksFirst, Tool, ToolTraits
 from awaken.domain.recovery import Recover, ToolEffect
 from awaken.domain.schema import validate_against_schema
 from awaken.domain.spec import ToolExecutorKind, ToolSelection
+from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
+from awaken.domain.tool import ToolKind
 from awaken.tool.execute import execute_tool
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool, tool
@@ -15,9 +17,12 @@ __all__ = [
     "FrontEndTool",
     "FunctionTool",
     "Recover",
+    "ResumeAction",
     "Tool",
+    "ToolCallResumeMode",
     "ToolEffect",
     "ToolExecutorKind",
+    "ToolKind",
     "ToolSelection",
     "ToolTraits",
     "TypedTool",

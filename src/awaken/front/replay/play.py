@@ -174,6 +174,10 @@ def _on_model(
     if budget is not None and budget.money is not None:
         # The price of the model is not known here; the budget's other limits still hold.
         changes["budget"] = msgspec.structs.replace(budget, money=None)
+    policy = agent.spec.context_policy
+    if policy is not None:
+        # The recorded summaries are among the messages; a new one would take an answer.
+        changes["context_policy"] = msgspec.structs.replace(policy, autocompact_threshold=None)
     playing = copy.copy(agent)
     playing.model = model
     playing._spec = msgspec.structs.replace(agent.spec, **changes)

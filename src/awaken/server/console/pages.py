@@ -7,6 +7,7 @@ import hashlib
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -15,8 +16,7 @@ from starlette.routing import Route
 from awaken.server.errors import unknown
 
 FOLDER = Path(__file__).parent / "static"
-HOME = "/console/"
-_DIGEST = "{digest}"
+_HOME = "console/"
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".mjs": "text/javascript; charset=utf-8",
@@ -95,7 +95,7 @@ class Pages:
 
     @cached_property
     def _index(self) -> str:
-        return (self._folder / "index.html").read_text().replace(_DIGEST, self.build)
+        return (self._folder / "index.html").read_text().replace("{digest}", self.build)
 
     def routes(self) -> list[Route]:
         return [
@@ -106,12 +106,20 @@ class Pages:
         ]
 
     async def _home(self, request: Request) -> Response:
-        return RedirectResponse(HOME, status_code=307)
+        # Relative, as all addresses of the console: an application or a proxy in front may add a
+        # prefix, and only the browser knows it.
+        return RedirectResponse(_HOME, status_code=307)
 
     async def _page(self, request: Request) -> Response:
         if not self.is_there:
             return Response(MISSING, 404, HEADERS, "text/plain")
-        return Response(self._index, headers=HEADERS | _KEEP_NOT, media_type="text/html")
+        place: str = request.path_params["place"]
+        if place.endswith("/"):
+            last = place.rstrip("/").rpartition("/")[2]
+            return RedirectResponse(f"../{quote(last, safe='')}", status_code=307)
+        # An address has one part, or a name and an id. A proxy may have decoded a slash of the id.
+        index = self._index.replace("{up}", "../" if "/" in place else "")
+        return Response(index, headers=HEADERS | _KEEP_NOT, media_type="text/html")
 
     async def _file(self, request: Request) -> Response:
         build, _, name = request.path_params["name"].partition("/")

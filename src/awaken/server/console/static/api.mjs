@@ -3,6 +3,10 @@
 import { parse } from './json.mjs';
 import { signal } from './view.mjs';
 
+/** The path that the server answers under: empty, or the prefix that an application or a proxy gives
+ * it. This file is `PREFIX/console/static/BUILD/api.mjs`. */
+export const ROOT = new URL('../../..', import.meta.url).pathname.replace(/\/$/, '');
+
 /** The token of the session, or null. It is kept here and in `sessionStorage` alone. */
 const token = signal(/** @type {string | null} */ (null));
 /** Whether the server has refused to know us, so that one has to sign in. */
@@ -40,7 +44,7 @@ export async function send(method, path, more = {}, isLast = false) {
   if (more.body !== undefined) headers['content-type'] = 'application/json';
   let answer;
   try {
-    answer = await fetch(path + queryText(more.query), {
+    answer = await fetch(ROOT + path + queryText(more.query), {
       method,
       headers,
       body: more.body === undefined ? undefined : JSON.stringify(more.body),
@@ -82,9 +86,9 @@ export const part = (id) => encodeURIComponent(id);
 
 // -- Who looks at the page. A link's fragment holds a one-time word, which is exchanged for a token
 // at once and taken out of the address. The token lives in `sessionStorage`, which belongs to
-// one tab and one port; an open tab hands it to a new one.
+// one tab and one port, under the path of this server; an open tab hands it to a new one.
 
-const PLACE = 'awaken.session';
+const PLACE = `awaken.session${ROOT}`;
 const PATIENCE = 200;
 const tabs = new BroadcastChannel(PLACE);
 

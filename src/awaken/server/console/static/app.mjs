@@ -1,7 +1,7 @@
 /** The start: who looks, and what they look at. */
 
 import { ApiError, isSignedOut, me, openSession, signInWithKey } from './api.mjs';
-import { goInstead, place } from './router.mjs';
+import { addressOf, goInstead, place } from './router.mjs';
 import { Shell } from './shell.mjs';
 import { effect, html, render, useState } from './view.mjs';
 import { openTickets, problem, watchTickets } from './wire.mjs';
@@ -56,7 +56,7 @@ async function start() {
 // The first page: what waits for an answer, else the conversations.
 effect(() => {
   const isHome = place.value.parts.length === 0 && me.value !== null;
-  if (isHome && problem.value !== undefined) goInstead(`/console/${openTickets.peek().length ? 'inbox' : 'threads'}`);
+  if (isHome && problem.value !== undefined) goInstead(addressOf([openTickets.peek().length ? 'inbox' : 'threads']));
 });
 
 /** @type {AbortController | null} */

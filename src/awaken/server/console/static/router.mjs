@@ -1,8 +1,9 @@
 /** The address is the state of the view: a link shows a colleague the same thing. */
 
+import { ROOT } from './api.mjs';
 import { signal, useLayoutEffect, useRef } from './view.mjs';
 
-const HOME = '/console/';
+const HOME = `${ROOT}/console/`;
 
 /** @returns {{parts: string[], query: Record<string, string>}} */
 function read() {

@@ -2,7 +2,7 @@
 
 import { may, me, signOut } from './api.mjs';
 import { took } from './format.mjs';
-import { go, place, useKeys } from './router.mjs';
+import { addressOf, go, place, useKeys } from './router.mjs';
 import { computed, effect, html, signal, useEffect, useState } from './view.mjs';
 import { connection, openTickets } from './wire.mjs';
 import { Loaded } from './parts/faces.mjs';
@@ -70,9 +70,9 @@ const places = () => Object.entries(PLACES).filter(([name]) => name !== 'audit' 
 /** What can be done by name, from every page. @param {(dialog: string) => void} show */
 function commands(show) {
   /** @type {[string, () => void][]} */
-  const found = places().map(([name, label]) => [`Go to ${label}`, () => go(`/console/${name}`)]);
-  if (may('invoke')) found.push(['New thread', () => go('/console/threads?new=1')]);
-  found.push(['Answers that were given', () => go('/console/inbox?show=history')]);
+  const found = places().map(([name, label]) => [`Go to ${label}`, () => go(addressOf([name]))]);
+  if (may('invoke')) found.push(['New thread', () => go(addressOf(['threads'], { new: '1' }))]);
+  found.push(['Answers that were given', () => go(addressOf(['inbox'], { show: 'history' }))]);
   for (const name of THEMES) found.push([`Theme: ${name}`, () => (theme.value = name)]);
   for (const name of DENSITIES) found.push([`Density: ${name}`, () => (isRoomy.value = name === 'roomy')]);
   found.push(['Copy the link to this page', copyLink], ['Keys', () => show('keys')]);
@@ -83,9 +83,9 @@ function commands(show) {
 /** The keys of every page. @param {(dialog: string) => void} show */
 function useShellKeys(show) {
   useKeys({
-    'g i': () => go('/console/inbox'),
-    'g t': () => go('/console/threads'),
-    'g r': () => go('/console/runs'),
+    'g i': () => go(addressOf(['inbox'])),
+    'g t': () => go(addressOf(['threads'])),
+    'g r': () => go(addressOf(['runs'])),
     '?': () => show('keys'),
     '/': () => {
       const field = /** @type {HTMLElement | null} */ (document.querySelector('input[type=search]'));
@@ -93,7 +93,7 @@ function useShellKeys(show) {
       else show('palette');
     },
     c: copyLink,
-    Escape: () => place.value.parts.length > 1 && go(`/console/${place.value.parts[0]}`),
+    Escape: () => place.value.parts.length > 1 && go(addressOf([place.value.parts[0]])),
   });
   useEffect(() => {
     const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
@@ -114,9 +114,9 @@ export function Shell({ children }) {
   useShellKeys(show);
   return html`<div class="shell">
     <header class="rail">
-      <a class="logo" href="/console/">awaken</a>
+      <a class="logo" href=${addressOf([])}>awaken</a>
       <nav aria-label="Places">
-        ${places().map(([name, label]) => html`<a key=${name} href=${`/console/${name}`}
+        ${places().map(([name, label]) => html`<a key=${name} href=${addressOf([name])}
           aria-current=${name === here ? 'page' : undefined}>${label}
           ${name === 'inbox' && count.value > 0 && html`<span class="count" aria-label=${`${count.value} open`}>${count.value}</span>`}</a>`)}
       </nav>

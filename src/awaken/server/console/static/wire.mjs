@@ -5,9 +5,9 @@
  * for this thread, for seconds. It goes on behind the last event that has come.
  */
 
-import { ApiError, get, part, post, send } from './api.mjs';
+import { ApiError, ROOT, get, part, post, send } from './api.mjs';
 import { parse } from './json.mjs';
-import { go } from './router.mjs';
+import { addressOf, go } from './router.mjs';
 import { computed, signal } from './view.mjs';
 
 const KINDS = [
@@ -84,7 +84,7 @@ export function followThread({ thread, root, after, onBatch, onError }) {
       const { token } = await post('/v1/tokens', { thread_id: root, ttl: TOKEN_SECONDS });
       if (isOver) return;
       const query = new URLSearchParams({ after: cursor, tree: 'true', token });
-      source = new EventSource(`/v1/threads/${part(thread)}/events?${query}`);
+      source = new EventSource(`${ROOT}/v1/threads/${part(thread)}/events?${query}`);
     } catch (error) {
       if (error instanceof ApiError && [400, 401, 403, 404].includes(error.status)) onError?.(error);
       else retry();
@@ -190,7 +190,7 @@ function notify(ticket) {
   const shown = new Notification(`${ticket.tool_name} waits for an answer`, { body: `thread ${ticket.thread_id}`, tag: ticket.key });
   shown.onclick = () => {
     focus();
-    go(`/console/inbox?ticket=${part(ticket.key)}`);
+    go(addressOf(['inbox'], { ticket: ticket.key }));
     shown.close();
   };
 }

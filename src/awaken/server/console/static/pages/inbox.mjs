@@ -2,7 +2,7 @@
 
 import { get, may, part, post, send } from '../api.mjs';
 import { beginning } from '../format.mjs';
-import { keepInAddress, place, useKeys } from '../router.mjs';
+import { addressOf, keepInAddress, place, useKeys } from '../router.mjs';
 import { entitle } from '../shell.mjs';
 import { html, useState } from '../view.mjs';
 import { askToNotify, changes, mayAsk, openTickets, problem, readTickets } from '../wire.mjs';
@@ -80,8 +80,8 @@ function Tickets({ tickets, shown }) {
 function Ticket({ ticket, ticketKey }) {
   return html`
     ${ticket && html`<h2><${Shape} of=${KINDS[kindOf(ticket)](ticket).shape} /><${Text} of=${ticket.tool_name} /></h2>
-    <dl><dt>thread</dt><dd><a href=${`/console/threads/${part(ticket.thread_id)}`}><${Text} of=${ticket.thread_id} /></a></dd>
-      <dt>run</dt><dd><a href=${`/console/runs/${part(ticket.run_id)}`}>see its steps</a></dd>
+    <dl><dt>thread</dt><dd><a href=${addressOf(['threads', ticket.thread_id])}><${Text} of=${ticket.thread_id} /></a></dd>
+      <dt>run</dt><dd><a href=${addressOf(['runs', ticket.run_id])}>see its steps</a></dd>
       <dt>asked</dt><dd><${When} at=${ticket.asked_at} isInSentence />${ticket.asked_by && html` by <${Text} of=${ticket.asked_by} />`}</dd></dl>
     <${Before} ticket=${ticket} />`}
     <${TicketCard} ticketKey=${ticketKey} />`;
@@ -141,7 +141,7 @@ function Line({ ticket }) {
     <td><code><${Text} of=${JSON.stringify(ticket.arguments)} /></code></td>
     <td>${decision && decision.result !== null && html`<code><${Text} of=${JSON.stringify(decision.result)} /></code>`}</td>
     <td><${Text} of=${decision?.reason ?? ''} /></td>
-    <td><a href=${`/console/runs/${part(ticket.run_id)}`}>see its steps</a></td></tr>`;
+    <td><a href=${addressOf(['runs', ticket.run_id])}>see its steps</a></td></tr>`;
 }
 
 /** The whole table as a file; that it was taken is written down. @param {() => void} onFailed */

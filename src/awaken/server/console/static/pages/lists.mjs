@@ -2,7 +2,7 @@
 
 import { get, may, part } from '../api.mjs';
 import { money, plain, runStatus, short, statusOf, tokens, took, whyEnded } from '../format.mjs';
-import { keepInAddress, place, useKeys } from '../router.mjs';
+import { addressOf, keepInAddress, place, useKeys } from '../router.mjs';
 import { entitle } from '../shell.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
 import { changes } from '../wire.mjs';
@@ -69,7 +69,7 @@ function Threads({ threads }) {
       <pre>awaken run app.py "Hello"</pre></${Empty}>`;
   }
   return html`<ul class="list">${threads.map((thread) => html`<li key=${thread.id}>
-    <a class="item" href=${`/console/threads/${part(thread.id)}`}>
+    <a class="item" href=${addressOf(['threads', thread.id])}>
       <${Shape} of=${thread.run ? runStatus(thread.run) : 'created'} />
       <span class="title"><b><${Text} of=${thread.title || thread.id} /></b></span>
       <span class="about">${aboutOf(thread)}</span>
@@ -122,7 +122,7 @@ export function RunsPage() {
 /** @param {{runs: any[]}} props */
 export function RunList({ runs }) {
   return html`<ul class="list">${runs.map((run) => html`<li key=${run.run_id}>
-    <a class="item" href=${`/console/runs/${part(run.run_id)}`}>
+    <a class="item" href=${addressOf(['runs', run.run_id])}>
       <${Shape} of=${runStatus(run)} />
       <span class="title"><b><${Text} of=${run.agent_id} /></b> <code>${short(run.run_id)}</code></span>
       <span class="about">${run.kind !== 'agent' ? `${run.kind} · ` : ''}<${Text} of=${whyEnded(run.termination) || plain(run.response ?? '') || statusOf(runStatus(run)).word} /></span>

@@ -2,7 +2,7 @@
 
 import { get, may, part } from '../api.mjs';
 import { money, runStatus, short, statusOf, tokens, took } from '../format.mjs';
-import { keepInAddress, place, useKeys } from '../router.mjs';
+import { addressOf, keepInAddress, place, useKeys } from '../router.mjs';
 import { announce, entitle, Reconnecting } from '../shell.mjs';
 import { RunTree } from '../tree.mjs';
 import { busyTimes, failures, fillWords, filterOf, makeScale, reach } from '../tree_views.mjs';
@@ -173,7 +173,7 @@ function Head({ run, thread, tree, time, onCancel }) {
   const steps = Math.max(tree.runs.get(run.run_id)?.steps ?? 0, 0);
   return html`<div class="head-bar">
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
-      <p class="sub">thread <a class="cut" href=${`/console/threads/${part(run.thread_id)}`}><${Text} of=${run.thread_id} /></a> · run <code title=${run.run_id}>${short(run.run_id)}</code> · agent <b><${Text} of=${run.agent_id} /></b></p></div>
+      <p class="sub">thread <a class="cut" href=${addressOf(['threads', run.thread_id])}><${Text} of=${run.thread_id} /></a> · run <code title=${run.run_id}>${short(run.run_id)}</code> · agent <b><${Text} of=${run.agent_id} /></b></p></div>
     <div class="stats">
       <span><b>${steps}</b>${steps === 1 ? 'step' : 'steps'}</span>
       <span><b>${tokens(root.tokens) || 0}</b>tokens</span>

@@ -2,6 +2,7 @@
 
 import { get, may, part, post } from '../api.mjs';
 import { beginning, money, tokens } from '../format.mjs';
+import { addressOf } from '../router.mjs';
 import { RunList } from './lists.mjs';
 import { entitle, Reconnecting } from '../shell.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
@@ -111,7 +112,7 @@ function Head({ thread, usage, isOpen, onStop }) {
   return html`<div class="head-bar">
     <div><h1><${Text} of=${thread.title || thread.id} /></h1>
       <p class="sub">${thread.title && html`<code><${Text} of=${thread.id} /></code> · `}begun <${When} at=${thread.created_at} isInSentence />${thread.created_by && html` by <${Text} of=${thread.created_by} />`}
-        ${thread.parent_thread_id && html` · within <a href=${`/console/threads/${part(thread.parent_thread_id)}`}>${thread.parent_thread_id}</a>`}</p></div>
+        ${thread.parent_thread_id && html` · within <a href=${addressOf(['threads', thread.parent_thread_id])}>${thread.parent_thread_id}</a>`}</p></div>
     <div class="stats" title="All runs of this thread, with what they have started."><span><b>${runs}</b>${runs === 1 ? 'run' : 'runs'}</span><span><b>${tokens(used) || 0}</b>tokens</span>
       <span><b>${used ? money(cost, usage.has_unknown_cost) : '—'}</b>cost</span></div>
     <div class="acts">${isOpen && may('decide', 'invoke') && html`<button class="no" onClick=${onStop}>Cancel</button>`}</div>

@@ -2,7 +2,7 @@
 
 import { get, part, post, send } from '../api.mjs';
 import { took } from '../format.mjs';
-import { areOn, go, switchKeys } from '../router.mjs';
+import { addressOf, areOn, go, switchKeys } from '../router.mjs';
 import { announce } from '../shell.mjs';
 import { html, useState } from '../view.mjs';
 import { Dialog, Failed, Loading, useLoaded } from './faces.mjs';
@@ -66,7 +66,7 @@ export function NewThread({ onClose }) {
     event.preventDefault();
     try {
       const made = await post('/v1/runs', { agent_id: asked.agent || names[0], messages: [asked.text] });
-      go(`/console/threads/${part(made.thread_id)}`);
+      go(addressOf(['threads', made.thread_id]));
     } catch (error) {
       setWrong(/** @type {Error} */ (error).message);
     }
@@ -122,7 +122,7 @@ export function Palette({ commands, onClose }) {
   const [at, setAt] = useState(0);
   const threads = useLoaded(() => get('/v1/threads', { root: true, limit: 200 }), []);
   /** @type {[string, () => void][]} */
-  const known = (threads.value?.items ?? []).map((/** @type {any} */ one) => [`Thread: ${one.title || one.id}`, () => go(`/console/threads/${part(one.id)}`)]);
+  const known = (threads.value?.items ?? []).map((/** @type {any} */ one) => [`Thread: ${one.title || one.id}`, () => go(addressOf(['threads', one.id]))]);
   const words = text.toLowerCase().split(/\s+/);
   const found = [...commands, ...known].filter(([name]) => words.every((word) => name.toLowerCase().includes(word))).slice(0, MOST_FOUND);
   const pick = (/** @type {number} */ which) => {

@@ -1,6 +1,7 @@
 /** What a part of the page shows when it has nothing to show, not yet or not at all. */
 
 import { ApiError } from '../api.mjs';
+import { addressOf } from '../router.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
 import { connection } from '../wire.mjs';
 import { Text } from './text.mjs';
@@ -25,7 +26,7 @@ export function Failed({ error, onRetry, isPage = false }) {
     ${error.requestId && html`<p><small>request ${error.requestId}</small></p>`}
     <div class="acts">
       ${onRetry && !isGone && html`<button onClick=${onRetry}>Try again</button>`}
-      ${isGone && html`<a class="button" href="/console/threads">All threads</a>`}
+      ${isGone && html`<a class="button" href=${addressOf(['threads'])}>All threads</a>`}
     </div>
   </div>`;
 }

@@ -3,7 +3,7 @@
 import { get, may, part } from '../api.mjs';
 import { beginning, exactly, money, statusOf, tokens, took } from '../format.mjs';
 import { changesBetween } from '../json.mjs';
-import { keepInAddress, useKeys } from '../router.mjs';
+import { addressOf, keepInAddress, useKeys } from '../router.mjs';
 import { html, useState } from '../view.mjs';
 import { Failed, Loading, useLoaded } from './faces.mjs';
 import { Json, Markdown, now, Output, Shape, Text } from './text.mjs';
@@ -62,7 +62,7 @@ function Overview({ node }) {
       ${node.tokens > 0 && html`<dt>tokens</dt><dd>${tokens(node.input)} in, ${tokens(node.output) || 0} out</dd>
         <dt>cost</dt><dd>${money(node.cost, node.hasUnknownCost)}</dd>`}
       ${more.agent && html`<dt>agent</dt><dd><${Text} of=${more.agent} /></dd>`}
-      ${node.kind === 'agent' && html`<dt>run</dt><dd><a href=${`/console/runs/${part(node.runId)}`}><code>${node.runId}</code></a></dd>`}
+      ${node.kind === 'agent' && html`<dt>run</dt><dd><a href=${addressOf(['runs', node.runId])}><code>${node.runId}</code></a></dd>`}
       ${more.toolKind && html`<dt>kind</dt><dd>${more.toolKind}</dd>`}
       ${more.callId && html`<dt>call</dt><dd><code><${Text} of=${more.callId} /></code></dd>`}
       ${more.answer?.by && html`<dt>answered</dt><dd>by <${Text} of=${more.answer.by} />${more.answer.reason && html`: “<${Text} of=${more.answer.reason} />”`}</dd>`}

@@ -1,7 +1,17 @@
-# Everything runs from a .venv in this folder, made on first use. Needs python3 (3.11+), make and git,
-# and for the tests Node with npm.
+# Everything runs from an environment in this folder, made on first use: `.venv`, and with PYTHON=/path/to/python3.14 one of its
+# own, `.venv-3.14`. Needs python3 (3.11+), make and git, and for the tests Node with npm.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV := .venv
+ifneq ($(PYTHON),python3)
+THIS := $(shell $(PYTHON) -c 'import os, sys; print("{}.{}".format(*sys.version_info), os.path.realpath(sys.executable))')
+VENV := .venv-$(or $(firstword $(THIS)),$(error PYTHON=$(PYTHON) does not run))
+ifneq ($(realpath $(VENV)/bin/python),$(lastword $(THIS)))
+.PHONY: $(VENV)/bin/python # it is another Python of this version, or none yet
+endif
+endif
+BIN := $(VENV)/bin
+# A Python without ensurepip gets an environment without pip, and the pip of python3 installs into it.
+PIP = $(shell test -x $(BIN)/pip && echo $(BIN)/pip || echo python3 -m pip --python $(BIN)/python)
 PEERS ?=
 BESIDE ?=
 TESTS ?=
@@ -13,63 +23,63 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: bench bench-growth bench-instructions bench-providers bench-server bench-cluster bench-console plots
 .PHONY: lock clean graph lines test-pythons coverage hooks changelog
 
-run: .venv/.installed ## watch agents at work: in the browser if there is one, else in the terminal
+run: $(VENV)/.installed ## watch agents at work: in the browser if there is one, else in the terminal
 	@$(PYTHON) tools/console_libraries.py || true
 	@$(BIN)/awaken demo
 
-cluster: .venv/.dev ## three nodes on one Postgres and one NATS: kill the one that answers, the page goes on
+cluster: $(VENV)/.dev ## three nodes on one Postgres and one NATS: kill the one that answers, the page goes on
 	@$(PYTHON) tools/console_libraries.py || true
 	@PYTHONPATH=tests:tests/bus:tools $(BIN)/python -m cluster
 
-test: .venv/.dev tests/kit/node_modules/.installed console ## the whole suite
-	$(BIN)/pytest
+test: $(VENV)/.dev tests/kit/node_modules/.installed console ## the whole suite
+	$(BIN)/pytest $(TESTS)
 
 check: lint type imports deps docs test ## what CI runs
 
-.venv/bin/python:
-	@echo "making .venv with $$($(PYTHON) --version)"
+$(BIN)/python:
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv --clear $$($(PYTHON) -c 'import ensurepip' 2>/dev/null || echo --without-pip) $(VENV)
 
 # Everything that is fetched is held against its hash. The lists are complete, so pip looks for nothing beside them: left to
 # itself, old versions of pip take a newer release for a dependency with an extra, and then miss its hash. A folder has no hash,
 # so awaken itself comes last; what builds it is in the lock as well.
 EDITABLE := --quiet --no-deps --no-build-isolation --editable .
 
-.venv/.installed: .venv/bin/python pyproject.toml requirements.lock
-	@echo "installing awaken into .venv"
-	@$(BIN)/pip install --quiet --require-hashes --no-deps --requirement requirements.lock
-	@$(BIN)/pip install $(EDITABLE)
+$(VENV)/.installed: $(BIN)/python pyproject.toml requirements.lock
+	@echo "installing awaken into $(VENV)"
+	@$(PIP) install --quiet --require-hashes --no-deps --requirement requirements.lock
+	@$(PIP) install $(EDITABLE)
 	@touch $@
 
-.venv/.dev: .venv/.installed constraints.txt
-	@echo "installing the development tools into .venv"
-	@$(BIN)/pip install --quiet --require-hashes --no-deps --requirement constraints.txt
-	@$(BIN)/pip check
+$(VENV)/.dev: $(VENV)/.installed constraints.txt
+	@echo "installing the development tools into $(VENV)"
+	@$(PIP) install --quiet --require-hashes --no-deps --requirement constraints.txt
+	@$(PIP) check
 	@touch $@
 
-fmt: .venv/.dev ## format the code
+fmt: $(VENV)/.dev ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: .venv/.dev
+lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-type: .venv/.dev
+type: $(VENV)/.dev
 	$(BIN)/mypy
 
-imports: .venv/.dev
+imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-graph: .venv/.installed ## draw which package imports which, into build/import-graph.svg
+graph: $(VENV)/.installed ## draw which package imports which, into build/import-graph.svg
 	@mkdir -p build
 	$(BIN)/python tools/import_graph.py build/import-graph.svg
 
-lines: .venv/.installed ## lines by package; BESIDE=../other adds those of another checkout
+lines: $(VENV)/.installed ## lines by package; BESIDE=../other adds those of another checkout
 	@$(BIN)/python tools/lines.py $(BESIDE)
 
-deps: .venv/.dev
+deps: $(VENV)/.dev
 	$(BIN)/deptry src
 
 .venv-llm/.installed: pyproject.toml requirements.lock constraints.txt requirements-llm.txt
@@ -93,7 +103,7 @@ $(CONSOLE): tools/console_libraries.py
 	@$(PYTHON) tools/console_libraries.py
 	@touch $@
 
-shots: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## pictures of the console's screens, into build/shots; README=1 also those of the README
+shots: $(VENV)/.dev $(CONSOLE) tests/kit/node_modules/.installed ## pictures of the console's screens, into build/shots; README=1 also those of the README
 	@PYTHONPATH=tests:tests/server:tests/console $(BIN)/python tests/console/shots.py
 ifdef README
 	@PYTHONPATH=tests $(BIN)/python tools/demo_pictures.py
@@ -104,53 +114,53 @@ tests/kit/node_modules/.installed: tests/kit/package-lock.json
 	@cd tests/kit && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-test-pythons: .venv/.dev tests/kit/node_modules/.installed ## the suite on every Python of pyproject.toml that is here
-	$(BIN)/python tools/pythons.py $(TESTS)
+test-pythons: $(BIN)/python ## the suite on every Python of pyproject.toml that is here; PYTHONS="/path/to/python …" names more
+	@$(BIN)/python tools/pythons.py $(TESTS)
 
-coverage: .venv/.dev tests/kit/node_modules/.installed ## branches that no test takes, by package; TESTS=tests/loop for a part
+coverage: $(VENV)/.dev tests/kit/node_modules/.installed ## branches that no test takes, by package; TESTS=tests/loop for a part
 	@mkdir -p build
 	$(BIN)/pytest --timeout=600 --cov --cov-report= $(TESTS)
 	@$(BIN)/coverage json --quiet -o build/branches.json
 	@$(BIN)/python tools/branches.py build/branches.json
 
-hooks: .venv/.dev ## check format, lint and imports before each commit
+hooks: $(VENV)/.dev ## check format, lint and imports before each commit
 	$(BIN)/pre-commit install
 
-changelog: .venv/bin/python ## VERSION=0.2.0 gathers changelog.d into CHANGELOG.md
+changelog: $(BIN)/python ## VERSION=0.2.0 gathers changelog.d into CHANGELOG.md
 	@$(BIN)/python tools/changelog.py $(or $(VERSION),$(error say which version: make changelog VERSION=0.2.0))
 
-docs: .venv/.dev ## build the documentation into site/
+docs: $(VENV)/.dev ## build the documentation into site/
 	$(BIN)/python tools/site_pages.py build/docs
 	$(BIN)/zensical build --clean --strict
 
-bench: .venv/.dev ## PEERS=1 adds other libraries, in a venv of their own; BESIDE=../other/src another checkout
+bench: $(VENV)/.dev ## PEERS=1 adds other libraries, in a venv of their own; BESIDE=../other/src another checkout
 	$(BIN)/python -m benchmarks $(if $(PEERS),--peers) $(if $(BESIDE),--beside $(BESIDE))
 
-bench-instructions: .venv/.dev ## counted by valgrind, whatever the machine's load; BESIDE as above
+bench-instructions: $(VENV)/.dev ## counted by valgrind, whatever the machine's load; BESIDE as above
 	$(BIN)/python -m benchmarks.instructions $(if $(BESIDE),--beside $(BESIDE))
 
-plots: .venv/.dev ## the README's plots and table, from benchmarks/results.json
+plots: $(VENV)/.dev ## the README's plots and table, from benchmarks/results.json
 	$(BIN)/python -m benchmarks.readme
 
-bench-server: .venv/.dev ## CPU of a delta to one client and to many, idle streams, submissions, a stop
+bench-server: $(VENV)/.dev ## CPU of a delta to one client and to many, idle streams, submissions, a stop
 	$(BIN)/python -m benchmarks.server
 
-bench-console: .venv/.dev $(CONSOLE) tests/kit/node_modules/.installed ## the console's budgets, in a real Chromium
+bench-console: $(VENV)/.dev $(CONSOLE) tests/kit/node_modules/.installed ## the console's budgets, in a real Chromium
 	@PYTHONPATH=tests:tests/server:tests/console $(BIN)/python -m benchmarks.console
 
-bench-cluster: .venv/.dev ## commits to Postgres beside SQLite, nodes at work and at rest, words from one node to another
+bench-cluster: $(VENV)/.dev ## commits to Postgres beside SQLite, nodes at work and at rest, words from one node to another
 	$(BIN)/python -m benchmarks.cluster
 
-bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares with another checkout
+bench-growth: $(VENV)/.dev ## costs at growing sizes; BESIDE=../other/src compares with another checkout
 	$(BIN)/python -m benchmarks.growth $(if $(BESIDE),--beside $(BESIDE))
 
-bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
+bench-providers: $(VENV)/.dev ## what our adapters take beside the SDKs themselves
 	$(BIN)/python -m benchmarks.providers
 
-schemathesis: .venv/.dev ## fuzz the served OpenAPI document, with a key and without; minutes
+schemathesis: $(VENV)/.dev ## fuzz the served OpenAPI document, with a key and without; minutes
 	$(BIN)/python tests/server/schemathesis_run.py 50
 
-proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, fight for threads, refuse the disk, cut streams; an hour
+proof: $(VENV)/.dev tests/kit/node_modules/.installed ## kill at every point, fight for threads, refuse the disk, cut streams; an hour
 	$(BIN)/python tests/recovery/thread_fight.py
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/refusing_disk.py
@@ -167,7 +177,7 @@ proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, figh
 	$(BIN)/python tests/server/ag_ui_killed.py
 	$(BIN)/python tests/server/killed_chats.py
 
-cluster-test: .venv/.dev ## nodes on one Postgres: kill them, stop the database, use the store at random; an hour or two
+cluster-test: $(VENV)/.dev ## nodes on one Postgres: kill them, stop the database, use the store at random; an hour or two
 	$(BIN)/python tests/recovery/cluster_kills.py
 	$(BIN)/python tests/recovery/cluster_kills.py --apart 3600 --seeds 5
 	$(BIN)/python tests/recovery/cluster_kills.py --how term --seeds 5
@@ -182,16 +192,16 @@ cluster-test: .venv/.dev ## nodes on one Postgres: kill them, stop the database,
 	$(BIN)/python tests/recovery/crash_matrix.py --postgres --nats --seeds 2 --share 8
 	AWAKEN_STORE_EXAMPLES=200 $(BIN)/pytest -n 0 tests/conformance/test_postgres.py -k like_memory
 
-pooler-test: .venv/.dev ## the suites of every store through PgBouncer in transaction mode; needs `pgbouncer`
+pooler-test: $(VENV)/.dev ## the suites of every store through PgBouncer in transaction mode; needs `pgbouncer`
 	$(BIN)/pytest tests/conformance -o python_files='pooler_*.py' -n 0 --timeout=600
 
-theirs: .venv/.dev ## the other libraries' programs on the pages "Coming from …", against these libraries
+theirs: $(VENV)/.dev ## the other libraries' programs on the pages "Coming from …", against these libraries
 	$(BIN)/python tests/examples/run_theirs.py
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
   --no-header --no-annotate --strip-extras --allow-unsafe
 
-lock: .venv/bin/python ## resolve constraints.txt and requirements.lock again; minutes
+lock: $(BIN)/python ## resolve constraints.txt and requirements.lock again; minutes
 	@$(PYTHON) -m venv .venv-lock
 	@.venv-lock/bin/pip install --quiet pip-tools==7.6.2
 	$(COMPILE) --upgrade --output-file constraints.txt pyproject.toml requirements-dev.txt

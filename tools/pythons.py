@@ -1,7 +1,8 @@
 """Runs the tests on each Python the package is for: `python tools/pythons.py [PYTEST ARGUMENTS]`.
 
-The versions are those of the classifiers in `pyproject.toml`. Each one that is on this machine gets
-an environment of its own, `.venv-3.12` for example, from the same locked files as `.venv`. Versions
+The versions are those of the classifiers in `pyproject.toml`. For each one, an interpreter is looked
+for among those that the environment variable `PYTHONS` names (paths, with spaces between them), on
+the path, and among those that pyenv has built; `make test PYTHON=…` runs the tests on it. Versions
 that are not on this machine are named at the end. The exit code is 1 if tests fail on a version.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -16,23 +18,32 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 HOME = Path(__file__).parents[1]
-Command = list[str | Path]
 
 
 def main(arguments: list[str]) -> int:
+    versions = supported(HOME)
+    for python in named_pythons(os.environ):
+        if version_of(python) not in versions:
+            print(f"{python} of PYTHONS is none of Python {', '.join(versions)}", file=sys.stderr)
+            return 1
     outcomes: dict[str, str] = {}
-    for version in supported(HOME):
+    for version in versions:
         python = find_python(version, os.environ)
         if python is None:
             outcomes[version] = "not on this machine"
             continue
         print(f"-- Python {version}: {python}", flush=True)
-        tests: Command = [environment(version, python) / "python", "-m", "pytest", *arguments]
-        failed = subprocess.run(tests, cwd=HOME, check=False).returncode
-        outcomes[version] = "failed" if failed else "passed"
+        outcomes[version] = "failed" if run_tests(python, arguments) else "passed"
     for version, outcome in outcomes.items():
         print(f"Python {version}: {outcome}")
     return int("failed" in outcomes.values())
+
+
+def run_tests(python: Path, arguments: list[str]) -> int:
+    """Run `make test` on an interpreter; returns its exit code."""
+    tests = shlex.join(arguments).replace("$", "$$")
+    command = ["make", "--no-print-directory", "test", f"PYTHON={python}", f"TESTS={tests}"]
+    return subprocess.run(command, cwd=HOME, check=False).returncode
 
 
 def supported(home: Path) -> list[str]:
@@ -44,45 +55,33 @@ def supported(home: Path) -> list[str]:
 
 def find_python(version: str, environ: Mapping[str, str]) -> Path | None:
     """An interpreter of that version that really runs; `None` if there is none."""
-    for python in candidates(version, environ):
-        asked: Command = [python, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
-        try:
-            done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
-        except OSError:
-            continue
-        # A shim of pyenv exists for versions that are not switched on, and fails.
-        if done.returncode == 0 and done.stdout.strip() == version:
-            return python
-    return None
+    candidates = (*named_pythons(environ), *installed_pythons(version, environ))
+    return next((python for python in candidates if version_of(python) == version), None)
 
 
-def candidates(version: str, environ: Mapping[str, str]) -> Iterator[Path]:
+def version_of(python: Path) -> str | None:
+    """The version of an interpreter, such as `3.12`; `None` if it does not run: a shim of pyenv
+    exists for versions that are not switched on, and fails."""
+    asked = [python, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def named_pythons(environ: Mapping[str, str]) -> list[Path]:
+    """The interpreters that the user names."""
+    return [Path(each) for each in environ.get("PYTHONS", "").split()]
+
+
+def installed_pythons(version: str, environ: Mapping[str, str]) -> Iterator[Path]:
     """Where an interpreter may be: on the path, or among the versions that pyenv has built."""
     name = f"python{version}"
     folders = [Path(each) for each in environ.get("PATH", "").split(os.pathsep) if each]
     pyenv = Path(environ.get("PYENV_ROOT") or Path(environ.get("HOME", "/")) / ".pyenv")
     folders += sorted(pyenv.glob(f"versions/{version}.*/bin"))
     yield from (folder / name for folder in folders if (folder / name).is_file())
-
-
-def environment(version: str, python: Path) -> Path:
-    """The programs of an environment with everything the tests need, made if need be."""
-    folder = HOME / f".venv-{version}"
-    ready = folder / ".dev"
-    locks = [HOME / "requirements.lock", HOME / "constraints.txt"]
-    newest = max(each.stat().st_mtime for each in (*locks, HOME / "pyproject.toml"))
-    if ready.exists() and ready.stat().st_mtime > newest:
-        return folder / "bin"
-    pip: Command = [folder / "bin" / "pip", "install", "--quiet"]
-    commands: list[Command] = [
-        [python, "-m", "venv", "--clear", folder],
-        *([*pip, "--require-hashes", "--no-deps", "--requirement", lock] for lock in locks),
-        [*pip, "--no-deps", "--no-build-isolation", "--editable", HOME],
-    ]
-    for command in commands:
-        subprocess.run(command, check=True)
-    ready.touch()
-    return folder / "bin"
 
 
 if __name__ == "__main__":

@@ -47,10 +47,17 @@ def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(tmp_path: 
     assert interrupted(tmp_path, "-m", "awaken_command", "serve", "app.py") == (130, "")
 
 
-def interrupted(folder: Path, *command: str) -> tuple[int, str]:
+WITH_CTRL_C = "import os, signal, sys; signal.signal(signal.SIGINT, signal.{}); " + (
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+)
+"""Replaces itself by another Python program, for which Ctrl-C is the default or is ignored. Without
+it, the program would inherit what the tests were started with: `pytest &` in a script ignores it."""
+
+
+def interrupted(folder: Path, *command: str, ctrl_c: str = "SIG_DFL") -> tuple[int, str]:
     """The exit code and the errors of a command that finds the modules of a folder first."""
     done = subprocess.run(
-        [sys.executable, *command],
+        [sys.executable, "-c", WITH_CTRL_C.format(ctrl_c), *command],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,

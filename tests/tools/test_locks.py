@@ -30,7 +30,9 @@ def test_make_installs_nothing_but_what_is_listed_with_hashes() -> None:
     fetched = [
         line
         for line in (ROOT / "Makefile").read_text().splitlines()
-        if "pip install" in line and "$(EDITABLE)" not in line and ".venv-lock" not in line
+        if re.search(r"(pip|PIP\)) install", line)
+        and "$(EDITABLE)" not in line
+        and ".venv-lock" not in line
     ]
     assert fetched
     for flag in ("--require-hashes", "--no-deps"):

@@ -1,9 +1,9 @@
 """Runs the tests on each Python the package is for: `python tools/pythons.py [PYTEST ARGUMENTS]`.
 
-The versions are those of the classifiers in `pyproject.toml`. For each one, an interpreter is looked
-for among those that the environment variable `PYTHONS` names (paths, with spaces between them), on
-the path, and among those that pyenv has built; `make test PYTHON=…` runs the tests on it. Versions
-that are not on this machine are named at the end. The exit code is 1 if tests fail on a version.
+The versions are those of the classifiers in `pyproject.toml`. An interpreter of each is looked for
+among those that the environment variable `PYTHONS` names (paths, with spaces between them), on the
+path, and among those that pyenv has built; `make test PYTHON=…` runs the tests on it. Versions that
+are not on this machine are named at the end. The exit code is 1 if tests fail on a version.
 """
 
 from __future__ import annotations

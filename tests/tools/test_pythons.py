@@ -75,7 +75,7 @@ class Checkout:
             (folder / name).write_text((HOME / name).read_text())
 
     def make(self, *words: str) -> str:
-        """What make prints. The variables of a `make` that runs these tests are not for this one."""
+        """What `make` prints. It gets no variables of a `make` that runs these tests."""
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         command = ["make", "--no-print-directory", *words]
         return subprocess.run(

@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks import others
 from benchmarks.durable.measure import measure_durable
 from benchmarks.durable.tables import tables
-from benchmarks.measure import interpreter
+from benchmarks.measure import build, interpreter
 from benchmarks.others import Source
 from benchmarks.table import BEFORE, FLOOR, GUARDED, OURS, RESULTS, Figures
 from benchmarks.work import IMPORT, IMPORT_ONLY, Unsupported
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--beside", type=Path, metavar="PATH", help="another checkout's src")
     parser.add_argument("--only", choices=("loop", "durable"), help="measure one half")
     options = parser.parse_args()
-    figures = Figures()
+    figures = Figures(build())
     python = others.peers_python() if options.peers else None
     if python is not None:
         figures.versions = others.versions(python)

@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
-VENV = ROOT / ".venv-peers"
+VENV = Path(f"{sys.prefix}-peers")
+"""Beside the environment of this Python, `.venv-peers` for example: all run on the same one."""
 PEERS = {
     "agno": "agno",
     "agent_framework": "agent-framework-core",
@@ -66,16 +68,19 @@ def run(source: Source, *options: str) -> Answer:
 
 
 def peers_python() -> str:
-    """The python of the peers' venv, which is made if it is not there."""
+    """The python of the peers' venv, which is made if it is not there, or is of another Python."""
     python = str(VENV / "bin" / "python")
     distributions = (*PEERS.values(), *STORES)
-    wanted = "\n".join(distributions)
+    wanted = "\n".join([*distributions, os.path.realpath(sys.executable)])
     installed = VENV / ".installed"
     if not installed.exists() or installed.read_text() != wanted:
-        print("installing the peers into .venv-peers", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, *distributions], check=True)
+        print(f"installing the peers into {VENV.name}", file=sys.stderr)
+        venv = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(VENV)]
+        subprocess.run(venv, check=True)
+        # This Python may have no pip, as the Makefile says; that of python3 installs for any other.
+        pip = [sys.executable if find_spec("pip") else "python3", "-m", "pip", "--python", python]
+        options = ["install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *options, *distributions], check=True)
         installed.write_text(wanted)
     return python
 

@@ -62,7 +62,7 @@ def durable_step(results: Results) -> str:
 def _panel(results: Results, kind: str, caption: str, left: float, width: float) -> str:
     """One set of axes, both linear, and the line of each program that has figures."""
     top, bottom = 92.0, 280.0
-    series = {
+    found = {
         program: [
             (size, figure["best"])
             for size in PEER_SIZES
@@ -70,6 +70,7 @@ def _panel(results: Results, kind: str, caption: str, left: float, width: float)
         ]
         for program in (OURS, *DURABLE_PEERS.values())
     }
+    series = {program: line for program, line in found.items() if line}
     most = _round_up(max(value for line in series.values() for _, value in line))
 
     def place(size: float, value: float) -> tuple[float, float]:

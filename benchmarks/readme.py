@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.plots import NAMES, Results, durable_step, figure_of, step
@@ -45,21 +46,31 @@ def main() -> None:
 
 def made() -> dict[Path, str]:
     """The files that hold figures, as the results want them."""
-    results = json.loads(RESULTS.read_text())
+    results, *others = json.loads(RESULTS.read_text()).values()
     plots = {path: draw(results) for path, draw in PLOTS.items()}
-    return {**plots, README: TABLE.sub(lambda _: table(results), README.read_text())}
+    return {**plots, README: TABLE.sub(lambda _: table(results, *others), README.read_text())}
 
 
-def table(results: Results) -> str:
-    """The figures of all programs in Markdown: the best sample of each."""
+def table(results: Results, *others: Results) -> str:
+    """The figures of all programs on one Python in Markdown, with ours on other Pythons beside: the
+    best sample of each."""
     rows = {key: text for key, text in ROWS.items() if figure_of(results, key, OURS)}
-    pythons = {str((figure_of(results, key, OURS) or {}).get("python", "?")) for key in rows}
-    head = f"best of several runs, Python {', '.join(sorted(pythons))}"
-    lines = [_line([head, *NAMES.values()]), "|---" * (len(NAMES) + 1) + "|"]
+    ours, *peers = (name for name in NAMES if any(figure_of(results, key, name) for key in rows))
+    beside = [f"{NAMES[ours]}, {_pythons(other, rows)}" for other in others]
+    head = f"best of several runs, Python {_pythons(results, rows)}"
+    head_line = [head, NAMES[ours], *beside, *(NAMES[peer] for peer in peers)]
+    lines = [_line(head_line), "|---" * len(head_line) + "|"]
     for key, text in rows.items():
-        lines.append(_line([text, *(_cell(results, key, name) for name in NAMES)]))
+        mine = [_cell(each, key, ours) for each in (results, *others)]
+        lines.append(_line([text, *mine, *(_cell(results, key, peer) for peer in peers)]))
     text = "\n".join(lines) + "\n"
     return f"{text}\n\\* measured in an earlier run\n" if MARK in text else text
+
+
+def _pythons(results: Results, keys: Iterable[str]) -> str:
+    """The versions and builds of Python on which ours was measured."""
+    figures = [figure for key in keys if (figure := figure_of(results, key, OURS))]
+    return ", ".join(sorted({str(figure.get("python", "?")) for figure in figures}))
 
 
 def _cell(results: Results, key: str, program: str) -> str:

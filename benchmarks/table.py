@@ -11,7 +11,6 @@ from statistics import median
 from typing import Any
 
 from benchmarks.durable.figures import FIGURES
-from benchmarks.measure import build
 from benchmarks.others import Answer
 from benchmarks.work import IMPORT, IMPORT_ONLY, MEMORY, WORKLOADS, Figure, Workload
 
@@ -23,9 +22,10 @@ RESULTS = Path(__file__).with_name("results.json")
 
 
 class Figures:
-    """Samples by row and program, and why some are missing."""
+    """Samples by row and program on one Python, and why some are missing."""
 
-    def __init__(self) -> None:
+    def __init__(self, python: str) -> None:
+        self.python = python
         self.samples: dict[str, dict[str, list[float]]] = {row.key: {} for row in ROWS}
         self.reasons: dict[str, dict[str, str]] = {row.key: {} for row in ROWS}
         self.versions: dict[str, str] = {}
@@ -80,7 +80,7 @@ class Figures:
             number(row.budget),
             self.verdict(row),
             f"{ours / floor:.1f}" if ours and floor else "",
-            self.pythons.get(OURS, build()),
+            self.pythons.get(OURS, self.python),
             *(self._peer(row.key, peer, ours) for peer in peers),
         ]
 
@@ -107,10 +107,14 @@ class Figures:
 
     # -- to keep --------------------------------------------------------------------------------
 
-    def save(self) -> None:
-        """Write what was measured; what was not, stays as an earlier run has left it."""
-        before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps(self._json(before), indent=2, ensure_ascii=False) + "\n")
+    def save(self, path: Path = RESULTS) -> None:
+        """Write what was measured on this Python; what was not, stays as an earlier run has left
+        it, and so do the figures of other Pythons."""
+        before = json.loads(path.read_text()) if path.exists() else {}
+        series = series_of(self.python)
+        pythons = {**before, series: self._json(before.get(series, {}))}
+        ordered = {each: pythons[each] for each in sorted(pythons, key=_rank, reverse=True)}
+        path.write_text(json.dumps(ordered, indent=2, ensure_ascii=False) + "\n")
 
     def _json(self, before: Mapping[str, Any]) -> Mapping[str, Any]:
         rows = before.get("rows", {})
@@ -144,7 +148,7 @@ class Figures:
                     "best": _rounded(_best(row, values)),
                     "median": _rounded(median(values)),
                     "samples": len(values),
-                    "python": self.pythons.get(program, build()),
+                    "python": self.pythons.get(program, self.python),
                 }
                 for program, values in samples.items()
             }
@@ -154,6 +158,18 @@ class Figures:
 
 
 _ROWS = {row.key: row for row in ROWS}
+
+
+def series_of(build: str) -> str:
+    """What the figures of a Python are kept under: `3.14 PGO+LTO` of `3.14.6 PGO+LTO`."""
+    version, marks = build.split()
+    return f"{version.rpartition('.')[0]} {marks}"
+
+
+def _rank(series: str) -> tuple[bool, tuple[int, ...]]:
+    """Optimised Pythons stand before plain ones, and newer ones before older ones."""
+    version, marks = series.split()
+    return marks != "plain", tuple(map(int, version.split(".")))
 
 
 def _best(row: Workload | Figure, values: Sequence[float]) -> float:

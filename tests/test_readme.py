@@ -1,5 +1,7 @@
 """The README: its examples run, its files exist, and its figures are the measured ones."""
 
+import importlib
+import json
 import re
 import subprocess
 import sys
@@ -44,3 +46,30 @@ def test_plots_and_table_show_the_figures_that_were_measured() -> None:
     ran = subprocess.run(check, cwd=HOME, capture_output=True, text=True, check=False, timeout=250)
 
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_figures_of_two_pythons_stand_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The optimised Python comes first, whichever was measured last, and a later run on one Python
+    leaves the figures of the other."""
+    monkeypatch.syspath_prepend(HOME)
+    tables = importlib.import_module("benchmarks.table")
+    readme = importlib.import_module("benchmarks.readme")
+    path = tmp_path / "results.json"
+
+    def measure(python: str, **samples: float) -> None:
+        figures = tables.Figures(python)
+        for program, value in samples.items():
+            figures.add("w2", program, value)
+        figures.save(path)
+
+    measure("3.14.5 PGO+LTO", awaken=9.0)
+    measure("3.14.6 PGO+LTO", awaken=1.0, agno=3.0)
+    measure("3.11.7 plain", awaken=2.0)
+
+    assert readme.table(*json.loads(path.read_text()).values()).splitlines() == [
+        "| best of several runs, Python 3.14.6 PGO+LTO | Awaken | Awaken, 3.11.7 plain | Agno |",
+        "|---|---|---|---|",
+        "| a streamed delta | 1 µs | 2 µs | 3 µs |",
+    ]

@@ -52,8 +52,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         self._profiles = PostgresProfiles(self._opening, clock)
         self._access = PostgresAccess(self._opening)
         self.blobs = PostgresBlobs(self._opening, clock)
-        # A store that is never closed still releases its threads.
-        weakref.finalize(self, self._opening.abandon).atexit = False
+        self._finalizer = self._abandon_when_freed()
 
     @classmethod
     def from_address(cls, address: str, *, clock: Clock = SYSTEM_CLOCK) -> Self:
@@ -80,6 +79,8 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         return self._access
 
     async def open(self) -> None:
+        if not self._finalizer.alive:
+            self._finalizer = self._abandon_when_freed()
         await self._opening.open()
 
     async def check(self) -> None:
@@ -111,6 +112,13 @@ class PostgresStore(PostgresCommits, PostgresThreads):
 
     async def close(self) -> None:
         await self._opening.close()
+        self._finalizer.detach()  # it keeps what the store's listeners know: this store, perhaps
+
+    def _abandon_when_freed(self) -> weakref.finalize[..., Self]:
+        """A store that is never closed still releases its threads."""
+        finalizer = weakref.finalize(self, self._opening.abandon)
+        finalizer.atexit = False
+        return finalizer
 
     # -- commands -----------------------------------------------------------------------------
 

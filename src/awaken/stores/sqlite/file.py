@@ -55,6 +55,7 @@ class SqliteFile:
         self._unreadable = UnreadableRows()
         self._lock = threading.Lock()
         self._engine: Engine | None = None
+        self._finalizer: weakref.finalize[..., Self] | None = None
         self._closed = False
         self._profiles = SqliteProfiles(self._ready, clock)
         self._access = SqliteAccess(self._ready)
@@ -127,9 +128,11 @@ class SqliteFile:
     async def close(self) -> None:
         with self._lock:
             self._closed = True
-            engine = self._engine
+            engine, finalizer = self._engine, self._finalizer
         if engine is not None:
             await engine.close()
+        if finalizer is not None:
+            finalizer.detach()  # it keeps the engine, whose listeners may know this store
 
     def _ready(self) -> Engine:
         """The engine of the open store; a new one if there is none or opening it failed."""
@@ -144,10 +147,13 @@ class SqliteFile:
                 # The real path, because owners look for each other's lock files beside the file.
                 path = self.path if self.path == MEMORY else os.path.realpath(self.path)
                 address = self._address._replace(path=path)
+                if self._finalizer is not None:
+                    self._finalizer.detach()
                 self._engine = Engine(
                     address, self._owner, self._watch, self._batches, self._unreadable
                 )
                 # A store that is never closed still releases its threads.
-                weakref.finalize(self, self._engine.writer.abandon).atexit = False
+                self._finalizer = weakref.finalize(self, self._engine.writer.abandon)
+                self._finalizer.atexit = False
             self._engine.release_again()
             return self._engine

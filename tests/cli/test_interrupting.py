@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
-from cli_process import on_pipe, on_terminal, write_app
+from cli_process import environment, on_pipe, on_terminal, write_app
 
 from awaken.codec import loads
 from awaken.domain.event import RunEvent, RunFinish
 from awaken.domain.lifecycle import CANCELLED
+from process_kit import with_ctrl_c
 
 
 @pytest.fixture
@@ -70,3 +73,24 @@ def test_ctrl_c_cancels_the_demo(tmp_path: Path) -> None:
         process.interrupt()
         process.read_until("cancelled ·")
         assert process.exit_code() == 130
+
+
+def test_ctrl_c_does_not_reach_a_command_in_the_background_of_a_script(home: Path) -> None:
+    """A shell without job control starts `awaken … &` with SIGINT ignored."""
+    command = with_ctrl_c(signal.SIG_IGN, "-u", "-m", "awaken.cli", "run", "app:guard", "Go")
+    with subprocess.Popen(
+        command,
+        cwd=home,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "the gate is shut" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        (home / "open").touch()
+        assert "the gate is open" in process.stdout.read()
+    assert process.returncode == 0

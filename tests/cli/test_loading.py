@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from process_kit import with_ctrl_c
 
 INTERRUPTING = """
 import os, signal, time
@@ -44,20 +46,13 @@ def test_ctrl_c_while_the_package_is_loaded_ends_the_command_without_a_traceback
 def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "starlette.py").write_text(IN_A_CLASS)
     (tmp_path / "app.py").write_text("agent = None")
-    assert interrupted(tmp_path, "-m", "awaken_command", "serve", "app.py") == (130, "")
+    assert interrupted(tmp_path, "-m", "awaken_command", "serve", "app.py") == (130, "\n")
 
 
-WITH_CTRL_C = "import os, signal, sys; signal.signal(signal.SIGINT, signal.{}); " + (
-    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-)
-"""Replaces itself by another Python program, for which Ctrl-C is the default or is ignored. Without
-it, the program would inherit what the tests were started with: `pytest &` in a script ignores it."""
-
-
-def interrupted(folder: Path, *command: str, ctrl_c: str = "SIG_DFL") -> tuple[int, str]:
+def interrupted(folder: Path, *command: str) -> tuple[int, str]:
     """The exit code and the errors of a command that finds the modules of a folder first."""
     done = subprocess.run(
-        [sys.executable, "-c", WITH_CTRL_C.format(ctrl_c), *command],
+        with_ctrl_c(signal.SIG_DFL, *command),
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from awaken.control.child_process import ChildProcess, how_it_ended, inherited
+from process_kit import open_pidfd
 
 PATIENCE = 100.0
 
@@ -73,7 +74,7 @@ time.sleep(1000)
         [sys.executable, "-c", owner], stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stdout is not None
-        child = os.pidfd_open(int(process.stdout.readline()))
+        child = open_pidfd(int(process.stdout.readline()))
         try:
             assert not select.select([child], [], [], 0)[0]
             process.kill()

@@ -39,6 +39,7 @@ from awaken.llm.local.plain import plain_request
 from awaken.llm.local.process import ModelProcess, bundled_model
 from awaken.llm.openai import OpenAIChat
 from awaken.stream.accumulate import StreamAccumulator
+from process_kit import open_pidfd
 
 pytestmark = pytest.mark.anyio
 
@@ -243,7 +244,7 @@ asyncio.run(main())
         env={**os.environ, "PYTHONPATH": path},
     ) as parent:
         assert parent.stdout is not None
-        child = os.pidfd_open(int(parent.stdout.readline()))
+        child = open_pidfd(int(parent.stdout.readline()))
         parent.kill()
     try:
         assert select.select([child], [], [], 30)[0]  # readable once the child is over

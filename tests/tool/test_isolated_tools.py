@@ -28,6 +28,7 @@ from awaken.errors import ConfigError
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 from awaken.tool import FunctionTool
 from awaken.tool.worker import process
+from process_kit import open_pidfd
 
 pytestmark = pytest.mark.anyio
 
@@ -270,7 +271,7 @@ async def test_calls_beyond_the_limit_wait_for_a_worker(desk: Desk) -> None:
 
 async def test_a_worker_that_died_between_calls_is_replaced() -> None:
     before = await data_of(kit.whoami)
-    worker = os.pidfd_open(before)
+    worker = open_pidfd(before)
     os.kill(before, signal.SIGKILL)
     await asyncio.to_thread(select.select, [worker], [], [])  # readable once it is dead
     os.close(worker)

@@ -134,6 +134,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return Exit.FAILED
     except Exception as error:
         if _is_interrupt(error):
+            say("", err=True)  # as click does for an interrupt that is not replaced
             return Exit.INTERRUPTED
         raise
 

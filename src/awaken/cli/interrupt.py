@@ -27,7 +27,11 @@ class Interrupts:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Handle Ctrl-C here instead of in Python, inside a running loop."""
+        """Handle Ctrl-C here instead of in Python, inside a running loop. A command that a script
+        started in the background ignores Ctrl-C, which is meant for the script, and still does."""
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            yield
+            return
         loop = asyncio.get_running_loop()
         # Not `loop.add_signal_handler`: a tool that blocks the loop would block that, too, and
         # Ctrl-C could not end the program.

@@ -27,6 +27,7 @@ from awaken.domain.tool import ToolDescriptor
 from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.testing import FunctionModel
+from uvicorn_kit import end_server
 
 ANN = Principal(id="ann", roles=("admin",))
 PRICES = {"desk-1": Price(input=2.0, output=8.0), "clerk-1": Price(input=0.25, output=1.0)}
@@ -164,14 +165,7 @@ class Shop:
 
     async def stop(self) -> None:
         """Stop serving at once, as a process does that is killed."""
-        self._cut_connections()
-        self._server.should_exit = self._server.force_exit = True
-        await self._serving
-        self._cut_connections()  # those that came before the server saw that it is to stop
-
-    def _cut_connections(self) -> None:
-        for connection in list(self._server.server_state.connections):
-            connection.transport.abort()
+        await end_server(self._server, self._serving)
 
     def link(self, place: str = "") -> str:
         """The address that `awaken serve` would print."""

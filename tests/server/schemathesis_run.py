@@ -17,13 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from edge_kit import payer, talker, write_keys
+from edge_kit import payer, write_keys
 from server_kit import served
 
-from awaken import Runtime
+from awaken import Agent, Runtime
 from awaken.front import Principal
 from awaken.server import app
 from awaken.server.limits import Limits
+from awaken.testing import FunctionModel
 
 CONFIG = """
 [checks.positive_data_acceptance]
@@ -63,9 +64,10 @@ def running_server(folder: Path) -> Iterator[str]:
 
     async def serve() -> None:
         limits = Limits(rate=1e6, burst=1_000_000)
+        talker = Agent("talker", model=FunctionModel(lambda _: "Hello."), description="Says hello")
         store = f"sqlite:///{folder}/awaken.db"
         async with (
-            Runtime([talker(1_000_000)], store=store) as runtime,
+            Runtime([talker], store=store) as runtime,
             served(app(runtime, keys=folder / "keys.toml", limits=limits)) as address,
         ):
             addresses.append(address)

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from awaken.server.listening import bind
 from awaken.server.patient_http import PatientHttp
+from uvicorn_kit import end_server
 
 
 @asynccontextmanager
@@ -40,8 +41,7 @@ async def _serving(server: uvicorn.Server, listening: socket.socket) -> AsyncIte
         while not server.started:  # noqa: ASYNC110 uvicorn has no event for it
             await asyncio.sleep(0.01)
         yield
-        server.should_exit = server.force_exit = True
-        await serving
+        await end_server(server, serving)
 
 
 @contextmanager

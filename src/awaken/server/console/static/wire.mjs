@@ -165,6 +165,8 @@ export const openTickets = computed(() =>
 );
 /** The latest status of each ticket, so that a card is read anew when it changes. */
 export const changes = computed(() => new Map([...known.value].map(([key, ticket]) => [key, ticket.status])));
+/** The rows of open tickets that the server cannot read. */
+export const unreadableTickets = signal(/** @type {any[]} */ ([]));
 /** What kept the tickets from being read, or null; undefined until they were asked for. */
 export const problem = signal(/** @type {any} */ (undefined));
 
@@ -209,7 +211,9 @@ export async function watchTickets(until) {
 
 export async function readTickets() {
   try {
-    learn((await get('/v1/tickets', { status: 'open', limit: 500 })).items);
+    const page = await get('/v1/tickets', { status: 'open', limit: 500 });
+    learn(page.items);
+    unreadableTickets.value = page.unreadable ?? [];
     problem.value = null;
   } catch (error) {
     problem.value = error;

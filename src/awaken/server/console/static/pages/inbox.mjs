@@ -5,8 +5,8 @@ import { beginning } from '../format.mjs';
 import { addressOf, keepInAddress, place, useKeys } from '../router.mjs';
 import { entitle } from '../shell.mjs';
 import { html, useState } from '../view.mjs';
-import { askToNotify, changes, mayAsk, openTickets, problem, readTickets } from '../wire.mjs';
-import { Dialog, Empty, Failed, Loading, useLoaded } from '../parts/faces.mjs';
+import { askToNotify, changes, mayAsk, openTickets, problem, readTickets, unreadableTickets } from '../wire.mjs';
+import { Dialog, Empty, Failed, Loading, Unreadable, useLoaded } from '../parts/faces.mjs';
 import { Left, Shape, Text, When } from '../parts/text.mjs';
 import { kindOf, TicketCard } from '../parts/ticket.mjs';
 
@@ -53,6 +53,7 @@ function Waiting() {
           <option value="">every tool</option>${tools.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select>`}
         ${mayAsk.value && html`<button onClick=${askToNotify}>Notify me</button>`}<${Faces} /></div></div>
     <div class="body">
+      <${Unreadable} rows=${unreadableTickets.value} />
       ${tickets.length ? html`<${Tickets} tickets=${tickets} shown=${shown} />`
         : html`<${Empty} title="Nothing waits for you"><p>When an agent asks before it acts, its question appears here.</p></${Empty}>`}
     </div>
@@ -116,15 +117,16 @@ function History() {
     <div class="body">
       ${error ? html`<${Failed} error=${error} onRetry=${again} />`
         : !value ? html`<${Loading} />`
-        : !value.length ? html`<${Empty} title="No question was answered yet" />`
-        : html`<table class="wide"><thead><tr><th>when</th><th>who</th><th>answer</th><th>tool</th><th>asked for</th><th>given</th><th>why</th><th>run</th></tr></thead>
+        : !value.length ? html`<${Unreadable} rows=${value.unreadable} /><${Empty} title="No question was answered yet" />`
+        : html`<${Unreadable} rows=${value.unreadable} /><table class="wide"><thead><tr><th>when</th><th>who</th><th>answer</th><th>tool</th><th>asked for</th><th>given</th><th>why</th><th>run</th></tr></thead>
           <tbody>${value.map((/** @type {any} */ ticket) => html`<${Line} key=${ticket.key} ticket=${ticket} />`)}</tbody></table>`}
     </div></div>`;
 }
 
 async function load() {
   const pages = await Promise.all(['answered', 'expired', 'closed'].map((status) => get('/v1/tickets', { status, limit: MOST })));
-  return pages.flatMap((page) => page.items).sort((a, b) => timeOf(b) - timeOf(a));
+  const items = pages.flatMap((page) => page.items).sort((a, b) => timeOf(b) - timeOf(a));
+  return Object.assign(items, { unreadable: pages.flatMap((page) => page.unreadable ?? []) });
 }
 
 /** @param {any} ticket */

@@ -6,7 +6,7 @@ import { addressOf, keepInAddress, place, useKeys } from '../router.mjs';
 import { entitle } from '../shell.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
 import { changes } from '../wire.mjs';
-import { Empty, Failed, Loaded, Loading, useLoaded } from '../parts/faces.mjs';
+import { Empty, Failed, Loaded, Loading, Unreadable, useLoaded } from '../parts/faces.mjs';
 import { Shape, Text, When } from '../parts/text.mjs';
 
 const PAGE = 50;
@@ -37,7 +37,7 @@ export function ThreadsPage() {
     <div class="body">
       ${error ? html`<${Failed} error=${error} onRetry=${again} />`
         : !value ? html`<${Loading} />`
-        : html`<${Threads} threads=${value.items} />
+        : html`<${Unreadable} rows=${value.unreadable} /><${Threads} threads=${value.items} hasMore=${Boolean(value.cursor)} />
           ${value.cursor && html`<div class="more-button"><button onClick=${() => setLimit(limit + PAGE)}>Show more</button></div>`}`}
     </div>
     ${isNew && html`<${Loaded} load=${newThread} onClose=${() => setIsNew(false)} />`}
@@ -61,9 +61,9 @@ async function latestRuns(threads) {
   return found;
 }
 
-/** @param {{threads: any[]}} props */
-function Threads({ threads }) {
-  if (!threads.length) {
+/** @param {{threads: any[], hasMore: boolean}} props */
+function Threads({ threads, hasMore }) {
+  if (!threads.length && !hasMore) {
     return html`<${Empty} title="No threads yet">
       <p>A thread is a conversation with an agent. Begin one here, or from a terminal:</p>
       <pre>awaken run app.py "Hello"</pre></${Empty}>`;
@@ -111,9 +111,9 @@ export function RunsPage() {
     <div class="body">
       ${error ? html`<${Failed} error=${error} onRetry=${again} />`
         : !value ? html`<${Loading} />`
-        : !value.items.length ? html`<${Empty} title=${status ? `No runs are ${status}` : 'No runs yet'}>
+        : !value.items.length && !value.cursor ? html`<${Unreadable} rows=${value.unreadable} /><${Empty} title=${status ? `No runs are ${status}` : 'No runs yet'}>
             <p>Every time an agent is asked, it makes a run.</p><pre>awaken run app.py "Hello"</pre></${Empty}>`
-        : html`<${RunList} runs=${value.items} />
+        : html`<${Unreadable} rows=${value.unreadable} /><${RunList} runs=${value.items} />
           ${value.cursor && html`<div class="more-button"><button onClick=${() => setLimit(limit + PAGE)}>Show more</button></div>`}`}
     </div>
   </div>`;
@@ -161,8 +161,8 @@ export function AuditPage() {
     <div class="body">
       ${error ? html`<${Failed} error=${error} onRetry=${again} />`
         : !value ? html`<${Loading} />`
-        : !value.items.length ? html`<${Empty} title="Nothing was done yet" />`
-        : html`<table class="wide"><thead><tr><th>when</th><th>who</th><th>what</th><th>on</th><th>from</th><th>outcome</th></tr></thead>
+        : !value.items.length ? html`<${Unreadable} rows=${value.unreadable} /><${Empty} title="Nothing was done yet" />`
+        : html`<${Unreadable} rows=${value.unreadable} /><table class="wide"><thead><tr><th>when</th><th>who</th><th>what</th><th>on</th><th>from</th><th>outcome</th></tr></thead>
           <tbody>${value.items.map((/** @type {any} */ deed, /** @type {number} */ at) => html`<${Line} key=${at} deed=${deed} />`)}</tbody></table>`}
     </div></div>`;
 }

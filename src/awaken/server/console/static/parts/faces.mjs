@@ -15,6 +15,11 @@ export const Empty = ({ title, children }) => html`<div class="face">
   <h2>${title}</h2>${children}
 </div>`;
 
+/** How many rows of a list the server cannot read, if there are some. @param {{rows?: any[]}} props */
+export const Unreadable = ({ rows = [] }) => rows.length > 0 && html`<p class="unreadable" role="status">
+  ${rows.length === 1 ? '1 row' : `${rows.length} rows`} of this list cannot be read:
+  <code>awaken db check</code> says what is wrong in ${rows.length === 1 ? 'it' : 'them'}.</p>`;
+
 /** @param {{error: any, onRetry?: () => void, isPage?: boolean}} props */
 export function Failed({ error, onRetry, isPage = false }) {
   const isGone = error.status === 404;

@@ -53,7 +53,9 @@ async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         yield opened
 
 
-async def test_lists_serve_everything_else_and_tell_whoever_reads_all(desk: Desk) -> None:
+async def test_lists_serve_other_rows_and_name_the_rest_to_keys_that_read_all(
+    desk: Desk,
+) -> None:
     run_ids = {run_of(thread) for thread in IN_LISTS["run"]}
     for who in KEYS:
         threads, runs, tickets = [
@@ -97,7 +99,7 @@ async def test_another_users_runs_go_on(desk: Desk) -> None:
     assert [item["thread_id"] for item in listed["items"]] == ["bobs"]
 
 
-async def test_what_cannot_be_read_is_said_to_whoever_reads_all_and_to_nobody_else(
+async def test_a_run_that_cannot_be_read_is_an_error_for_keys_that_read_all_and_unknown_to_others(
     desk: Desk,
 ) -> None:
     path = f"/v1/runs/{run_of('run-user')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import EllipsisType
 from typing import Any
 
@@ -33,27 +33,20 @@ def mend(body: bytes, type_: type[Any]) -> bytes | None:
     Returns `None` if the row can still not be decoded then, or has a field that the type does not
     know. All other bytes of the row stay as they are, but for blanks between values.
     """
-    for _ in range(MAX_EDITS):
-        try:
-            value = loads(body, type_)
-        except msgspec.ValidationError as error:
-            edited = _edit(body, str(error))
-            if edited is None:
-                return None
-            body = edited
-        except UNREADABLE:
-            return None
-        else:
-            return body if _has_no_more(body, value) else None
-    return None
-
-
-def _has_no_more(body: bytes, value: Any) -> bool:
-    """Whether a row has nothing that is not in the value that was read from it."""
     try:
-        return _is_within(loads(body), loads(dumps(value)))
+        for _ in range(MAX_EDITS):
+            try:
+                value = loads(body, type_)
+            except msgspec.ValidationError as error:
+                edited = _edit(body, str(error))
+                if edited is None:
+                    return None
+                body = edited
+            else:
+                return body if _is_all_known(body, type_, value) else None
     except UNREADABLE:
-        return False
+        pass  # it is no JSON, or nested too deeply
+    return None
 
 
 def _edit(body: bytes, error: str) -> bytes | None:
@@ -66,7 +59,7 @@ def _edit(body: bytes, error: str) -> bytes | None:
     if "int" in expected and got == "float":
         change = _as_integer
     elif "str" in expected:
-        change = _as_text if got == "int" else _float_as_text
+        change = _as_text
     else:
         return None
     steps = _steps(path)
@@ -114,12 +107,7 @@ def _change_at(
 
 
 def _as_text(raw: bytes) -> bytes | None:
-    return b'"%b"' % raw if _WHOLE.fullmatch(raw) else None
-
-
-def _float_as_text(raw: bytes) -> bytes | None:
-    is_float = _DECIMAL.fullmatch(raw) and not _WHOLE.fullmatch(raw)
-    return b'"%b"' % raw if is_float else None
+    return b'"%b"' % raw if _DECIMAL.fullmatch(raw) else None
 
 
 def _as_integer(raw: bytes) -> bytes | None:
@@ -129,16 +117,37 @@ def _as_integer(raw: bytes) -> bytes | None:
     return b"%d" % int(value) if value.is_integer() and abs(value) < _EXACT else None
 
 
-def _is_within(part: Json, whole: Json) -> bool:
-    """Whether everything in one JSON value is in the other, at the same place."""
-    if isinstance(part, dict):
-        return isinstance(whole, dict) and all(
-            name in whole and _is_within(value, whole[name]) for name, value in part.items()
-        )
-    if isinstance(part, list):
-        return (
-            isinstance(whole, list)
-            and len(part) == len(whole)
-            and all(map(_is_within, part, whole))
-        )
-    return isinstance(part, bool) == isinstance(whole, bool) and bool(part == whole)
+def _is_all_known(body: bytes, type_: type[Any], value: Any) -> bool:
+    """Whether everything in a row is in the value that was read from it: whether it comes back when
+    the value is encoded, or is a field whose default value is left out then."""
+    return all(
+        path is not None and _is_field(body, path, type_)
+        for path in _missing(loads(body), loads(dumps(value)), [])
+    )
+
+
+def _missing(part: Json, whole: Json, path: list[Step]) -> Iterator[list[Step] | None]:
+    """The paths of the members in one JSON value that the other does not have; `None` for a place
+    where the two differ otherwise."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        for name, value in part.items():
+            if name in whole:
+                yield from _missing(value, whole[name], [*path, name])
+            else:
+                yield [*path, name]
+    elif isinstance(part, list) and isinstance(whole, list) and len(part) == len(whole):
+        for index, pair in enumerate(zip(part, whole, strict=True)):
+            yield from _missing(*pair, [*path, index])
+    elif isinstance(part, bool) != isinstance(whole, bool) or part != whole:
+        yield None
+
+
+def _is_field(body: bytes, path: list[Step], type_: type[Any]) -> bool:
+    """Whether a member of a row is a field of its type: then not every value fits there."""
+    for other in (b"[]", b"{}", b'""'):
+        changed = _change_at(body, path, lambda _, other=other: other)  # type: ignore[misc]
+        try:
+            loads(changed or b"", type_)
+        except msgspec.ValidationError:
+            return True
+    return False

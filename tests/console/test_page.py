@@ -16,6 +16,8 @@ from awaken.contract.threads import TicketQuery
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.suspension import ToolCallResume
 from awaken.server.keys import add_key
+from poisoned_kit import agents as poisoned_agents
+from poisoned_kit import poison_sqlite
 
 pytestmark = pytest.mark.anyio
 OPEN_ALL = "document.querySelectorAll('details').forEach((one) => (one.open = true))"
@@ -407,4 +409,21 @@ async def test_a_viewer_signs_in_with_a_key_and_is_offered_nothing_else(
         await page.get_by_role("button", name="Sign out").click()
         await expect(page.get_by_label("Key")).to_be_visible()
         assert await page.evaluate("sessionStorage.length") == 0
+        await page.close()
+
+
+async def test_lists_say_how_many_rows_the_server_cannot_read(
+    browser: Browser, tmp_path: Path
+) -> None:
+    poison_sqlite(tmp_path / "shop.db")
+    async with open_shop(tmp_path, agents=poisoned_agents()) as shop:
+        page = await browser.new_page()
+        places = {"threads": "3 rows", "runs": "6 rows", "inbox?show=history": "3 rows"}
+        for name, count in places.items():
+            await page.goto(shop.link(name))
+            line = page.get_by_text("of this list cannot be read")
+            await expect(line).to_contain_text(count)
+            await expect(line).to_contain_text("awaken db check")
+        await page.goto(shop.link("threads"))
+        await expect(page.get_by_text("healthy")).to_be_visible()
         await page.close()

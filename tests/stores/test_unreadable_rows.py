@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,6 +16,7 @@ import asyncpg
 import pytest
 
 from awaken import Runtime
+from awaken.codec import loads
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.store import CountsUnreadable, Store
 from awaken.contract.threads import ChildStrategy, Page, RunQuery, ThreadQuery, TicketQuery
@@ -452,3 +455,51 @@ async def test_a_row_with_fields_of_a_later_version_is_not_mended(
 
     assert found["thread", "run-user"] == "left"
     assert found["run", "run-user"] == "mended"
+
+
+class _Dies(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("survived", range(6))
+async def test_whenever_mending_breaks_off_old_bytes_are_kept_and_a_repetition_ends_it(
+    store: SqliteStore, tmp_path: Path, survived: int
+) -> None:
+    class Dying:
+        """The store of a check that ends after some batches: before, or after, the next is
+        written."""
+
+        def __init__(self, *, writes: bool) -> None:
+            self.left = survived
+            self.writes = writes
+
+        load_rows = staticmethod(store.load_rows)
+
+        async def replace_rows(self, changes: Any) -> Any:
+            self.left -= 1
+            if self.left >= 0 or self.writes:
+                answer = await store.replace_rows(changes)
+            if self.left < 0:
+                raise _Dies
+            return answer
+
+    before = await every_body(store)
+    for number, writes in enumerate((False, True)):
+        with contextlib.suppress(_Dies):
+            await checked(Dying(writes=writes), tmp_path / f"{number}.jsonl")
+        kept = kept_in(tmp_path)
+        now = await every_body(store)
+        assert {old for old, new in zip(before, now, strict=True) if old != new} <= kept
+
+    await checked(store, tmp_path / "last.jsonl")
+    assert set((await checked(store)).values()) == {"left"}
+
+
+def kept_in(folder: Path) -> set[bytes]:
+    """The old bytes in the files of a folder."""
+    lines = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
+    return {base64.b64decode(loads(line)["old"]) for line in lines}
+
+
+async def every_body(store: HasRows) -> list[bytes]:
+    return [row.body for kind in RowKind for row in await store.load_rows(kind, None, 1_000)]

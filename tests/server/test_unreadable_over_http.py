@@ -62,14 +62,14 @@ async def test_lists_serve_other_rows_and_name_the_rest_to_keys_that_read_all(
             (await desk.ask(who, "GET", f"/v1/{name}?limit=100")).json()
             for name in ("threads", "runs", "tickets")
         ]
-        told = who in READS_ALL
+        reads_all = who in READS_ALL
         assert {row["id"] for row in threads["unreadable"]} == (
-            IN_LISTS["thread"] if told else set()
+            IN_LISTS["thread"] if reads_all else set()
         )
-        assert {row["id"] for row in runs["unreadable"]} == (run_ids if told else set())
-        assert len(tickets["unreadable"]) == (len(IN_LISTS["ticket"]) if told else 0)
+        assert {row["id"] for row in runs["unreadable"]} == (run_ids if reads_all else set())
+        assert len(tickets["unreadable"]) == (len(IN_LISTS["ticket"]) if reads_all else 0)
         assert all(item["id"] not in IN_LISTS["thread"] for item in threads["items"])
-        if told:
+        if reads_all:
             assert {item["id"] for item in threads["items"]} == (
                 set(thread_ids().values()) - IN_LISTS["thread"]
             )

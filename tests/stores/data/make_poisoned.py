@@ -72,7 +72,7 @@ async def begin(runtime: Runtime) -> None:
 
 
 async def poison(runtime: Runtime) -> None:
-    """What another process takes up, or would."""
+    """The answers and submissions, which the next process would read."""
     answers = {
         "approve-by": ToolCallResume.approve(by=WRONG),
         "deny-reason": ToolCallResume.deny(WRONG),

@@ -299,7 +299,7 @@ async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
         return False
     if await _is_left_to_parent(runtime, record):
         return False
-    if await _is_only_told(runtime, record, overdue_at(runtime)):
+    if not _is_orphan(record) and await _is_only_told(runtime, record, overdue_at(runtime)):
         return False
     why = _why_left_alone(runtime, record)
     if why is None:

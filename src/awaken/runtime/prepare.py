@@ -221,8 +221,9 @@ NOTHING_SENT = Sent()
 def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
     """Collect the commands that were stored while the thread had no owner.
 
-    Commands for a submitted run that waits are left for it. Decisions and cancels for any other run
-    that is not continued are acknowledged and otherwise ignored.
+    Commands for a submitted run that waits are left for it, and cancels that name another run for
+    `submissions.write_ends`. Decisions for any other run that is not continued are acknowledged and
+    otherwise ignored, and so are cancels that name none.
     """
     if not commands:
         return NOTHING_SENT
@@ -244,6 +245,8 @@ def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
         if command.kind is CommandKind.CANCEL and mine:
             cancelled = True
             continue  # the commit that ends the run drops the command
+        if command.kind is CommandKind.CANCEL and command.run_id is not None:
+            continue  # of a run that did not start: it stays until that has its events
         acks.append(command.id)
         if command.kind is CommandKind.MESSAGES:
             messages.extend(command.messages)

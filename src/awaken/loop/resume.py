@@ -51,6 +51,9 @@ _replace = msgspec.structs.replace
 EXPIRY_GRACE_MS = 1000
 """How long after a question's expiry the run still waits for an answer that was given in time."""
 
+LOOK_AT_CLOCK_SECONDS = 60.0
+"""While a run waits for a question to expire, it looks at the clock after at most this time."""
+
 _MISFIT = "the approval was given to another call; ask again"
 
 
@@ -415,7 +418,8 @@ def take_decisions(run: LiveRun) -> bool:
 async def _something_comes(run: LiveRun, queue: DecisionQueue) -> None:
     waits = [queue.ready(), _inbox_ready(run)]
     if (seconds := next_expiry(run)) is not None:
-        waits.append(run.clock.sleep(seconds))
+        # A clock that was set forward, or a machine that was suspended, does not end a sleep early.
+        waits.append(run.clock.sleep(min(seconds, LOOK_AT_CLOCK_SECONDS)))
     await first_of(*waits)
 
 

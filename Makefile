@@ -176,6 +176,7 @@ proof: $(VENV)/.dev tests/kit/node_modules/.installed ## kill at every point, fi
 	$(BIN)/python tests/recovery/crash_matrix.py
 	$(BIN)/python tests/recovery/cancel_sweep.py --store memory sqlite
 	$(BIN)/python tests/server/ag_ui_killed.py
+	$(BIN)/python tests/server/answer_killed.py
 	$(BIN)/python tests/server/killed_chats.py
 
 cluster-test: $(VENV)/.dev ## nodes on one Postgres: kill them, stop the database, use the store at random; an hour or two

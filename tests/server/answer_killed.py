@@ -21,8 +21,9 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -133,10 +134,12 @@ class Server:
         self._pipe.send("stop")
         points: int = self._pipe.recv()
         self._process.join()
+        self._pipe.close()
         return points
 
     def wait_killed(self) -> None:
         self._process.join(PATIENCE)
+        self._pipe.close()
         assert self._process.exitcode == -signal.SIGKILL, "the point was not reached"
 
 
@@ -163,11 +166,12 @@ class Client:
         body = [{**named, "action": "approve"}]
         key = {"idempotency-key": "d1"}
         try:
-            reply = self._send(address, "POST", f"/v1/runs/{run_id}/decisions", body, key)
-            text = reply.read()
+            path = f"/v1/runs/{run_id}/decisions"
+            with self._send(address, "POST", path, body, key) as reply:
+                status, text = reply.status, reply.read()
         except (HTTPException, OSError):
             return
-        assert reply.status in (200, 409), (reply.status, text)
+        assert status in (200, 409), (status, text)
         self.has_reply = True
 
     def follow(self, address: str) -> int:
@@ -180,26 +184,28 @@ class Client:
     def _read(self, address: str, method: str, path: str, body: Any) -> int:
         headers = {"accept": "text/event-stream", "last-event-id": self.last_id}
         try:
-            reply = self._send(address, method, path, body, headers)
-            for line in reply:
-                name, _, value = line.decode().rstrip().partition(": ")
-                if name == "id":
-                    self.last_id = value
-                elif name == "data":
-                    event = json.loads(value)["event"]
-                    if event["event_type"] == "run_finish":
-                        self.ends.append(event)
-            return reply.status
+            with self._send(address, method, path, body, headers) as reply:
+                for line in reply:
+                    name, _, value = line.decode().rstrip().partition(": ")
+                    if name == "id":
+                        self.last_id = value
+                    elif name == "data":
+                        event = json.loads(value)["event"]
+                        if event["event_type"] == "run_finish":
+                            self.ends.append(event)
+                return reply.status
         except (HTTPException, OSError):
             return 200  # it was cut off
 
+    @contextmanager
     def _send(
         self, address: str, method: str, path: str, body: Any, headers: dict[str, str]
-    ) -> Any:
+    ) -> Iterator[HTTPResponse]:
         connection = HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE)
         text = None if body is None else json.dumps(body)
-        connection.request(method, path, text, {"content-type": "application/json", **headers})
-        return connection.getresponse()
+        with closing(connection):
+            connection.request(method, path, text, {"content-type": "application/json", **headers})
+            yield connection.getresponse()
 
 
 # -- one play ---------------------------------------------------------------------------------

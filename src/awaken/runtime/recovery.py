@@ -393,8 +393,8 @@ class Recovery:
             raise failures.exceptions[0] from None  # the store does not answer
 
     async def _wake_one(self, thread_id: str, agents: Collection[str]) -> None:
-        await submissions.write_ends(self._engine, thread_id)
         await self._engine.messages.wake(thread_id, agents)
+        await submissions.write_ends(self._engine, thread_id)
 
     def _send_left(self) -> None:
         """Send the messages in the outboxes of ended runs, in a task, since that may take long."""

@@ -174,7 +174,9 @@ proof: $(VENV)/.dev tests/kit/node_modules/.installed ## kill at every point, fi
 	$(BIN)/python tests/providers/cut_bytes.py 3
 	AWAKEN_KILL_EVERY=1 $(BIN)/pytest -n 0 tests/providers/test_cut_processes.py
 	$(BIN)/python tests/recovery/crash_matrix.py
+	$(BIN)/python tests/recovery/cancel_sweep.py --store memory sqlite
 	$(BIN)/python tests/server/ag_ui_killed.py
+	$(BIN)/python tests/server/answer_killed.py
 	$(BIN)/python tests/server/killed_chats.py
 
 cluster-test: $(VENV)/.dev ## nodes on one Postgres: kill them, stop the database, use the store at random; an hour or two
@@ -190,6 +192,7 @@ cluster-test: $(VENV)/.dev ## nodes on one Postgres: kill them, stop the databas
 	$(BIN)/python tests/recovery/thread_fight.py --postgres --nats --scenario letters --rounds 100
 	$(BIN)/python tests/recovery/crash_matrix.py --postgres --seeds 2 --share 4
 	$(BIN)/python tests/recovery/crash_matrix.py --postgres --nats --seeds 2 --share 8
+	$(BIN)/python tests/recovery/cancel_sweep.py --store postgres --share 4
 	AWAKEN_STORE_EXAMPLES=200 $(BIN)/pytest -n 0 tests/conformance/test_postgres.py -k like_memory
 
 pooler-test: $(VENV)/.dev ## the suites of every store through PgBouncer in transaction mode; needs `pgbouncer`

@@ -141,6 +141,27 @@ async def test_a_gate_that_would_ask_again_does_not_keep_an_answer_from_the_dele
     assert world.done == ["paid 5"]
 
 
+# -- what earlier versions have left ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_delegate_that_was_left_waiting_is_ended_at_the_next_start(
+    place: Place, is_known: bool
+) -> None:
+    """03/DB-6: its parent has ended and no cancel is pending; its agent is not needed to end it."""
+    world = World()
+    async with place.runtime(asking(world), recover=False) as runtime:
+        await runtime.run("boss", "go", thread=T)
+        child = await only_child(runtime)
+        await end_record(runtime.store)
+
+    agents = asking(world) if is_known else [world.agent("other")]
+    async with place.runtime(agents) as runtime:
+        assert (await ended(runtime, child)).termination_reason == CANCELLED
+        assert list(await open_tickets(runtime, child)) == []
+    assert world.done == []
+
+
 # -- agents and tools that are gone -----------------------------------------------------------
 
 

@@ -106,6 +106,7 @@ async def open_desk(
     store: str = "memory:",
     agents: Iterable[Agent] | None = None,
     keys: dict[str, str] | None = None,
+    recover: bool = True,
     **options: Any,
 ) -> AsyncIterator[Desk]:
     """Serve the two agents with the keys of both tenants."""
@@ -113,7 +114,7 @@ async def open_desk(
     known = write_keys(file) if keys is None else keys
     async with AsyncExitStack() as stack:
         listed = (talker(), payer()) if agents is None else agents
-        runtime = await stack.enter_async_context(Runtime(listed, store=store))
+        runtime = await stack.enter_async_context(Runtime(listed, store=store, recover=recover))
         address = await stack.enter_async_context(served(app(runtime, keys=file, **options)))
         client = httpx2.AsyncClient(base_url=address, timeout=550)
         yield Desk(await stack.enter_async_context(client), address, runtime, known)

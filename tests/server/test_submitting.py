@@ -11,6 +11,7 @@ import pytest
 from edge_kit import Desk, events_of, open_desk, slow, talker
 
 from awaken.contract.threads import RunQuery
+from awaken.domain.event import RunFinish
 from awaken.domain.lifecycle import RunStatus
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +28,7 @@ async def test_a_run_is_submitted_and_followed_in_one_request(tmp_path: Path) ->
 
 
 async def test_the_streams_of_a_run_that_is_withdrawn_end(tmp_path: Path) -> None:
-    """A run that never starts has no events in the log; its clients are told of its end."""
+    """At once, while another run has the thread; the log has the end when that has ended."""
     released = asyncio.Event()
     async with open_desk(tmp_path, agents=[slow(released), talker()]) as desk:
         await desk.ask("page", "POST", RUNS, json={"agent_id": "slow", "messages": ["Work"]})
@@ -46,8 +47,13 @@ async def test_the_streams_of_a_run_that_is_withdrawn_end(tmp_path: Path) -> Non
         assert last_of(own.result())["termination"] == {"type": "cancelled"}
         assert last_of(watched.result()) == last_of(own.result())
         assert events_of(ag_ui.result())[-1]["type"] == "RUN_FINISHED"
+        async with asyncio.timeout(100):
+            async for event in desk.runtime.events("acme/t"):
+                if event.run_id == queued and isinstance(event.event, RunFinish):
+                    break
         again = await desk.ask("page", "GET", durable, headers=STREAM)
-        assert again.status_code == 204
+        kinds = [event["event"]["event_type"] for event in events_of(again)]
+        assert kinds == ["run_start", "run_finish"]
 
 
 async def test_a_run_that_cannot_start_fails_with_the_reason(tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ import asyncpg
 import pytest
 
 from awaken.contract.commits import Fence
+from awaken.contract.lease import ORPHANS_EVERY_MS
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.run import RunRequestSnapshot
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
@@ -163,6 +166,26 @@ async def test_a_node_finds_no_work_in_what_is_done_waits_or_has_an_owner(
         assert await finds_work(3000), "a submission is due"
         await _end_lease(postgres, address, one.owner)
         assert await finds_work(), "an owner is dead"
+
+
+async def test_a_node_looks_seldom_for_delegates_whose_parent_run_has_ended(
+    postgres: Postgres,
+) -> None:
+    """Every waiting run is read for that: once a minute is enough for what is not to occur."""
+    async with nodes(postgres.address(lease=60)) as (one, two):
+
+        async def finds_work(at_ms: int) -> bool:
+            return await two.lease.finds_work(at_ms=at_ms, overdue_ms=0)
+
+        call = RunRequestSnapshot(origin=RequestOrigin.INTERNAL, parent_tool_call_id="c")
+        left = record("d", "d", status=WAITING, parent_run_id="r", request=call)
+        await write(one, run=record("r", status=WAITING))
+        await write(one, "d", run=left)
+        assert not await finds_work(1000)
+        await write(one, run=record("r", status=DONE))
+        assert not await finds_work(1000 + ORPHANS_EVERY_MS - 1)
+        assert await finds_work(1000 + ORPHANS_EVERY_MS)
+        assert await finds_work(1), "the clock was set back"
 
 
 async def test_a_look_around_that_finds_no_command_spares_the_look_for_commands(

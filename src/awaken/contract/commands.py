@@ -79,7 +79,8 @@ class Commands(Protocol):
 
         If the thread has seen the command's key, nothing is stored: returns the id of the first
         command if that is still pending, else 0. A cancel for a run that has ended is not stored
-        either: returns 0. A cancel for a submitted run that has not started ends it. The cost does
+        either: returns 0. A cancel for a submitted run that has not started ends it,
+        and stays until an owner of the thread commits the run's events. The cost does
         not depend on how many other commands there are.
 
         Raises:

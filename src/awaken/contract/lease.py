@@ -8,6 +8,10 @@ from typing import Protocol
 
 from awaken.contract.commits import Fence
 
+ORPHANS_EVERY_MS = 60_000
+"""After this time, by the clock of the caller, a lease looks again for delegates that wait though
+their parent run has ended."""
+
 
 class Lease(Protocol):
     """A node's right to act on the threads it owns. It may run out, and be regained.
@@ -40,7 +44,9 @@ class Lease(Protocol):
 
     async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
         """Whether a look around may find anything: with `claim_next`, for whatever agent, with
-        `list_interrupted`, or with `list_outboxes`. Never false if it would. It costs one small
+        `list_interrupted`, or with `list_outboxes`. Never false if it would, with one exception:
+        a waiting delegate whose parent run has ended, which is not to occur and takes a look at
+        every waiting delegate, may be found up to `ORPHANS_EVERY_MS` late. It costs one small
         read at most, and a node asks before each look: where many nodes look every second, most
         of them have nothing to find.
         """

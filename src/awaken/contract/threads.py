@@ -301,8 +301,9 @@ class Threads(Protocol):
         first. Submitted runs that have not started are not among them.
 
         Either the run is running and its owner is gone; or it waits, its thread has no owner, and
-        a command has arrived for it or one of its tickets has expired. A run that cannot be read
-        is logged and left out. For one thread, the cost does not depend on the number of others.
+        a command has arrived for it, one of its tickets has expired, or it is a delegate whose
+        parent run has ended. A run that cannot be read is logged and left out. For one thread, the
+        cost does not depend on the number of others.
         """
         ...
 

@@ -1,11 +1,16 @@
-"""What a delegate has done, for a call that ends without the delegate's answer."""
+"""Calls that end without their delegate's answer: what the delegate has done, and its cancel."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 
 from awaken.contract.backend import DurableDelegates
+from awaken.contract.commands import ThreadCommand
+from awaken.domain.names import child_ids
+from awaken.domain.suspension import Asker
 from awaken.errors import StoreError
+from awaken.loop.live import LiveRun
 
 log = logging.getLogger("awaken.loop")
 
@@ -28,3 +33,27 @@ async def done_beneath(delegates: DurableDelegates | None, thread_id: str, key: 
 def with_done(text: str, done: str | None) -> str:
     """The text of a call's result, followed by what its delegate has done, if anything."""
     return text if done is None else f"{text}; {done}"
+
+
+def build_cancels(run_ids: Iterable[str], at_ms: int) -> list[ThreadCommand]:
+    """The commands that cancel delegates. The store drops a command to a delegate that never
+    started or has ended, so the ids need not be checked before."""
+    return [ThreadCommand.cancel(run_id, run_id, at_ms=at_ms) for run_id in run_ids]
+
+
+def may_delegate(run: LiveRun, tool_name: str) -> bool:
+    """Whether a call of the tool may have started a delegate: the tool declares `runs_agent`, or
+    the agent does not have the tool any more."""
+    tool = run.agent.tools.get(tool_name)
+    return tool is None or getattr(tool, "runs_agent", False) is True
+
+
+def cancel_delegate(run: LiveRun, tool_name: str, key: str, asker: Asker | None = None) -> None:
+    """Let the next commit cancel the delegate that the call `key` may have started; `asker` names
+    the one that the call asked for."""
+    children: Sequence[str] = ()
+    if asker is not None:
+        children = (asker.run_id,)
+    elif key and may_delegate(run, tool_name):
+        children = child_ids(run.identity.thread_id, key)
+    run.journal.extras.sends.extend(build_cancels(children, run.clock.now_ms()))

@@ -28,7 +28,7 @@ from awaken.domain.ticket import Ticket, TicketStatus, call_digest
 from awaken.domain.tool import ToolError, ToolKind, ToolResult, ToolStatus
 from awaken.domain.transcript import INTERRUPTED
 from awaken.errors import StateError
-from awaken.loop.beneath import done_beneath, with_done
+from awaken.loop.beneath import cancel_delegate, done_beneath, may_delegate, with_done
 from awaken.loop.large_results import shortened, with_content
 from awaken.loop.live import LiveRun
 from awaken.loop.step_calls import StepCalls
@@ -40,7 +40,7 @@ log = logging.getLogger("awaken.loop")
 
 # Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _AFTER = Phase.AFTER_TOOL_EXECUTE
-_PENDING = ToolStatus.PENDING
+_PENDING, _ERROR = ToolStatus.PENDING, ToolStatus.ERROR
 _TOOL = Role.TOOL
 _NO_LABEL = (ToolKind.OTHER, "")
 _SUSPENDED, _DENIED = ToolCallOutcome.SUSPENDED, ToolCallOutcome.DENIED
@@ -59,6 +59,9 @@ _LEDGER = {
     ToolStatus.ERROR: CallPhase.FAILED,
 }
 
+
+CHILD_RUN = "child_run_id"
+"""The metadata key with the id of the run whose end, or question, a result tells."""
 
 REJECTED = "rejected"
 """The metadata key that marks the result of a call which a gate blocked."""
@@ -329,6 +332,8 @@ def _record(
             tool_call_id=call.id,
             metadata=run.metadata,
         )
+        if result.status is _ERROR or step.late or step.resumed:
+            _cancel_delegate(run, step, index, result)
     held = step.end(run, index, message)
     run.journal.calls.append(
         CallEntry(
@@ -441,11 +446,14 @@ def _interrupt_one(run: LiveRun, step: StepCalls, index: int, done: str | None) 
     close_call(run, step, index, result, stopped=stopped)
 
 
-def may_delegate(run: LiveRun, tool_name: str) -> bool:
-    """Whether a call of the tool may have started a delegate: the tool declares `runs_agent`, or
-    the agent does not have the tool any more."""
-    tool = run.agent.tools.get(tool_name)
-    return tool is None or getattr(tool, "runs_agent", False) is True
+def _cancel_delegate(run: LiveRun, step: StepCalls, index: int, result: ToolResult) -> None:
+    """Let the next commit cancel the delegate of a call that ends without the delegate's end."""
+    if CHILD_RUN in result.metadata:
+        return  # the result of a run that has ended
+    resumed = step.resumed.get(index)
+    if step.late or resumed is not None or index in step.started:
+        asker = resumed.asker if resumed is not None else None
+        cancel_delegate(run, step.calls[index].name, step.keys[index], asker)
 
 
 def close_call(

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from awaken.codec import Json
+from awaken.contract.commands import CommandKind
 from awaken.contract.commits import CallPhase, ThreadCommit
 from awaken.control.cancel import is_ours
 from awaken.domain.event import Error, RunFinish, StepEnd, ToolCallDone
@@ -203,8 +204,11 @@ def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
     """Replace a commit that cannot be written: the calls it ended get the result that their outcome
     is unknown, and a step it ended gets its `StepEnd` again. An answer in it is not the run's. The
     commands that it acknowledged are acknowledged all the same: the next run would fail like this
-    one."""
+    one. The delegates that it cancelled are cancelled all the same."""
     run.journal.extras.acks.extend(refused.acks)
+    run.journal.extras.sends.extend(
+        command for command in refused.sends if command.kind is CommandKind.CANCEL
+    )
     last = run.transcript.last
     if last is not None and any(message.id == last.id for message in refused.messages):
         run.transcript.last = None

@@ -10,14 +10,12 @@ import logging
 from functools import partial
 from typing import Any
 
-from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.tool import Tool, ToolOutput, traits_of
 from awaken.control.cancel import interruptible, is_ours
 from awaken.domain.event import AgentEvent, StepStart, ToolCallReady
 from awaken.domain.lifecycle import Failed, RunStatus, TerminationReason
 from awaken.domain.message import Message, Role
-from awaken.domain.names import child_ids
 from awaken.domain.recovery import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
@@ -30,13 +28,12 @@ from awaken.domain.suspension import (
 from awaken.domain.tool import ToolResult
 from awaken.errors import Cancelled, RunLeft
 from awaken.loop import calls
-from awaken.loop.beneath import done_beneath, with_done
+from awaken.loop.beneath import done_beneath, may_delegate, with_done
 from awaken.loop.complete import (
     close_call,
     complete,
     confirmed,
     interrupt,
-    may_delegate,
     unknown_outcome,
 )
 from awaken.loop.live import LiveRun
@@ -179,15 +176,6 @@ def _is_same(known: AgentEvent, event: AgentEvent) -> bool:
     return known == event
 
 
-def _end_delegate(run: LiveRun, step: StepCalls, index: int) -> None:
-    """Cancel the delegate's run that the call may have started: its answer is not read any more."""
-    # A command to a thread that does not exist is dropped.
-    for child in child_ids(run.identity.thread_id, step.keys[index]):
-        run.journal.extras.sends.append(
-            ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms())
-        )
-
-
 def interrupted_step(run: LiveRun) -> StepCalls | None:
     """The calls of the run's last step, restored from the log and the ledger. Returns `None` if
     that step was completed, or if the run has no message with calls."""
@@ -243,8 +231,6 @@ async def settle(run: LiveRun, step: StepCalls, index: int) -> bool:
     run.ledger.pop(step.keys[index], None)
     tool = run.agent.tools.get(call.name)
     policy = Recover.REPORT if tool is None else traits_of(tool).recovery
-    if tool is None:
-        _end_delegate(run, step, index)
     log.info("call %s of %r was cut short: %s", step.keys[index], call.name, policy.value)
     if policy is Recover.RETRY:
         return False

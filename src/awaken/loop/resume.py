@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.control.cancel import first_of, interruptible
 from awaken.control.inbox import DecisionQueue, InboxClosed
@@ -18,7 +17,6 @@ from awaken.domain.message import Message, Role, Text, ToolCall
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
-    Asker,
     Decision,
     ResumeAction,
     ResumedOutcome,
@@ -30,7 +28,7 @@ from awaken.domain.ticket import TicketStatus, is_digest_of
 from awaken.domain.tool import ToolError, ToolResult
 from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
-from awaken.loop.beneath import done_beneath, with_done
+from awaken.loop.beneath import cancel_delegate, done_beneath, with_done
 from awaken.loop.complete import (
     close_call,
     digest_of,
@@ -52,6 +50,9 @@ log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 EXPIRY_GRACE_MS = 1000
 """How long after a question's expiry the run still waits for an answer that was given in time."""
+
+LOOK_AT_CLOCK_SECONDS = 60.0
+"""While a run waits for a question to expire, it looks at the clock after at most this time."""
 
 _MISFIT = "the approval was given to another call; ask again"
 
@@ -150,8 +151,7 @@ async def give_up_suspended(run: LiveRun) -> None:
                 done = await done_beneath(run.services.delegates, thread_id, call.key)
                 text = with_done(text, done)
             _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
-        if call.asker is not None:
-            run.journal.extras.sends.append(stop_asker(call.asker, run.clock.now_ms()))
+        cancel_delegate(run, call.tool_name, call.key, call.asker)
         closed = _replace(
             call,
             status=ToolCallStatus.CANCELLED,
@@ -160,11 +160,6 @@ async def give_up_suspended(run: LiveRun) -> None:
             suspension_reason=None,
         )
         run.state.update(TOOL_CALL_STATES, PutCall(call=closed))
-
-
-def stop_asker(asker: Asker, at_ms: int) -> ThreadCommand:
-    """The command that cancels a delegate's run whose question gets no answer any more."""
-    return ThreadCommand.cancel(asker.thread_id, asker.run_id, at_ms=at_ms)
 
 
 def _answer(
@@ -300,6 +295,7 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
     is_late = decision.decision_id == _expired(call)
     outcome = ResumedOutcome.EXPIRED if is_late else ResumedOutcome.DENIED
     _answer(run, call, text, CallPhase.FAILED, outcome, reason=reason)
+    cancel_delegate(run, call.tool_name, call.key)
     settled = _replace(call, resume_input=None, suspension_id=None, suspension_reason=None)
     run.state.update(TOOL_CALL_STATES, PutCall(call=settled))
 
@@ -329,10 +325,7 @@ def _steps(run: LiveRun, approved: Sequence[ToolCallState]) -> list[StepCalls]:
 
 
 async def _take_yes(run: LiveRun, step: StepCalls) -> None:
-    """Carry out approved calls: they go through the gates again, and run like new calls.
-
-    A delegate that asked, and was not told the answer, is cancelled if its call has ended.
-    """
+    """Carry out approved calls: they go through the gates again, and run like new calls."""
     begun = [index for index in step.resumed if was_begun(run, step, index)]
     try:
         fresh = [index for index in sorted(step.resumed) if await _is_to_run(run, step, index)]
@@ -343,11 +336,6 @@ async def _take_yes(run: LiveRun, step: StepCalls) -> None:
         step.note_started(i for i, call in step.resumed.items() if call.asker is not None)
         await interrupt(run, step, [index for index in step.resumed if step.is_open(index)])
         raise
-    for index, call in step.resumed.items():
-        told = index in step.started and call.tool_name in run.agent.tools
-        over = not (step.is_open(index) or step.is_suspended(index))
-        if call.asker is not None and not told and over:
-            run.journal.extras.sends.append(stop_asker(call.asker, run.clock.now_ms()))
 
 
 async def _is_to_run(run: LiveRun, step: StepCalls, index: int) -> bool:
@@ -430,7 +418,8 @@ def take_decisions(run: LiveRun) -> bool:
 async def _something_comes(run: LiveRun, queue: DecisionQueue) -> None:
     waits = [queue.ready(), _inbox_ready(run)]
     if (seconds := next_expiry(run)) is not None:
-        waits.append(run.clock.sleep(seconds))
+        # A clock that was set forward, or a machine that was suspended, does not end a sleep early.
+        waits.append(run.clock.sleep(min(seconds, LOOK_AT_CLOCK_SECONDS)))
     await first_of(*waits)
 
 

@@ -50,7 +50,7 @@ from awaken.errors import (
     RunLeft,
 )
 from awaken.loop.inbox import payload_messages
-from awaken.loop.resume import EXPIRY_GRACE_MS
+from awaken.loop.resume import EXPIRY_GRACE_MS, LOOK_AT_CLOCK_SECONDS
 from awaken.runtime.active import ActiveRuns
 from awaken.runtime.beneath import EffectOf, WorkBeneath
 from awaken.runtime.request import Inherited, RunRequest, WhenBusy
@@ -141,7 +141,8 @@ class Delegates:
             if self._is_overdue(record) or await self._store.load_commands(run_id):
                 return
             left = _time_left(record, self._clock.now_ms())
-            await first_of(changed(), *(() if left is None else (self._clock.sleep(left),)))
+            expiry = () if left is None else (min(left, LOOK_AT_CLOCK_SECONDS),)
+            await first_of(changed(), *map(self._clock.sleep, expiry))
 
     def _is_overdue(self, record: RunRecord) -> bool:
         left = _time_left(record, self._clock.now_ms())

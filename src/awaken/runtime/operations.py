@@ -299,7 +299,7 @@ async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
         return False
     if await _is_left_to_parent(runtime, record):
         return False
-    if await _is_only_told(runtime, record, overdue_at(runtime)):
+    if not _is_orphan(record) and await _is_only_told(runtime, record, overdue_at(runtime)):
         return False
     why = _why_left_alone(runtime, record)
     if why is None:
@@ -361,8 +361,11 @@ async def _is_only_told(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> b
     tickets = run.waiting.tickets if run.waiting is not None else ()
     if not tickets or any(t.expires_at is not None and t.expires_at <= now_ms for t in tickets):
         return False
-    commands = await runtime.store.load_commands(run.thread_id)
-    return all(command.kind in (CommandKind.MESSAGES, CommandKind.RUN) for command in commands)
+    return all(
+        command.kind in (CommandKind.MESSAGES, CommandKind.RUN)
+        or command.run_id not in (None, run.run_id)
+        for command in await runtime.store.load_commands(run.thread_id)
+    )
 
 
 async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:

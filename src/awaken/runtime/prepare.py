@@ -20,6 +20,7 @@ from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Visibility
+from awaken.domain.names import child_ids
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.rewind import Hidden
 from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
@@ -28,8 +29,9 @@ from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.transcript import effective_view
 from awaken.errors import InvalidResume, KeyDecode, StateError
 from awaken.ids import Ids
+from awaken.loop.beneath import build_cancels
 from awaken.loop.complete import ticket_of, unknown_outcome
-from awaken.loop.resume import decision_batch, stop_asker
+from awaken.loop.resume import decision_batch
 from awaken.plugin.env import ExecutionEnv
 from awaken.runtime.request import RunRequest
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
@@ -219,8 +221,9 @@ NOTHING_SENT = Sent()
 def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
     """Collect the commands that were stored while the thread had no owner.
 
-    Commands for a submitted run that waits are left for it. Decisions and cancels for any other run
-    that is not continued are acknowledged and otherwise ignored.
+    Commands for a submitted run that waits are left for it, and cancels that name another run for
+    `submissions.write_ends`. Decisions for any other run that is not continued are acknowledged and
+    otherwise ignored, and so are cancels that name none.
     """
     if not commands:
         return NOTHING_SENT
@@ -242,6 +245,8 @@ def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
         if command.kind is CommandKind.CANCEL and mine:
             cancelled = True
             continue  # the commit that ends the run drops the command
+        if command.kind is CommandKind.CANCEL and command.run_id is not None:
+            continue  # of a run that did not start: it stays until that has its events
         acks.append(command.id)
         if command.kind is CommandKind.MESSAGES:
             messages.extend(command.messages)
@@ -396,8 +401,10 @@ async def supersede(
     marks: list[Message] = []
     for call in calls:
         tickets.append(ticket_of(call, identity, status=TicketStatus.CLOSED))
-        if call.asker is not None:
-            sends.append(stop_asker(call.asker, services.clock.now_ms()))
+        # The command to a delegate that the call did not start is dropped by the store.
+        asker, thread_id = call.asker, identity.thread_id
+        children = (asker.run_id,) if asker is not None else child_ids(thread_id, call.key)
+        sends.extend(build_cancels(children, services.clock.now_ms()))
         cancelled = msgspec.structs.replace(
             call, status=ToolCallStatus.CANCELLED, suspension_id=None, suspension_reason=None
         )

@@ -39,7 +39,7 @@ async def cancel_with_receipt(
     cancelled, it goes on in a task of the runtime.
     """
     since = runtime.clock.now_ms() // 1000
-    withdrawn = await withdraw(runtime, id)
+    withdrawn = await withdraw(runtime, id, by)
     if withdrawn is not None:
         return CancelReceipt(accepted=True, items=(_run(runtime, withdrawn),))
     told = await tell_to_end(runtime, id, by)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -380,17 +380,21 @@ class Recovery:
         return heard is not False
 
     async def _wake(self, threads: Iterable[str]) -> None:
-        """Start runs in threads without an open run to which other agents have sent messages."""
+        """Start runs in threads without an open run to which other agents have sent messages, and
+        write the ends of submitted runs that were cancelled before they started."""
         engine = self._engine
         agents = engine.registry.snapshot().agent_ids()
         try:
             async with asyncio.TaskGroup() as group:
                 for thread_id in threads:
-                    waking = engine.messages.wake(thread_id, agents)
-                    failed = f"thread {thread_id} could not be woken"
-                    group.create_task(or_log(waking, failed, log))
+                    waking = self._wake_one(thread_id, agents)
+                    group.create_task(or_log(waking, f"cannot wake thread {thread_id}", log))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the store does not answer
+
+    async def _wake_one(self, thread_id: str, agents: Collection[str]) -> None:
+        await self._engine.messages.wake(thread_id, agents)
+        await submissions.write_ends(self._engine, thread_id)
 
     def _send_left(self) -> None:
         """Send the messages in the outboxes of ended runs, in a task, since that may take long."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
-from awaken.contract.commands import ThreadCommand
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.store import Store
 from awaken.contract.submissions import Submission
+from awaken.control.tasks import or_log
 from awaken.domain.event import RunEvent, RunFinish, RunStart
-from awaken.domain.lifecycle import Failed, RunStatus, StartCause
+from awaken.domain.lifecycle import CANCELLED, Failed, RunStatus, StartCause, TerminationReason
 from awaken.domain.result import AgentRunResult
 from awaken.domain.run import RunRecord
 from awaken.errors import (
@@ -22,6 +27,8 @@ from awaken.errors import (
 from awaken.runtime.request import RunRequest
 from awaken.runtime.runtime import AgentRuntime
 from awaken.runtime.unkept import commit_once
+
+log = logging.getLogger("awaken.runtime")
 
 
 async def start(engine: AgentRuntime, record: RunRecord, fence: Fence) -> AgentRunResult:
@@ -69,18 +76,12 @@ async def _end_unstarted(
         await engine.store.release(fence)
         return
     end = Failed(value=str(error))
-    told = (
-        RunStart(thread_id=thread_id, run_id=run_id, cause=StartCause.NEW),
-        RunFinish(thread_id=thread_id, run_id=run_id, termination=end),
-    )
     commit = ThreadCommit(
         thread_id=thread_id,
         expected_length=thread.message_count,
         messages=submission.messages,
         run=record.finish(now, end),
-        events=tuple(
-            RunEvent(thread_id=thread_id, run_id=run_id, at_ms=now, event=event) for event in told
-        ),
+        events=_start_and_end(thread_id, run_id, end, now),
         acks=(command.id,),
         rewinds_to=command.rewinds_to,
         at_ms=now,
@@ -105,14 +106,94 @@ def request_of(submission: Submission) -> RunRequest:
     )
 
 
-async def withdraw(engine: AgentRuntime, run_id: str) -> RunRecord | None:
-    """Cancel a submitted run that has not started. Returns its record, or `None` if there is no
-    such run, or if its thread's owner is starting it and gets the cancel."""
+async def withdraw(engine: AgentRuntime, run_id: str, by: str | None = None) -> RunRecord | None:
+    """Cancel a submitted run that has not started; `by` is the id of the principal that cancels.
+    Returns its record, or `None` if there is no such run, or if its thread's owner is starting it
+    and gets the cancel."""
     record = await engine.store.load_run(run_id)
     if record is None or record.status is not RunStatus.CREATED:
         return None
-    cancel = ThreadCommand.cancel(record.thread_id, run_id, at_ms=engine.clock.now_ms())
-    await engine.store.send(cancel)
-    await engine.deliver(record.thread_id)
+    thread_id = record.thread_id
+    await engine.store.send(
+        ThreadCommand.cancel(thread_id, run_id, at_ms=engine.clock.now_ms(), by=by)
+    )
+    await engine.deliver(thread_id)
     record = await engine.store.load_run(run_id)
-    return record if record is not None and record.status is RunStatus.DONE else None
+    if record is None or record.status is not RunStatus.DONE:
+        return None
+    await or_log(write_ends(engine, thread_id), f"run {run_id} has no events yet", log)
+    return record
+
+
+async def write_ends(engine: AgentRuntime, thread_id: str) -> None:
+    """Write the start and the end of the thread's submitted runs that were cancelled before they
+    started. Their cancels wait in the thread until then.
+
+    Only an owner of a thread writes events. If the thread has one, this returns: it is called
+    again when the owner has released the thread.
+    """
+    store = engine.store
+    if not await _cancelled_runs(store, thread_id):
+        return
+    thread = await store.load_thread(thread_id)
+    if thread is None or thread.owner is not None:
+        return
+    try:
+        fence = await store.claim(thread_id, at_ms=engine.clock.now_ms())
+    except ThreadOwned:
+        return
+    try:
+        # Read under the claim: another process may have written some of them.
+        for cancel, record in await _cancelled_runs(store, thread_id):
+            await commit_once(store, await _end_of(engine, fence, record, cancel.id))
+    finally:
+        await store.release(fence)
+    engine.unattended.tell(thread_id)  # something else may have come while the thread was claimed
+
+
+async def _cancelled_runs(
+    store: Store, thread_id: str
+) -> Sequence[tuple[ThreadCommand, RunRecord | None]]:
+    """The cancels that wait in a thread though their runs have ended: these had not started. With
+    the runs' records; `None` if there is no such run. A run that is open takes its cancel."""
+    found: list[tuple[ThreadCommand, RunRecord | None]] = []
+    for command in await store.load_commands(thread_id):
+        if command.kind is CommandKind.CANCEL and command.run_id is not None:
+            record = await store.load_run(command.run_id)
+            if record is None or record.status is RunStatus.DONE:
+                found.append((command, record))
+    return found
+
+
+async def _end_of(
+    engine: AgentRuntime, fence: Fence, record: RunRecord | None, command_id: int
+) -> ThreadCommit:
+    """The commit with the events of a run that was cancelled before it started. If there is no such
+    run, it only drops the cancel."""
+    thread_id, now = fence.thread_id, engine.clock.now_ms()
+    thread = await engine.store.load_thread(thread_id)
+    commit = ThreadCommit(
+        thread_id=thread_id,
+        expected_length=thread.message_count if thread is not None else 0,
+        acks=(command_id,),
+        at_ms=now,
+        fence=fence,
+    )
+    if record is None:
+        return commit
+    told = _start_and_end(thread_id, record.run_id, record.termination_reason or CANCELLED, now)
+    ended = replace(record, revision=record.revision + 1, state=None)
+    return replace(commit, run=ended, events=told, acks=())
+
+
+def _start_and_end(
+    thread_id: str, run_id: str, end: TerminationReason, at_ms: int
+) -> tuple[RunEvent, ...]:
+    """The events of a run that has ended without having started."""
+    told = (
+        RunStart(thread_id=thread_id, run_id=run_id, cause=StartCause.NEW),
+        RunFinish(thread_id=thread_id, run_id=run_id, termination=end),
+    )
+    return tuple(
+        RunEvent(thread_id=thread_id, run_id=run_id, at_ms=at_ms, event=event) for event in told
+    )

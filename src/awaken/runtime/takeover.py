@@ -73,9 +73,10 @@ def _was_carried_on(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:
         return any(command.kind is not CommandKind.RUN for command in context.commands)
     tickets = run.waiting.tickets if run.waiting is not None else ()
     wakes = (CommandKind.DECISIONS, CommandKind.CANCEL)
-    return any(command.kind in wakes for command in context.commands) or any(
-        ticket.expires_at is not None and ticket.expires_at < at_ms for ticket in tickets
-    )
+    return any(
+        command.kind in wakes and command.run_id in (None, run.run_id)
+        for command in context.commands
+    ) or any(ticket.expires_at is not None and ticket.expires_at < at_ms for ticket in tickets)
 
 
 def _delegates(context: ThreadContext) -> list[str]:

@@ -34,12 +34,13 @@ from awaken.control.tasks import start_logged
 from awaken.domain.event import RunStart
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
-from awaken.domain.names import agent_ids
+from awaken.domain.names import agent_ids, child_ids
 from awaken.domain.recovery import ABANDONED
 from awaken.domain.run import RunKind, RunRecord
 from awaken.errors import AwakenError, NotFound, StaleFence, StoreError
 from awaken.ext import background
 from awaken.ext.background import find_live_task
+from awaken.loop.beneath import build_cancels
 from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.accounts import Accounts
@@ -206,7 +207,7 @@ class Tasks:
             self._drop(live)
             return True
         await self._ended(live)
-        return bool(end.sends)
+        return any(command.kind is CommandKind.MESSAGES for command in end.sends)
 
     def _keep_later(self, live: OwnedTask) -> None:
         """Commit the task's end when the store is available again; until then the task is live."""
@@ -442,14 +443,15 @@ class Tasks:
     def _ending(
         self, record: RunRecord, fence: Fence, task: PersistedTaskMeta, event: Json
     ) -> ThreadCommit:
-        """The commit that ends a task and, unless the task is internal, sends its owner the
-        event."""
+        """The commit that ends a task and, unless the task is internal, sends its owner the event.
+        If the task ends without the end of the agent in it, the agent's run is cancelled."""
         kept = KeptTask(task, KeptTask.of(record).resume)
-        now = self._clock.now_ms()
-        ended = kept.ended(record, now)
+        ended = kept.ended(record, now := self._clock.now_ms())
         told = bool(task.owner_thread_id) and not task.internal
-        sends = (self._told(task, event, "end"),) if told else ()
-        return commit_of(ended, fence, kept.finish(), at_ms=now, sends=sends, release=True)
+        sends = [self._told(task, event, "end")] if told else []
+        if kept.agent_key is not None and task.status is not TaskStatus.COMPLETED:
+            sends += build_cancels(child_ids(record.run_id, kept.agent_key), now)
+        return commit_of(ended, fence, kept.finish(), at_ms=now, sends=tuple(sends), release=True)
 
     async def _pass_on(self, thread_id: str) -> None:
         """Deliver the thread's commands to its run, if that is live here. Store errors are

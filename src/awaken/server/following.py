@@ -30,8 +30,8 @@ def follow_run(call: Call, run: RunRecord, *, after: int) -> Following:
 def with_end(
     store: Store, run: RunRecord, events: Following, *, after: int, names: Names = INSIDE
 ) -> Following:
-    """The events of a run's thread, with an end for the run if it is withdrawn before it starts:
-    such a run has no events in the log.
+    """The events of a run's thread, with an end for the run at once if it is withdrawn before it
+    starts: while the thread has an owner, the log does not have its events yet.
 
     Args:
         run: its record, read before `events` began.
@@ -48,12 +48,14 @@ async def _until_withdrawn(
     batches: Batches, store: Store, run: RunRecord, after: int, names: Names
 ) -> Batches:
     withdrawn = start_task(_withdrawn(store, run, after))
+    is_given = False
     async with aclosing(batches):
         try:
             while True:
                 batch = await _next(batches, withdrawn)
                 if batch is None:
                     yield [names.event(withdrawn.result())]
+                    is_given = True
                     break
                 yield batch
                 if any(event.run_id == run.run_id for event in batch):
@@ -62,7 +64,9 @@ async def _until_withdrawn(
             withdrawn.cancel()
             await asyncio.wait([withdrawn])
         async for batch in batches:
-            yield batch
+            # An end that was given is not given again when the log has it.
+            if batch := [one for one in batch if not (is_given and one.run_id == run.run_id)]:
+                yield batch
 
 
 async def _next(batches: Batches, withdrawn: asyncio.Task[RunEvent]) -> list[RunEvent] | None:

@@ -70,9 +70,18 @@ async def _open_run(
         return next(iter(await store.list_runs(submitted)), None)
     run = await store.load_run(now.open_run_id)
     if run is not None and run.status is RunStatus.WAITING:
-        goes_on = any(command.kind in _WAKES for command in commands)
-        return run if goes_on else None
+        return run if can_go_on(run, commands) else None
     return run
+
+
+def can_go_on(run: RunRecord, commands: Sequence[ThreadCommand]) -> bool:
+    """Whether a waiting run has an answer or a cancel to go on with, in whichever process.
+
+    Args:
+        commands: those of its thread, read before the record: the commit that drops a command
+            changes the record, too.
+    """
+    return any(one.kind in _WAKES and one.run_id in (None, run.run_id) for one in commands)
 
 
 async def _before(store: Store, thread: Thread, run: RunRecord) -> int:

@@ -20,6 +20,7 @@ from awaken.server.event_frames import EventFrames
 from awaken.server.following import with_end
 from awaken.server.given import CursorText, Given
 from awaken.server.leaving import on_leave
+from awaken.server.open_runs import can_go_on
 from awaken.server.sse import EventStream, until_run_ends
 
 PAGE = 500
@@ -84,7 +85,7 @@ async def stream_events(
     if run is not None:
         events = with_end(call.runtime.store, run, events, after=cursor.seq)
     if until == "rest" and run_id is not None:
-        events = Following(_until_rest(call.runtime, events, run_id))
+        events = Following(_until_rest(call.runtime, events, thread_id, run_id))
     return EventStream(
         events,
         EventFrames(
@@ -133,7 +134,7 @@ def _never(event: RunEvent) -> bool:
 
 async def _is_over(runtime: Runtime, run: RunRecord, after: int, until: str) -> bool:
     """Whether a run tells nothing more behind `after`."""
-    if not _is_at_rest(run, until):
+    if not await _is_at_rest(runtime, run.thread_id, run.run_id, until):
         return False
     while page := await runtime.store.load_events(run.thread_id, after=after, limit=PAGE):
         if any(is_terminal(event.event) and event.run_id == run.run_id for event in page):
@@ -142,20 +143,25 @@ async def _is_over(runtime: Runtime, run: RunRecord, after: int, until: str) -> 
     return True
 
 
-def _is_at_rest(record: RunRecord, until: str) -> bool:
-    if record.status is RunStatus.WAITING and until != "end":
-        return until == "run" or not record.is_background_task_waiting()
-    return record.status is RunStatus.DONE
+async def _is_at_rest(runtime: Runtime, thread_id: str, run_id: str, until: str) -> bool:
+    """Whether a run has ended, or waits and has nothing to go on with."""
+    # In this order: the commit that drops a command changes the record, too.
+    commands = await runtime.store.load_commands(thread_id)
+    record = await runtime.find_run(run_id)
+    if record is None or record.status is RunStatus.DONE:
+        return True
+    if until == "end" or record.status is not RunStatus.WAITING or can_go_on(record, commands):
+        return False
+    return until == "run" or not record.is_background_task_waiting()
 
 
 async def _until_rest(
-    runtime: Runtime, events: Following, run_id: str
+    runtime: Runtime, events: Following, thread_id: str, run_id: str
 ) -> AsyncGenerator[list[RunEvent], None]:
     """The events until the run has ended, or waits for an answer."""
     async with aclosing(events):
         async for batch in events.batches():
             yield batch
-            if any(is_terminal(event.event) and event.run_id == run_id for event in batch):
-                record = await runtime.find_run(run_id)
-                if record is None or _is_at_rest(record, "rest"):
-                    return
+            has_paused = any(is_terminal(one.event) and one.run_id == run_id for one in batch)
+            if has_paused and await _is_at_rest(runtime, thread_id, run_id, "rest"):
+                return

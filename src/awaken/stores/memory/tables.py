@@ -256,17 +256,15 @@ class Tables:
     def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
         """Store a command, wake the tasks that wait for one, and return its id.
 
-        Returns 0 if the command cancels a run that is finished, or one that this ends because it
-        has not started, or if its key was used by a command that is done; for a key that is still
-        pending, the id of that command.
+        Returns 0 if the command cancels a run that is finished, or if its key was used by a command
+        that is done; for a key that is still pending, the id of that command.
         """
         if command.kind is CommandKind.CANCEL and command.run_id is not None:
             run = self._runs.get(command.run_id)
             record = run.record if run is not None else None
             if record is not None and (record.thread_id, record.status) == (thread.id, _DONE):
                 return 0
-            if self._withdraw(thread, command.run_id, command.at_ms):
-                return 0
+            self._withdraw(thread, command.run_id, command.at_ms)
         if command.key is not None:
             known = self._keys.setdefault(thread.id, {}).setdefault(
                 command.key, self._commands_sent + 1
@@ -282,19 +280,18 @@ class Tables:
         self._sent.wake(ANY)
         return number
 
-    def _withdraw(self, thread: ThreadRow, run_id: str, at_ms: int) -> bool:
-        """End a submitted run that has not started. Returns false if there is no such run, or if
-        the thread's owner may be starting it."""
+    def _withdraw(self, thread: ThreadRow, run_id: str, at_ms: int) -> None:
+        """End a submitted run that has not started, unless the thread's owner may be starting
+        it. The cancel stays until the run's events are in the log."""
         run = self._runs.get(run_id)
         asked = [c.id for c in thread.commands.values() if c.submission and c.run_id == run_id]
         if run is None or not asked:
-            return False
+            return
         if not can_withdraw(self._owners.get(thread.id), thread.open_run_id):
-            return False
+            return
         run.record = withdrawn(run.record, at_ms)
         self._drop_commands(thread, asked)
         self._touch(thread)
-        return True
 
     def _drop_commands(self, thread: ThreadRow, ids: Iterable[int]) -> None:
         for number in ids:

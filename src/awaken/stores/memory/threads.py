@@ -279,12 +279,21 @@ class MemoryReads(Tables):
         if run.status is not RunStatus.WAITING:
             return run.status is RunStatus.RUNNING
         thread = self._threads[run.thread_id]
-        return any(c.run_id in (None, run.run_id) for c in thread.commands.values()) or any(
-            ticket.run_id == run.run_id
-            and ticket.status is TicketStatus.OPEN
-            and is_past(ticket, now_ms)
-            for ticket in thread.tickets.values()
+        return (
+            any(c.run_id in (None, run.run_id) for c in thread.commands.values())
+            or any(
+                ticket.run_id == run.run_id
+                and ticket.status is TicketStatus.OPEN
+                and is_past(ticket, now_ms)
+                for ticket in thread.tickets.values()
+            )
+            or self._is_orphan(run)
         )
+
+    def _is_orphan(self, run: RunRecord) -> bool:
+        """Whether a run is a delegate whose parent run has ended."""
+        parent = self._runs.get(run.parent_run_id or "") if run.is_delegated else None
+        return parent is not None and parent.record.status is RunStatus.DONE
 
     async def load_run_state(self, run_id: str) -> PersistedState:
         run = self._runs.get(run_id)

@@ -89,28 +89,26 @@ async def send_if_there(db: Db, command: ThreadCommand, body: bytes) -> int | No
     if command.kind is CommandKind.CANCEL and command.run_id is not None:
         if await db.value(_IS_OVER, command.run_id, thread.pk):
             return 0  # that run has no later commit that would delete the cancel
-        if await _withdraw(db, thread, command.run_id, command.at_ms):
-            return 0
+        await _withdraw(db, thread, command.run_id, command.at_ms)
     return await add_command(db, thread.pk, command, body)
 
 
-async def _withdraw(db: Db, thread: ThreadRow, run_id: str, at_ms: int) -> bool:
-    """End a submitted run that has not started. Returns false if there is no such run, or if the
-    thread's owner may be starting it."""
+async def _withdraw(db: Db, thread: ThreadRow, run_id: str, at_ms: int) -> None:
+    """End a submitted run that has not started, unless the thread's owner may be starting it. The
+    cancel stays until the run's events are in the log."""
     if not can_withdraw(thread.owner, thread.open_run):
-        return False
+        return
     body = await db.value(_RECORD, run_id)
     if body is None:
-        return False
+        return
     try:
         record = load_row(RowKind.RUN, run_id, body, RunRecord)
     except UnreadableRecord:
-        return False  # the cancel waits until the record can be read
+        return  # the cancel waits until the record can be read
     if not await db.run(_WITHDRAW, thread.pk, run_id):
-        return False
+        return
     ended = withdrawn(record, at_ms)
     await db.run(_END_RUN, dumps(ended), ended.updated_at_ms, run_id)
-    return True
 
 
 async def add_command(

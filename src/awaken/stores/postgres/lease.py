@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 import asyncpg
 
 from awaken.contract.commits import Fence
+from awaken.contract.lease import ORPHANS_EVERY_MS
 from awaken.errors import LeaseLost
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Db, Schema, connect, end
@@ -49,6 +50,8 @@ FORGET_NODES = "DELETE FROM @nodes WHERE lease_until < clock_timestamp() - inter
 # Each part is found by an index; who is dead is not asked while there is nothing to find.
 # And whether commands wait that the node is to be told of: each statement costs the server more
 # than what it does, and a node looks for these as often.
+# Delegates whose parent run has ended have no index of their own. All waiting runs are read to find
+# them, so this part is left out most of the time ($4).
 _FREE = "(t.owner IS NULL OR t.owner = ANY (ARRAY(SELECT @dead_owners_v1())))"
 _FINDS_WORK = f"""
 SELECT EXISTS (SELECT 1 FROM @runs AS r JOIN @threads AS t ON t.pk = r.thread
@@ -57,7 +60,11 @@ SELECT EXISTS (SELECT 1 FROM @runs AS r JOIN @threads AS t ON t.pk = r.thread
                WHERE (c.not_before IS NULL OR c.not_before <= $1) AND {_FREE})
     OR EXISTS (SELECT 1 FROM @tickets AS k JOIN @threads AS t ON t.pk = k.thread
                WHERE k.status = 'open' AND k.expires_at < $2 AND {_FREE})
-    OR EXISTS (SELECT 1 FROM @outboxes AS o JOIN @threads AS t ON t.pk = o.thread WHERE {_FREE}),
+    OR EXISTS (SELECT 1 FROM @outboxes AS o JOIN @threads AS t ON t.pk = o.thread WHERE {_FREE})
+    OR ($4 AND EXISTS (SELECT 1 FROM @runs AS r JOIN @runs AS p ON p.id = r.parent
+                       JOIN @threads AS t ON t.pk = r.thread
+                       WHERE r.status = 'waiting' AND r.delegated AND p.status = 'done'
+                         AND {_FREE})),
        EXISTS (SELECT 1 FROM @commands AS c JOIN @threads AS t ON t.pk = c.thread
                WHERE (c.not_before IS NULL OR c.not_before <= $1) AND (t.owner = $3 OR {_FREE}))
 """
@@ -89,6 +96,7 @@ class PostgresLease:
         self._until = 0.0
         self._since = 0.0
         self._owner = ""
+        self._orphans_at_ms = -ORPHANS_EVERY_MS
         self._told: list[Callable[[Fence], None]] = []
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -107,9 +115,12 @@ class PostgresLease:
     async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
         reader = await self._open()
         at, node = asyncio.get_running_loop().time(), reader.node
+        is_due = not 0 <= at_ms - self._orphans_at_ms < ORPHANS_EVERY_MS
         finds_work, finds_commands = await reader.read(
-            lambda db: db.row(_FINDS_WORK, at_ms, overdue_ms, node)
+            lambda db: db.row(_FINDS_WORK, at_ms, overdue_ms, node, is_due)
         )
+        if is_due:
+            self._orphans_at_ms = at_ms
         reader.has_looked(at, finds_commands=finds_commands)
         return bool(finds_work)
 

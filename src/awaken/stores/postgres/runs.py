@@ -46,7 +46,9 @@ WHERE r.status <> 'done' AND r.status <> 'created'
                     AND c.id <> ALL ($5::bigint[]))
        OR EXISTS (SELECT 1 FROM @tickets AS k
                   WHERE k.status = 'open' AND k.thread = t.pk AND k.run_id = r.id
-                    AND k.expires_at < $2))
+                    AND k.expires_at < $2)
+       OR (r.delegated AND EXISTS (SELECT 1 FROM @runs AS p
+                                   WHERE p.id = r.parent AND p.status = 'done')))
 ORDER BY r.pk LIMIT $3
 """
 

@@ -316,6 +316,9 @@ CALLS_OF_RUN = """
 SELECT id, body FROM commands WHERE thread = ? AND kind IN ('cancel', 'decisions')
 AND (run_id IS NULL OR run_id = ?)
 """
+HAS_ENDED_PARENT = """
+SELECT 1 FROM runs AS r JOIN runs AS p ON p.id = r.parent WHERE r.id = ? AND p.status = 'done'
+"""
 
 # -- submissions --------------------------------------------------------------------------------
 

@@ -51,8 +51,7 @@ def send_if_there(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -
     if command.kind is CommandKind.CANCEL and command.run_id is not None:
         if _is_over(db, thread.pk, command.run_id):
             return 0  # that run has no later commit that would delete the cancel
-        if _withdraw(db, thread, command.run_id, command.at_ms):
-            return 0
+        _withdraw(db, thread, command.run_id, command.at_ms)
     return add_command(db, thread.pk, command, body)
 
 
@@ -61,25 +60,24 @@ def _is_over(db: sqlite3.Connection, thread: int, run_id: str) -> bool:
     return db.execute(queries.RUN_IS_OVER, (run_id, thread)).fetchone() is not None
 
 
-def _withdraw(db: sqlite3.Connection, thread: ThreadRow, run_id: str, at_ms: int) -> bool:
-    """End a submitted run that has not started. Returns false if there is no such run, or if the
-    thread's owner may be starting it."""
+def _withdraw(db: sqlite3.Connection, thread: ThreadRow, run_id: str, at_ms: int) -> None:
+    """End a submitted run that has not started, unless the thread's owner may be starting it. The
+    cancel stays until the run's events are in the log."""
     if not can_withdraw(thread.owner, thread.open_run):
-        return False
+        return
     run = find_run(db, run_id)
     try:
         record = run.record() if run is not None else None
     except UnreadableRecord:
-        return False  # the cancel waits until the record can be read
+        return  # the cancel waits until the record can be read
     if not db.execute(queries.WITHDRAW, (thread.pk, run_id)).rowcount:
-        return False
+        return
     assert run is not None, "a submission has a record"
     assert record is not None, "a submission has a record"
     ended = withdrawn(record, at_ms)
     listed = (ended.status.value, ended.agent_id, ended.parent_run_id, ended.kind.value)
     values = (0, dumps(ended), ended.updated_at_ms, *listed, run.pk)
     db.execute(queries.CHANGE_RUN, values)
-    return True
 
 
 def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, body: bytes) -> int:

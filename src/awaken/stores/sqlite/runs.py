@@ -84,9 +84,12 @@ def list_interrupted(
                 alive[owner] = owners.is_alive(owner)
             if alive[owner]:
                 continue
-        if status != RunStatus.WAITING or _is_called(db, unreadable, thread, run_id, now_ms):
+        called = status != RunStatus.WAITING or _is_called(
+            db, unreadable, thread, run_id, now_ms
+        )
+        if called or _has_ended_parent(db, run_id):
             record = unreadable.read_run(run_id, body)
-            if record is not None:
+            if record is not None and (called or record.is_delegated):
                 found.append(record)
     return found
 
@@ -110,3 +113,7 @@ def _is_called(
         db.execute(queries.HAS_COMMAND, (thread, run_id, passed_over)).fetchone() is not None
         or db.execute(queries.HAS_EXPIRED_TICKET, (thread, run_id, now_ms)).fetchone() is not None
     )
+
+
+def _has_ended_parent(db: sqlite3.Connection, run_id: str) -> bool:
+    return db.execute(queries.HAS_ENDED_PARENT, (run_id,)).fetchone() is not None

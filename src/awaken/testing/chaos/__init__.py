@@ -5,12 +5,20 @@
 the outside world: a file of events that survives the process. `damage_between` reads the pictures
 of a thread tree and the witness's notes, and says what was lost, done twice, or left open;
 `differences` compares the pictures with those of an undisturbed conversation. `at_rest` says
-whether anything is still running, and `questions` returns the open tickets.
+whether anything is still running, `questions` returns the open tickets, and `list_orphans` the
+delegates that were left behind.
 """
 
 from awaken.testing.chaos.compare import differences
 from awaken.testing.chaos.picture import Picture, picture_of, task_of, whole_picture_of
-from awaken.testing.chaos.rest import ThreadChanges, answerable, at_rest, open_runs, questions
+from awaken.testing.chaos.rest import (
+    ThreadChanges,
+    answerable,
+    at_rest,
+    list_orphans,
+    open_runs,
+    questions,
+)
 from awaken.testing.chaos.review import Damage, damage_between, transcript_faults
 from awaken.testing.chaos.switch import KillSwitch
 from awaken.testing.chaos.watch import watched_model, watched_store, watched_tool
@@ -28,6 +36,7 @@ __all__ = [
     "at_rest",
     "damage_between",
     "differences",
+    "list_orphans",
     "open_runs",
     "picture_of",
     "questions",

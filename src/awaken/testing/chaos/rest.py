@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.commands import CommandKind
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.control.cancel import first_of
@@ -21,8 +22,23 @@ LOOK_UP = 0.05
 
 async def open_runs(store: Store) -> list[RunRecord]:
     """Runs that have not ended, in any thread."""
-    runs = await store.list_runs(RunQuery(limit=_MANY))
-    return [run for run in runs if run.status is not RunStatus.DONE]
+    found: list[RunRecord] = []
+    for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CREATED):
+        found.extend(await store.list_runs(RunQuery(status=status, limit=_MANY)))
+    return found
+
+
+async def list_orphans(store: Store) -> list[RunRecord]:
+    """The delegates that wait for nothing: their parent run has ended, they have not, and no
+    cancel is pending for them. There must never be one, once the parent's end is committed."""
+    orphans: list[RunRecord] = []
+    for run in await open_runs(store):
+        parent = await store.load_run(run.parent_run_id or "") if run.is_delegated else None
+        if parent is not None and parent.status is RunStatus.DONE:
+            commands = await store.load_commands(run.thread_id)
+            if not any(command.kind is CommandKind.CANCEL for command in commands):
+                orphans.append(run)
+    return orphans
 
 
 async def questions(store: Store) -> list[Ticket]:

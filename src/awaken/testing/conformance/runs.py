@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from awaken.contract.commits import CallPhase, call_key
+from awaken.contract.lease import ORPHANS_EVERY_MS
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery
+from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import NATURAL_END
 from awaken.domain.message import Message
 from awaken.domain.run import (
@@ -13,6 +17,7 @@ from awaken.domain.run import (
     RunMessageInput,
     RunMessageOutput,
     RunOutcome,
+    RunRequestSnapshot,
     RunWaitingState,
     WaitingReason,
 )
@@ -287,6 +292,30 @@ async def interrupted_runs_of_one_thread_can_be_asked_for(store: Store) -> None:
     }
 
     assert found == {"a": ["run a"], "b": ["run b"], "c": [], "ghost": []}
+
+
+@check
+async def a_delegate_that_waits_for_an_ended_run_is_interrupted(store: Store) -> None:
+    """No run asks its questions any more. A run that only has a parent may go on waiting."""
+    call = RunRequestSnapshot(origin=RequestOrigin.INTERNAL, parent_tool_call_id="c")
+    await write(store, run=record("r"))
+    delegate = record("d", "d", status=WAITING, parent_run_id="r", request=call)
+    await write(store, "d", run=delegate, parent_thread_id="t")
+    other = record("o", "o", status=WAITING, parent_run_id="r")
+    await write(store, "o", run=other, parent_thread_id="t")
+
+    await write(store, run=record("r", status=WAITING))
+    assert await _interrupted(store) == []
+    await store.lease.finds_work(at_ms=0, overdue_ms=0)
+    await write(store, run=record("r", status=DONE))
+
+    assert await _interrupted(store) == ["d"]
+    assert names(await store.list_interrupted(now_ms=0, thread_id="d")) == ["d"]
+    assert await store.lease.finds_work(at_ms=ORPHANS_EVERY_MS, overdue_ms=0)
+    fence = await store.claim("d", at_ms=1)
+    assert await _interrupted(store) == [], "an owner ends it"
+    await write(store, "d", run=replace(delegate, status=DONE), fence=fence, release=True)
+    assert await _interrupted(store) == []
 
 
 @check

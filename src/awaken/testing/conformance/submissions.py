@@ -246,7 +246,7 @@ async def an_interrupt_cancels_the_open_run_and_what_waits(store: Store) -> None
 
     assert await _queued(store) == ["s"]
     cancels = [c.run_id for c in await store.load_commands("t") if c.kind is CommandKind.CANCEL]
-    assert cancels == ["r"]
+    assert cancels == ["r", "a", "b"]
     for name in ("a", "b"):
         run = await store.load_run(name)
         assert run is not None
@@ -295,15 +295,27 @@ async def pruning_forgets_keys_that_are_kept_no_longer(store: Store) -> None:
 
 @check
 async def a_cancel_ends_a_submitted_run_that_has_not_started(store: Store) -> None:
+    """The cancel stays until an owner of the thread has written the run's events."""
     await write(store, run=record("r"))
     await store.submit(submission())
 
-    assert await store.send(ThreadCommand.cancel("t", "s", at_ms=5000)) == 0
+    number = await store.send(ThreadCommand.cancel("t", "s", at_ms=5000, by="ann"))
 
     run = await store.load_run("s")
     assert run is not None
     assert (run.status, run.termination_reason, run.finished_at) == (DONE, CANCELLED, 5)
+    assert [command.id for command in await store.load_commands("t")] == [number]
+    assert await store.send(ThreadCommand.cancel("t", "s", at_ms=6000)) == 0, "it has ended"
+
+    told = replace(run, revision=run.revision + 1)
+    await write(store, run=told, events=(event(run_id="s"),))
     assert list(await store.load_commands("t")) == []
+    run = await store.load_run("s")
+    assert run is not None
+    assert (run.status, run.cancelled_by) == (DONE, "ann")
+    thread = await store.load_thread("t")
+    assert thread is not None
+    assert thread.open_run_id == "r"
 
 
 @check
@@ -333,7 +345,7 @@ async def a_cancel_finds_the_thread_as_its_own_commit_leaves_it(store: Store) ->
     run = await store.load_run("s")
     assert run is not None
     assert (run.status, run.termination_reason) == (DONE, CANCELLED)
-    assert list(await store.load_commands("t")) == []
+    assert [command.run_id for command in await store.load_commands("t")] == ["s"]
 
 
 @check

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import uuid
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -36,6 +39,10 @@ def _decode_other(type_: Any, value: Any) -> Any:
     return from_wire(value)
 
 
+_TEXTS_IN_JSON = (
+    *(bytes, bytearray, memoryview, uuid.UUID, decimal.Decimal),
+    *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta),
+)
 _encoder = msgspec.json.Encoder(enc_hook=_encode_other)
 _sorted_encoder = msgspec.json.Encoder(enc_hook=_encode_other, order="sorted")
 _state_encoder = msgspec.json.Encoder(enc_hook=_encode_kept)
@@ -69,6 +76,23 @@ def loads(data: bytes | str | msgspec.Raw, type_: Any = None) -> Any:
     if type_ is None:
         return _decoder.decode(data)
     return msgspec.json.decode(data, type=type_, dec_hook=_decode_other)
+
+
+def read_back(value: Any, type_: Any) -> Any:
+    """`value` as a reader of the store would get it: encoded, and decoded as `type_`.
+
+    Raises:
+        msgspec.ValidationError: the value does not fit its type; the text says where.
+        TypeError, ValueError, OverflowError, RecursionError: it cannot be encoded.
+    """
+    read = loads(_encoder.encode(value), type_)
+    if read != value:
+        # In JSON, bytes and times are texts, which would fit where a text is wanted.
+        plain = msgspec.to_builtins(
+            value, builtin_types=_TEXTS_IN_JSON, str_keys=True, enc_hook=_encode_other
+        )
+        msgspec.convert(plain, type_, dec_hook=_decode_other)
+    return read
 
 
 def to_json(value: Any) -> Json:

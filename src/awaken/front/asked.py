@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
 
+import msgspec
+
+from awaken.domain.budget import Budget
+from awaken.domain.identity import Adapter
+from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message
+from awaken.domain.principal import Principal
+from awaken.domain.storable import parse_argument
+from awaken.domain.suspension import Decision
+from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.front.agent import Agent
 from awaken.front.remote import RemoteAgent
-from awaken.runtime.request import WhenBusy
+from awaken.runtime.request import RunRequest, WhenBusy
+
+W = TypeVar("W", bound=StrEnum)
 
 Input = str | Message | Iterable[Message | str] | None
 """What a caller gives a run to read."""
@@ -38,3 +50,88 @@ def checked_when_busy(word: str) -> WhenBusy:
         return word if isinstance(word, WhenBusy) else WhenBusy(word)
     except ValueError:
         raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
+
+
+_STORED: tuple[tuple[str, str, Any], ...] = (
+    ("input", "messages", tuple[Message, ...]),
+    ("answers", "decisions", tuple[Decision, ...]),
+    ("frontend_tools", "frontend_tools", tuple[ToolDescriptor, ...]),
+    ("overrides", "overrides", InferenceOverride),
+    ("budget", "budget", Budget),
+    ("rewind_to", "rewind_to", str),
+    ("principal", "principal", Principal),
+    ("user", "user", str | None),
+    ("labels", "labels", dict[str, str]),
+    ("state", "state", dict[str, Any]),
+    ("deps_key", "deps_key", Any),
+    ("forwarded_props", "forwarded_props", Any),
+    ("adapter", "adapter", Adapter),
+    ("request_id", "transport_request_id", str | None),
+)
+"""The fields of a request that are stored: how callers name them, how the request does, and their
+types."""
+
+
+def parse_request(request: RunRequest) -> RunRequest:
+    """The request as it is after it was stored.
+
+    Raises:
+        ConfigError: a part of it could not be read back.
+    """
+    changed: dict[str, Any] = {}
+    for name, field, type_ in _STORED:
+        value = getattr(request, field)
+        if value is None or (not value and type(value) in (tuple, dict)):
+            continue
+        kept = parse_argument(name, value, type_)
+        if kept != value:
+            changed[field] = kept
+    return msgspec.structs.replace(request, **changed) if changed else request
+
+
+def parse_principal(principal: Principal | None) -> Principal | None:
+    """
+    Raises:
+        ConfigError: it is not a principal, or one of its fields has a wrong type.
+    """
+    example = "Principal(id='ann')"
+    parsed: Principal | None = parse_argument("principal", principal, Principal | None, example)
+    return parsed
+
+
+def parse_mapping(name: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A mapping that a caller gave, as a dictionary of its own.
+
+    Raises:
+        ConfigError: it is not a mapping.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{name} is a mapping, such as {{'name': 'value'}}, not {given!r}")
+    return dict(given)
+
+
+def check_seconds(name: str, seconds: float | None) -> None:
+    """
+    Raises:
+        ConfigError: it is not a length of time.
+    """
+    given: Any = seconds
+    if given is None:
+        return
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
+        raise ConfigError(f"{name} is a number of seconds from 0 on, not {given!r}")
+
+
+def parse_word(name: str, word: str, words: type[W]) -> W:
+    """The member of an enumeration that a caller names.
+
+    Raises:
+        ConfigError: there is no such word.
+    """
+    try:
+        return words(word)
+    except ValueError:
+        known = ", ".join(repr(one.value) for one in words)
+        raise ConfigError(f"{name} is one of {known}, not {word!r}") from None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from awaken.domain.names import is_given_in, is_scope, scoped_id
     from awaken.front.build import Assembly, shapes_of, with_teams
     from awaken.front.stream import RunStream
-    from awaken.front.submit import Asked, submit
+    from awaken.front.submit import submit
     from awaken.front.sync import SyncDoor, call_in
     from awaken.front.tasks import at_rest, list_tasks, over_or_asking, tree_at_rest
     from awaken.live.bus import LocalBus
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RESOLVER",
-    "Asked",
     "Assembly",
     "ChildStrategy",
     "ContentResolver",
@@ -87,7 +86,7 @@ __getattr__, __dir__ = lazy_names(
         "awaken.domain.names": "is_given_in is_scope scoped_id",
         "awaken.front.build": "Assembly shapes_of with_teams",
         "awaken.front.stream": "RunStream",
-        "awaken.front.submit": "Asked submit",
+        "awaken.front.submit": "submit",
         "awaken.front.sync": "SyncDoor call_in",
         "awaken.front.tasks": "at_rest list_tasks over_or_asking tree_at_rest",
         "awaken.live.bus": "LocalBus",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from inspect import getfullargspec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import msgspec
 
 _MAKERS = {
     "gpt-": "openai",
@@ -79,8 +84,21 @@ _OF_A_RUN = {
     "metadata": "labels={…}",
     "tags": "labels={…}",
     "stream": "runtime.stream(…)",
+    "instructions": "with agent.override(system_prompt=…): …",
+    "system_prompt": "with agent.override(system_prompt=…): …",
+    "tools": "with agent.override(tools=[…]): …",
+    "callbacks": "Agent(…, plugins=[…]), or runtime.stream(…) and read its events",
+    "config": "the options themselves, such as thread='…' and overrides=ModelSettings(…)",
+    "by": "principal=Principal(id=…)",
     **{name: f"overrides=ModelSettings({name}=…)" for name in _SETTINGS},
 }
+_OF_A_METHOD = {
+    "by": "principal=Principal(id=…)",
+    "thread_id": "thread",
+    "text": "input",
+    "message": "input",
+}
+"""Arguments of a runtime's other methods as people guess them, and their names here."""
 FOREIGN = {
     "ModelRetry": "Retry",
     "UsageLimits": "Budget",
@@ -152,11 +170,26 @@ def unknown_argument(name: str, known: Iterable[str]) -> TypeError:
     return TypeError(f"{told}: write {meant}=…" if meant is not None else told)
 
 
-def unknown_option(method: str, name: str, known: Iterable[str]) -> TypeError:
-    """The error for an unknown argument of `run` or `stream`."""
-    told = f"{method}() got an unexpected keyword argument {name!r}"
-    meant = _OF_A_RUN.get(name) or near(name, known)
-    return TypeError(f"{told}: write {meant}" if meant is not None else told)
+def check_names(
+    method: Callable[..., Any], unknown: Iterable[str], holder: type[msgspec.Struct] | None = None
+) -> None:
+    """Check that a method of a runtime got no argument with an unknown name.
+
+    Args:
+        holder: the type of an argument, whose fields people give to the method by mistake.
+
+    Raises:
+        TypeError: it did: Python's text, and what to write instead.
+    """
+    for name in unknown:
+        told = f"{method.__qualname__}() got an unexpected keyword argument {name!r}"
+        found = getfullargspec(method)
+        known = [*found.args[1:], *found.kwonlyargs]
+        if holder is not None and name in holder.__struct_fields__:
+            raise TypeError(f"{told}: write {holder.__name__}({name}=…)")
+        foreign = _OF_A_RUN if "input" in known else _OF_A_METHOD
+        meant = foreign.get(name) or near(name, known)
+        raise TypeError(f"{told}: write {meant}" if meant is not None else told)
 
 
 def missing_argument(id: object, model: object) -> TypeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -17,6 +18,8 @@ from awaken.errors import AwakenError, ConfigError
 from awaken.front import engine
 from awaken.front.agent import Agent
 from awaken.front.agent_checks import GivenTool, listed
+from awaken.front.archive import Archive
+from awaken.front.control import Control
 from awaken.front.deps import check_team, checked_makers, deps_types
 from awaken.front.hints import OF_RUNTIME, unknown_attribute
 from awaken.front.loading import blobs_beside, checked_store, open_bus, open_store
@@ -307,6 +310,18 @@ class Runtime(Running):
         if found != self._found:
             self._use(self._agents, found)
         return wrong
+
+
+def _name_methods() -> None:
+    """Give the methods of the parts a runtime is made of its own name, which Python shows in its
+    errors about arguments and in its warning about a missing `await`."""
+    for part in (Archive, Control, Running):
+        for name, method in vars(part).items():
+            if inspect.isfunction(method) and not name.startswith("_"):
+                method.__qualname__ = f"Runtime.{name}"
+
+
+_name_methods()
 
 
 def _checked_agents(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:

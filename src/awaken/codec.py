@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 import uuid
 from typing import Any, TypeVar, overload
 
@@ -147,3 +148,40 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def clean_json(text: str) -> str:
+    """JSON text without lone surrogates, whether they are written as they are or as escapes."""
+    return _ESCAPES.sub(
+        lambda found: found[0] if len(found[0]) != _ONE_ESCAPE else "\\ufffd", clean_text(text)
+    )
+
+
+# An escaped backslash and a pair of surrogates, which are left as they are, or half of a pair.
+_ESCAPES = re.compile(
+    r"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+_ONE_ESCAPE = len("\\ud800")
+
+
+def clean_value(value: T) -> T:
+    """A value without lone surrogates in its texts. One that cannot be encoded for another reason
+    is left as it is."""
+    try:
+        _encoder.encode(value)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_other)
+        return from_json(_clean(plain), type(value))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        pass
+    return value
+
+
+def _clean(value: Json) -> Json:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {_clean(name): _clean(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(part) for part in value]
+    return value

@@ -309,6 +309,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             await heard.take_up(_question(run, request))
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
+        result = heard.finish()
     except StorageError:
         raise  # without the store it is unknown what is left of the budget
     except BaseException as error:
@@ -323,7 +324,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             await heard.stream_log.settled()
     heard.count(True)
     return Answer(
-        heard.finish(),
+        result,
         offered=request.tools,
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,

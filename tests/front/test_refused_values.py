@@ -100,7 +100,9 @@ Case = Callable[[], tuple[Model, Agent[Any, Any], dict[str, Any], Message]]
 
 
 @pytest.mark.parametrize(
-    ("case", "asked"), [(model_case, 1), (gate_case, 1), (input_case, 0)], ids=["model", "gate", "input"]
+    ("case", "asked"),
+    [(model_case, 1), (gate_case, 1), (input_case, 0)],
+    ids=["model", "gate", "input"],
 )
 async def test_a_run_with_a_refused_value_ends_as_failed_and_is_not_begun_again(
     case: Case, asked: int, address: str

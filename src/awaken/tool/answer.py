@@ -78,7 +78,7 @@ def parse_result(tool: str, result: ToolResult) -> ToolResult:
         return parsed
     except (ConfigError, *UNWRITABLE) as error:
         raise ToolError.execution_failed(
-            f"tool {tool!r} returned a ToolResult that cannot be stored: {describe(error)}"
+            f"tool {tool!r} returned a ToolResult that cannot be kept: {describe(error)}"
         ) from error
 
 

@@ -37,6 +37,8 @@ _WORDS = {
     "object": "a mapping",
 }
 _DEEPEST = 16
+_SEARCHED = 64 * 1024
+_HALF = "has half of a surrogate pair, which is no character: leave it out, or write U+FFFD instead"
 
 
 def parse_argument(name: str, value: object, type_: Any, such_as: str = "") -> Any:
@@ -155,6 +157,25 @@ def _follow(value: Any, path: str) -> tuple[str, Any]:
     return known, value
 
 
+def explain_json(body: bytes | bytearray, error: Exception) -> str:
+    """Why JSON text could not be decoded. For half of a surrogate pair, `error` says only that the
+    text is truncated; this says where it is."""
+    import json  # noqa: PLC0415  # only a body with such an escape needs it
+
+    if b"\\u" not in body:
+        return str(error)
+    try:
+        value = json.loads(body)
+        read_back(value, Any)
+    except UnicodeEncodeError as reason:
+        # In a large body it is not looked for: that would take long.
+        found = _unwritable("body", value, reason) if len(body) <= _SEARCHED else ("body", _HALF)
+        return " ".join(found)
+    except UNWRITABLE:
+        pass
+    return str(error)
+
+
 def _unwritable(name: str, value: object, error: Exception) -> tuple[str, str]:
     """The innermost part of a value that cannot be written, and why."""
     for _ in range(_DEEPEST):
@@ -167,10 +188,7 @@ def _unwritable(name: str, value: object, error: Exception) -> tuple[str, str]:
         else:
             break
     if isinstance(error, UnicodeEncodeError):
-        return name, (
-            f"has half of a surrogate pair at position {error.start}, which is no character: "
-            "leave it out, or write U+FFFD in its place"
-        )
+        return name, _HALF
     if isinstance(error, RecursionError):
         return name, "is nested too deeply, or contains itself"
     return name, f"cannot be stored: {describe(error)}"

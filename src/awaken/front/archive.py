@@ -208,7 +208,7 @@ class Archive:
         """
         parse_argument("thread", thread, str)
         parse_argument("after", after, Count)
-        parse_argument("live", live, tuple[int, int] | None)
+        live = parse_argument("live", live, tuple[int, int] | None)
         if tree:
             return engine.follow_tree(self._store, self._bus, thread, after, came_back=live)
         return engine.follow(self._store, self._bus, thread, after, live)
@@ -386,7 +386,8 @@ class Archive:
         have, or belong to, an open run. Then delete blobs, as `sweep_blobs` does."""
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         check_seconds("older_than", seconds)
-        freed = await self._store.prune(before_ms=self._clock.now_ms() - round(seconds * 1000))
+        before_ms = round(max(self._clock.now_ms() - seconds * 1000, 0))
+        freed = await self._store.prune(before_ms=before_ms)
         swept = await self.sweep_blobs()
         return msgspec.structs.replace(freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes)
 

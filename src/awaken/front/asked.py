@@ -52,24 +52,24 @@ def checked_when_busy(word: str) -> WhenBusy:
         raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
 
 
-_STORED: tuple[tuple[str, str, Any], ...] = (
-    ("input", "messages", tuple[Message, ...]),
-    ("answers", "decisions", tuple[Decision, ...]),
-    ("frontend_tools", "frontend_tools", tuple[ToolDescriptor, ...]),
-    ("overrides", "overrides", InferenceOverride),
-    ("budget", "budget", Budget),
-    ("rewind_to", "rewind_to", str),
-    ("principal", "principal", Principal),
-    ("user", "user", str | None),
-    ("labels", "labels", dict[str, str]),
-    ("state", "state", dict[str, Any]),
-    ("deps_key", "deps_key", Any),
-    ("forwarded_props", "forwarded_props", Any),
-    ("adapter", "adapter", Adapter),
-    ("request_id", "transport_request_id", str | None),
+_STORED: tuple[tuple[str, str, Any, Any], ...] = (
+    ("input", "messages", tuple[Message, ...], ()),
+    ("answers", "decisions", tuple[Decision, ...], ()),
+    ("frontend_tools", "frontend_tools", tuple[ToolDescriptor, ...], ()),
+    ("overrides", "overrides", InferenceOverride, None),
+    ("budget", "budget", Budget, None),
+    ("rewind_to", "rewind_to", str, None),
+    ("principal", "principal", Principal, None),
+    ("user", "user", str | None, None),
+    ("labels", "labels", dict[str, str], {}),
+    ("state", "state", dict[str, Any], {}),
+    ("deps_key", "deps_key", Any, None),
+    ("forwarded_props", "forwarded_props", Any, None),
+    ("adapter", "adapter", Adapter, Adapter.INTERNAL),
+    ("request_id", "transport_request_id", str | None, None),
 )
-"""The fields of a request that are stored: how callers name them, how the request does, and their
-types."""
+"""The fields of a request that are stored: how callers name them, how the request does, their types
+and their usual values."""
 
 
 def parse_request(request: RunRequest) -> RunRequest:
@@ -79,9 +79,9 @@ def parse_request(request: RunRequest) -> RunRequest:
         ConfigError: a part of it could not be read back.
     """
     changed: dict[str, Any] = {}
-    for name, field, type_ in _STORED:
+    for name, field, type_, usual in _STORED:
         value = getattr(request, field)
-        if value is None or (not value and type(value) in (tuple, dict)):
+        if type(value) is type(usual) and value == usual:
             continue
         kept = parse_argument(name, value, type_)
         if kept != value:
@@ -112,14 +112,12 @@ def parse_mapping(name: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     return dict(given)
 
 
-def check_seconds(name: str, seconds: float | None) -> None:
+def check_seconds(name: str, seconds: float) -> None:
     """
     Raises:
         ConfigError: it is not a length of time.
     """
     given: Any = seconds
-    if given is None:
-        return
     if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
         raise ConfigError(f"{name} is a number of seconds from 0 on, not {given!r}")
 

@@ -151,7 +151,8 @@ class Control(Archive):
             TimeoutError: the run did not end within `timeout` seconds.
         """
         _check_id(id)
-        check_seconds("timeout", timeout)
+        if timeout is not None:
+            check_seconds("timeout", timeout)
         self._engine.one_loop.bind()
         async with asyncio.timeout(timeout):
             run = await engine.over_or_asking(self._engine, id, self._recovery.why_not)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from awaken.contract.background import TaskStatus
     from awaken.contract.blobs import FreedBlobs, RunBlobs
     from awaken.contract.commits import ThreadCommit
-    from awaken.contract.llm import preview_of
+    from awaken.contract.llm import InferenceRequest, preview_of
     from awaken.contract.registry import ContentResolver
     from awaken.contract.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
     from awaken.domain.names import is_given_in, is_scope, scoped_id
@@ -40,6 +40,7 @@ __all__ = [
     "ChildStrategy",
     "ContentResolver",
     "FreedBlobs",
+    "InferenceRequest",
     "LocalBus",
     "Recovery",
     "ResolvedAgent",
@@ -80,7 +81,7 @@ __getattr__, __dir__ = lazy_names(
         "awaken.contract.background": "TaskStatus",
         "awaken.contract.blobs": "FreedBlobs RunBlobs",
         "awaken.contract.commits": "ThreadCommit",
-        "awaken.contract.llm": "preview_of",
+        "awaken.contract.llm": "InferenceRequest preview_of",
         "awaken.contract.registry": "ContentResolver",
         "awaken.contract.threads": "ChildStrategy RunQuery ThreadQuery TicketQuery",
         "awaken.domain.names": "is_given_in is_scope scoped_id",

@@ -409,6 +409,11 @@ class Running(Control):
             NoPreview: the model cannot show it.
             InvalidRequest: the provider cannot take a part of the request.
         """
+        given: Any = request
+        if not isinstance(given, engine.InferenceRequest):
+            raise ConfigError(
+                f"request is an InferenceRequest, such as load_request gives, not {given!r}"
+            )
         known = engine.resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
         if not isinstance(known, engine.ResolvedAgent):
             raise ResolveFailed(f"agent {known.spec.id!r} runs elsewhere, and so does its model")
@@ -435,6 +440,7 @@ class Running(Control):
         return traits_of(self._tool(agent, tool))
 
     def _tool(self, agent: str | Agent, tool: str) -> Tool:
+        parse_argument("tool", tool, str)
         known = engine.resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
         found = known.tools.get(tool) if isinstance(known, engine.ResolvedAgent) else None
         if found is None:

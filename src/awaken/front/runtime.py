@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Never, Self
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.blobs import INLINE_LIMIT
@@ -262,6 +262,11 @@ class Runtime(Running):
     def reads(self, agent: AgentSpec) -> tuple[str, ...] | None:
         """The kinds of content that an agent's model reads, such as `text` and `image`, as
         `model_specs` has it; `None` if it does not say."""
+        given: Any = agent
+        if not isinstance(given, AgentSpec):
+            raise ConfigError(
+                f"agent is an AgentSpec, such as one of runtime.agents, not {given!r}"
+            )
         resolver = self._engine.registry.snapshot()
         return resolver.reads(agent) if isinstance(resolver, engine.ContentResolver) else None
 

@@ -14,7 +14,7 @@ from every_argument import try_all, untried
 from postgres_kit import Postgres
 
 STORES = ("memory", "sqlite", "postgres")
-STEPS = {"memory": 4, "sqlite": 4, "postgres": 29}
+STEPS = {"memory": 4, "sqlite": 7, "postgres": 29}
 """One of how many calls is made: numbers that have no common factor with that of the values."""
 
 

@@ -18,7 +18,7 @@ from awaken.domain.storable import Count, parse_argument
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import AlreadyExists, ConfigError, InvalidId, StaleFence, VersionConflict
 from awaken.front import engine
-from awaken.front.asked import check_seconds, parse_principal, parse_word
+from awaken.front.asked import check_seconds, parse_id, parse_principal, parse_word
 from awaken.front.hints import check_names
 from awaken.ids import Ids
 from awaken.state.key import StateKey
@@ -107,7 +107,7 @@ class Archive:
     ) -> list[BackgroundTask]:
         """The latest background tasks, newest first: those of a thread and of the threads beneath
         it, or, without `thread`, those of the whole store."""
-        parse_argument("thread", thread, str | None)
+        parse_id("thread", thread, str | None)
         parse_argument("limit", limit, Count)
         wanted = None if status is None else parse_word("status", status, engine.TaskStatus)
         return list(await engine.list_tasks(self._store, thread, wanted, limit))
@@ -124,7 +124,7 @@ class Archive:
         """The first `limit` messages of a thread behind position `after` of its log. Messages that
         are out of view, because the thread was rewound, are among them only with `hidden`."""
         check_names(Archive.messages, unknown)
-        parse_argument("thread", thread, str)
+        parse_id("thread", thread)
         parse_argument("after", after, Count)
         parse_argument("limit", limit, Count | None)
         return await self._store.load_messages(thread, after=after, limit=limit, hidden=hidden)
@@ -138,8 +138,8 @@ class Archive:
             RequestNotKept: the message is no model's answer, or its request was not kept.
             TextGone, BlobError: a part of the request is not there any more.
         """
-        parse_argument("thread", thread, str)
-        parse_argument("message_id", message_id, str)
+        parse_id("thread", thread)
+        parse_id("message_id", message_id)
         request = await self._store.load_request(thread, message_id)
         head = await self._store.load_thread(thread)
         if self._blobs is None or head is None:
@@ -155,8 +155,8 @@ class Archive:
         Raises:
             NotFound, RequestNotKept: as `load_request`.
         """
-        parse_argument("thread", thread, str)
-        parse_argument("message_id", message_id, str)
+        parse_id("thread", thread)
+        parse_id("message_id", message_id)
         return await self._store.load_manifest(thread, message_id)
 
     async def events(
@@ -169,7 +169,7 @@ class Archive:
         process crashes. Deltas are not among them: they are seen only by clients that stream the
         run. Without `follow`, the iterator ends after the last stored event.
         """
-        parse_argument("thread", thread, str)
+        parse_id("thread", thread)
         parse_argument("after", after, Count)
         seen = 0
         while True:
@@ -206,7 +206,7 @@ class Archive:
         Raises:
             InvalidCursor: the thread does not have that many events.
         """
-        parse_argument("thread", thread, str)
+        parse_id("thread", thread)
         parse_argument("after", after, Count)
         live = parse_argument("live", live, tuple[int, int] | None)
         if tree:
@@ -236,7 +236,7 @@ class Archive:
             InvalidId: `new` is not allowed as an id.
         """
         check_names(Archive.fork, unknown)
-        parse_argument("thread", thread, str)
+        parse_id("thread", thread)
         parse_argument("at", at, Count | None)
         parse_principal(principal)
         name = engine.scoped_id(scope_of(principal), self._ids.new() if new is None else new)
@@ -291,14 +291,14 @@ class Archive:
             VersionConflict: it has another revision by now: read it again.
         """
         check_names(Archive.update_thread, unknown, ThreadPatch)
-        parse_argument("thread", thread, str)
+        parse_id("thread", thread)
         parse_argument("expected_revision", expected_revision, Count | None)
         patch = _parse_patch(patch)
         return await self._store.update_thread(thread, patch, expected_revision=expected_revision)
 
     async def state(self, thread: str, key: StateKey[V, Any]) -> V:
         """The value of a state key after the thread's latest run, or its initial value."""
-        parse_argument("thread", thread, str)
+        parse_id("thread", thread)
         _check_key(key)
         context = await self._store.load_context(thread, tail=0)
         if context is None:
@@ -315,14 +315,14 @@ class Archive:
         Raises:
             NotFound: no such run.
         """
-        parse_argument("run_id", run_id, str)
+        parse_id("run_id", run_id)
         parse_argument("after_step", after_step, Count)
         parse_argument("limit", limit, Count)
         return await engine.outline(self._store, run_id, after_step=after_step, limit=limit)
 
     async def find_run(self, run_id: str) -> RunRecord | None:
         """The record of a run, with the state it left."""
-        return await self._store.load_run(parse_argument("run_id", run_id, str))
+        return await self._store.load_run(parse_id("run_id", run_id))
 
     async def list_runs(self, query: RunQuery | None = None, **unknown: Never) -> Page[RunRecord]:
         """Runs, newest first."""
@@ -372,7 +372,7 @@ class Archive:
                 `force`. Or the thread belongs to a run that is not over: cancel that first.
             InvalidRecord: it has children, and `children` says to refuse that.
         """
-        parse_argument("thread", thread, str)
+        parse_id("thread", thread)
         parse_principal(principal)
         now = self._clock.now_ms()
         what = parse_word("children", children, engine.ChildStrategy)
@@ -402,7 +402,7 @@ class Archive:
         Raises:
             InvalidId: this is not the name of a tenant.
         """
-        if not engine.is_scope(parse_argument("scope", scope, str)):
+        if not engine.is_scope(parse_id("scope", scope)):
             raise InvalidId(scope, what="scope", allowed="1 to 63 characters of a-z, 0-9 and '-'")
         now = self._clock.now_ms()
         await self._store.access.clear_scope(scope)  # first: no key of theirs makes new threads
@@ -434,9 +434,14 @@ def _parse_query(query: Q | None, usual: Q) -> Q:
     parsed: Q = parse_argument("query", query, kind, f"{kind.__name__}(limit=10)")
     for name in _NUMBERS.intersection(kind.__struct_fields__):
         parse_argument(f"query.{name}", getattr(parsed, name), Count | None)
+    for name in kind.__struct_fields__:
+        value = getattr(parsed, name)
+        if isinstance(value, str) and name not in _FREE_TEXTS:
+            parse_id(f"query.{name}", value)
     return parsed
 
 
+_FREE_TEXTS = ("user", "label")
 _NUMBERS = frozenset({"limit", "since", "updated_after_ms"})
 
 

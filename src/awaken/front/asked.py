@@ -89,6 +89,18 @@ def parse_request(request: RunRequest) -> RunRequest:
     return msgspec.structs.replace(request, **changed) if changed else request
 
 
+def parse_id(name: str, id: str | None, type_: Any = str) -> Any:
+    """The id of something that exists, or the key of a request.
+
+    Raises:
+        ConfigError: it is no text, or has a character that no id has and not every store can keep.
+    """
+    parsed = parse_argument(name, id, type_)
+    if parsed is not None and "\0" in parsed:
+        raise ConfigError(f"{name} is {parsed!r}, and an id has no zero character")
+    return parsed
+
+
 def parse_principal(principal: Principal | None) -> Principal | None:
     """
     Raises:
@@ -96,6 +108,8 @@ def parse_principal(principal: Principal | None) -> Principal | None:
     """
     example = "Principal(id='ann')"
     parsed: Principal | None = parse_argument("principal", principal, Principal | None, example)
+    if parsed is not None:
+        parse_id("principal.id", parsed.id)
     return parsed
 
 

@@ -12,7 +12,7 @@ from awaken.domain.storable import parse_argument
 from awaken.front import engine
 from awaken.front.answers import AnswersByTicket, decisions_of
 from awaken.front.archive import Archive
-from awaken.front.asked import Input, check_seconds, parse_principal
+from awaken.front.asked import Input, check_seconds, parse_id, parse_principal
 from awaken.front.hints import check_names
 from awaken.front.output import OutputShape
 from awaken.front.result import RecoveredRun, RunResult
@@ -56,7 +56,7 @@ class Control(Archive):
     def leave_to_caller(self, thread: str | None = None) -> None:
         """Do not resume the run of a thread (without `thread`: any run) when its background tasks
         report to it: the caller will. A runtime with `recover` still resumes such runs."""
-        parse_argument("thread", thread, str | None)
+        parse_id("thread", thread, str | None)
         self._recovery.leave_to_caller(thread)
 
     # -- by id --------------------------------------------------------------------------------
@@ -160,4 +160,4 @@ class Control(Archive):
 
 
 def _check_id(id: str) -> None:
-    parse_argument("id", id, str)
+    parse_id("id", id)

@@ -30,6 +30,7 @@ from awaken.front.asked import (
     Input,
     checked_agent,
     checked_when_busy,
+    parse_id,
     parse_mapping,
     parse_principal,
     parse_request,
@@ -260,7 +261,7 @@ class Running(Control):
             transport_request_id=request_id,
         )
         request = parse_request(with_deps(request, self._agents, None, deps_key))
-        parse_argument("key", key, str | None)
+        parse_id("key", key, str | None)
         parse_argument("not_before_ms", not_before_ms, Count | None)
         await self._check_thread(request.thread_id, principal)
         self._engine.one_loop.bind()
@@ -373,7 +374,7 @@ class Running(Control):
             raise self._nothing_to_do(agent_id)
         if rewind_to is not None and (thread is None or answers):
             raise ConfigError("rewind_to names a message of a thread: give the thread, no answers")
-        if thread is not None and not parse_argument("thread", thread, str).strip():
+        if thread is not None and not parse_id("thread", thread).strip():
             raise InvalidId(thread)
         if answers and thread is None:
             raise ConfigError("answers belong to a thread: give the thread of the suspended run")

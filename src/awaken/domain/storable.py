@@ -36,6 +36,7 @@ _WORDS = {
     "array": "a list",
     "object": "a mapping",
 }
+_LIMITS = {">= ": " of at least ", "<= ": " of at most "}
 _DEEPEST = 16
 _SEARCHED = 64 * 1024
 _HALF = "has half of a surrogate pair, which is no character: leave it out, or write U+FFFD instead"
@@ -130,7 +131,9 @@ def _misfit(name: str, value: object, text: str) -> str:
     if expected is None:
         return f"{where}: {found['what'][:1].lower()}{found['what'][1:]}"
     kinds = " or ".join(_WORDS.get(kind, kind) for kind in expected["kinds"].split(" | "))
-    limit = f" {expected['limit']}" if expected["limit"] else ""
+    limit = expected["limit"] or ""
+    for sign, words in _LIMITS.items():
+        limit = limit.replace(sign, words)
     return f"{where} is {kinds}{limit}, not {_shown(part)}"
 
 

@@ -61,6 +61,19 @@ _ARGUMENTS = {
     "result_type": "output",
 }
 """Arguments as other libraries call them, and their names here."""
+_NO_SERVERS = "@tool functions: tools of MCP servers cannot be used yet"
+_OTHER_WAYS = {
+    "mcp_servers": _NO_SERVERS,
+    "guardrails": "plugins=[…] with a gate or a hook, or output_check=…",
+    "input_guardrails": "@agent.on(Phase.RUN_START), a hook that may end the run",
+    "memory": "profile=[…] for what is kept of a user, and run(…, thread='…') for a conversation",
+    "skills": "tools=[…], or delegates=[…] for another agent",
+    "history_processors": "context_policy=ContextWindowPolicy.of(…), or a plugin with a transform",
+    "name": "Agent('helper', …): the first argument is its id",
+    "instrument": "nothing: events and requests are kept; `awaken show` and `watch` show them",
+    **dict.fromkeys(("store", "checkpointer"), "Runtime([agent], store='sqlite:///awaken.db')"),
+}
+"""Arguments that an agent has no match for, and what to write instead."""
 _OF_A_RUN = {
     "prompt": "input",
     "user_prompt": "input",
@@ -112,6 +125,13 @@ FOREIGN = {
     "Session": "Runtime(…, store='sqlite:///…'), and run(…, thread='…')",
     "StateGraph": "Agent(…, tools=[…]): the loop of model and tools is built in",
     "interrupt": "@tool(needs_approval=True)",
+    "MemorySaver": "Runtime(…, store='memory:')",
+    "InMemoryStore": "Runtime(…, store='memory:')",
+    "BinaryContent": "awaken.models.Image.from_bytes(…), or Message.user(Path('cat.png'))",
+    "ImageUrl": "awaken.models.Image(source=awaken.models.UrlSource(url='https://…'))",
+    "handoff": "Agent(…, handoffs=[…])",
+    "DeferredToolRequests": "@tool(needs_approval=True), and the tickets of the run's result",
+    "MCPServerStdio": _NO_SERVERS,
     "TestModel": "awaken.testing.ScriptedModel, or model='demo'",
 }
 """Names that other libraries export, and what to import or write here."""
@@ -166,6 +186,8 @@ def unknown_argument(name: str, known: Iterable[str]) -> TypeError:
     if name in _SETTINGS:
         setting = "stop" if name == "stop_sequences" else name
         return TypeError(f"{told}: write settings=ModelSettings({setting}=…)")
+    if name in _OTHER_WAYS:
+        return TypeError(f"{told}: write {_OTHER_WAYS[name]}")
     meant = _ARGUMENTS.get(name) or near(name, known)
     return TypeError(f"{told}: write {meant}=…" if meant is not None else told)
 

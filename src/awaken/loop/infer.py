@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -178,9 +179,9 @@ async def _written_prompt(run: LiveRun) -> str | None:
     try:
         with run.until_cancelled:
             written = source.write(run.context(_BEFORE_INFERENCE, cancellation_token=run.token))
-            text = written if isinstance(written, str) else await written
+            text = await written if inspect.isawaitable(written) else written
         if not isinstance(text, str):
-            raise TypeError(f"it returned a {type(text).__name__}, not a text")
+            raise TypeError(f"it returned {text!r}, not a text")
     except Cancelled:
         raise
     except BaseException as error:

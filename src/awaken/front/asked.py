@@ -95,6 +95,9 @@ def parse_id(name: str, id: str | None, type_: Any = str) -> Any:
     Raises:
         ConfigError: it is no text, or has a character that no id has and not every store can keep.
     """
+    given: Any = id
+    if isinstance(given, int) and not isinstance(given, bool):
+        raise ConfigError(f"{name} is a text, not {given!r}: write {name}={str(given)!r}")
     parsed = parse_argument(name, id, type_)
     if parsed is not None and "\0" in parsed:
         raise ConfigError(f"{name} is {parsed!r}, and an id has no zero character")

@@ -16,7 +16,7 @@ from awaken.domain.principal import Principal
 from awaken.domain.storable import parse_argument
 from awaken.domain.suspension import Decision
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import ConfigError
+from awaken.errors import ConfigError, InvalidId
 from awaken.front.agent import Agent
 from awaken.front.remote import RemoteAgent
 from awaken.runtime.request import RunRequest, WhenBusy
@@ -93,14 +93,15 @@ def parse_id(name: str, id: str | None, type_: Any = str) -> Any:
     """The id of something that exists, or the key of a request.
 
     Raises:
-        ConfigError: it is no text, or has a character that no id has and not every store can keep.
+        ConfigError: it is no text.
+        InvalidId: it has a zero character, which not every store can keep.
     """
     given: Any = id
     if isinstance(given, int) and not isinstance(given, bool):
         raise ConfigError(f"{name} is a text, not {given!r}: write {name}={str(given)!r}")
     parsed = parse_argument(name, id, type_)
     if parsed is not None and "\0" in parsed:
-        raise ConfigError(f"{name} is {parsed!r}, and an id has no zero character")
+        raise InvalidId(parsed, what=f"{name} id" if name == "thread" else name)
     return parsed
 
 

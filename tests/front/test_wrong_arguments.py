@@ -34,7 +34,10 @@ async def follow(events: Any) -> None:
 
 VALUES: dict[str, tuple[Call, str]] = {
     "a user": (lambda rt: rt.run("a", "x", user=7), "user is a text or None, not 7"),
-    "a submission's key": (lambda rt: rt.submit("a", "x", key=7), "key is a text or None, not 7"),
+    "a submission's key": (
+        lambda rt: rt.submit("a", "x", key=7),
+        "key is a text, not 7: write key='7'",
+    ),
     "a client's id": (
         lambda rt: rt.submit("a", "x", request_id=7),
         "request_id is a text or None, not 7",

@@ -78,7 +78,7 @@ class Control(Archive):
         records of the runs keep who cancelled them, if a `principal` is given.
         """
         check_names(Control.cancel, unknown)
-        _check_id(id)
+        parse_id("id", id)
         parse_principal(principal)
         check_seconds("deadline", deadline)
         self._engine.one_loop.bind()
@@ -106,7 +106,7 @@ class Control(Archive):
                 stored.
         """
         check_names(Control.decide, unknown)
-        _check_id(id)
+        parse_id("id", id)
         parse_principal(principal)
         self._engine.one_loop.bind()
         decisions = decisions_of(answers, id_of(principal) or by)
@@ -130,7 +130,7 @@ class Control(Archive):
         sent them, if a `principal` is given.
         """
         check_names(Control.send, unknown)
-        _check_id(id)
+        parse_id("id", id)
         parse_principal(principal)
         self._engine.one_loop.bind()
         messages = parse_argument("input", as_messages(input), tuple[Message, ...])
@@ -150,14 +150,10 @@ class Control(Archive):
             RunAbandoned: no process owns the run, and this runtime will not resume it.
             TimeoutError: the run did not end within `timeout` seconds.
         """
-        _check_id(id)
+        parse_id("id", id)
         if timeout is not None:
             check_seconds("timeout", timeout)
         self._engine.one_loop.bind()
         async with asyncio.timeout(timeout):
             run = await engine.over_or_asking(self._engine, id, self._recovery.why_not)
             return RunResult.read(run, self._shapes)
-
-
-def _check_id(id: str) -> None:
-    parse_id("id", id)

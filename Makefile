@@ -164,6 +164,7 @@ proof: $(VENV)/.dev tests/kit/node_modules/.installed ## kill at every point, fi
 	$(BIN)/python tests/recovery/thread_fight.py
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/refusing_disk.py
+	$(BIN)/python tests/front/every_argument.py
 	$(BIN)/python tests/recovery/heard_elsewhere.py
 	$(BIN)/python tests/live/place_machine.py
 	$(BIN)/python tests/bus/nats_under_load.py

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import re
+import uuid
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -36,6 +40,10 @@ def _decode_other(type_: Any, value: Any) -> Any:
     return from_wire(value)
 
 
+_TEXTS_IN_JSON = (
+    *(bytes, bytearray, memoryview, uuid.UUID, decimal.Decimal),
+    *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta),
+)
 _encoder = msgspec.json.Encoder(enc_hook=_encode_other)
 _sorted_encoder = msgspec.json.Encoder(enc_hook=_encode_other, order="sorted")
 _state_encoder = msgspec.json.Encoder(enc_hook=_encode_kept)
@@ -69,6 +77,23 @@ def loads(data: bytes | str | msgspec.Raw, type_: Any = None) -> Any:
     if type_ is None:
         return _decoder.decode(data)
     return msgspec.json.decode(data, type=type_, dec_hook=_decode_other)
+
+
+def read_back(value: Any, type_: Any) -> Any:
+    """`value` as a reader of the store would get it: encoded, and decoded as `type_`.
+
+    Raises:
+        msgspec.ValidationError: the value does not fit its type; the text says where.
+        TypeError, ValueError, OverflowError, RecursionError: it cannot be encoded.
+    """
+    read = loads(_encoder.encode(value), type_)
+    if read != value:
+        # In JSON, bytes and times are texts, which would fit where a text is wanted.
+        plain = msgspec.to_builtins(
+            value, builtin_types=_TEXTS_IN_JSON, str_keys=True, enc_hook=_encode_other
+        )
+        msgspec.convert(plain, type_, dec_hook=_decode_other)
+    return read
 
 
 def to_json(value: Any) -> Json:
@@ -123,3 +148,40 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def clean_json(text: str) -> str:
+    """JSON text without lone surrogates, whether they are written as they are or as escapes."""
+    return _ESCAPES.sub(
+        lambda found: found[0] if len(found[0]) != _ONE_ESCAPE else "\\ufffd", clean_text(text)
+    )
+
+
+# An escaped backslash and a pair of surrogates, which are left as they are, or half of a pair.
+_ESCAPES = re.compile(
+    r"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+_ONE_ESCAPE = len("\\ud800")
+
+
+def clean_value(value: T) -> T:
+    """A value without lone surrogates in its texts. One that cannot be encoded for another reason
+    is left as it is."""
+    try:
+        _encoder.encode(value)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_other)
+        return from_json(_clean(plain), type(value))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        pass
+    return value
+
+
+def _clean(value: Json) -> Json:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {_clean(name): _clean(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(part) for part in value]
+    return value

@@ -374,7 +374,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "a mapping as input": (
         lambda: Runtime([agent_of()]).stream("a", {"role": "user"}),
-        TypeError,
+        ConfigError,
         "not a mapping: write Message.user",
     ),
 }
@@ -437,18 +437,18 @@ REQUESTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     ),
     "input that is no message": (
         {"agent": "a", "input": [1]},
-        TypeError,
+        ConfigError,
         r"input is text or messages, not int: 1: write text, Message.user\(…\), or a list of both",
     ),
     "a number as input": (
         {"agent": "a", "input": 5},
-        TypeError,
+        ConfigError,
         r"input is text or messages, not int: 5: write text, Message.user\(…\), or a list of both",
     ),
-    "bytes as input": ({"agent": "a", "input": b"hi"}, TypeError, "not bytes: b'hi': write text"),
+    "bytes as input": ({"agent": "a", "input": b"hi"}, ConfigError, "not bytes: b'hi': write text"),
     "messages as other libraries write them": (
         {"agent": "a", "input": [{"role": "user", "content": "hi"}]},
-        TypeError,
+        ConfigError,
         r"input is text or messages, not a mapping: write Message.user\(…\)",
     ),
     "an agent that was forgotten": (

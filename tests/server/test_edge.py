@@ -174,6 +174,33 @@ class Named:
         return self._who
 
 
+async def test_a_principal_whose_id_is_a_number_is_refused_and_the_owner_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its id would be stored with every run, and no list of the scope could be read any more."""
+    number: Any = 7
+
+    class Login:
+        def authenticate(self, head: Any) -> Principal | None:
+            id = number if head.get("authorization") == "Bearer number" else "bob"
+            return Principal(id=id, scope="acme", roles=("admin",))
+
+    async with (
+        Runtime([talker()], store="sqlite:///:memory:") as runtime,
+        served(app(runtime, auth=Login())) as address,
+        client_of(address) as client,
+    ):
+        numbered, named = ({"authorization": f"Bearer {one}"} for one in ("number", "name"))
+        refused = await client.post("/v1/threads/t/runs", json=SAID, headers=numbered)
+        taken = await client.post("/v1/threads/u/runs?wait=30", json=SAID, headers=named)
+        lists = [
+            await client.get(f"/v1/{of}", headers=named) for of in ("runs", "threads", "tickets")
+        ]
+    assert (refused.status_code, code_of(refused)) == (500, "internal")
+    assert "what authenticate returned cannot be used: principal.id is a text, not 7" in caplog.text
+    assert [answer.status_code for answer in (taken, *lists)] == [200] * 4
+
+
 def talker_named(name: str) -> Any:
     agent = talker()
     return type(agent)(name, model=agent.model)

@@ -102,6 +102,27 @@ async def test_a_body_that_makes_no_sense_is_refused(desk: Desk, body: bytes, co
     assert (await desk.runtime.list_threads()).items == ()
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "where"),
+    [
+        ("POST", "/v1/threads/t/runs", b'{"messages":["a\\ud800b"]}', "body['messages'][0]"),
+        ("POST", "/v1/threads", b'{"labels":{"a\\udc00":"b"}}', "body['labels']: the key"),
+        ("PATCH", "/v1/threads/t", b'{"user":"\\ud83d"}', "body['user']"),
+        ("POST", "/v1/threads/t/runs", b'{"messages":["\\ud800%b"]}' % (b"a" * 70_000), "body has"),
+        ("POST", "/v1/ag-ui/agents/talker", b'{"threadId":"\\ud800"}', "body['threadId']"),
+        ("POST", "/v1/ai-sdk/agents/talker/chat", b'{"id":"\\ud800"}', "body['id']"),
+    ],
+)
+async def test_half_of_a_surrogate_pair_is_refused_and_its_place_is_named(
+    desk: Desk, method: str, path: str, body: bytes, where: str
+) -> None:
+    answer = await desk.ask("boss", method, path, content=body)
+    assert answer.status_code == 400, answer.text
+    assert where in answer.text
+    assert "has half of a surrogate pair" in answer.text
+    assert (await desk.runtime.list_threads()).items == ()
+
+
 async def test_brackets_in_texts_are_not_counted(desk: Desk) -> None:
     text = '[{"\\' * 100
     given = {"agent_id": "talker", "messages": [text]}

@@ -214,7 +214,7 @@ async def test_a_foreign_tools_traits_are_honoured() -> None:
 
 async def test_a_bare_result_is_accepted() -> None:
     result = ToolResult.success("foreign", 1)
-    assert (await run_tool(Foreign(answer=result), {"n": 1})).result is result
+    assert (await run_tool(Foreign(answer=result), {"n": 1})).result == result
 
 
 @pytest.mark.parametrize("answer", [None, "text", {"status": "success"}])

@@ -615,8 +615,10 @@ async def test_results_and_outputs_pass_unchanged() -> None:
     async def gives(which: str) -> Any:
         return result if which == "result" else output
 
-    assert (await run_tool(gives, {"which": "result"})).result is result
-    assert await run_tool(gives, {"which": "output"}) is output
+    assert (await run_tool(gives, {"which": "result"})).result == result
+    given = await run_tool(gives, {"which": "output"})
+    assert given.result == result
+    assert given.command is output.command
 
 
 async def test_a_value_that_is_not_json_is_an_error_naming_tool_and_type() -> None:

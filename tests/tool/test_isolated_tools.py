@@ -105,7 +105,10 @@ async def test_a_change_of_state_is_refused() -> None:
 
 async def test_a_result_that_is_not_json_is_an_error() -> None:
     text = await error_of(kit.isolated_give, {"which": "odd result"})
-    assert text.startswith("Execution failed: TypeError: object cannot be written as JSON")
+    assert text.startswith(
+        "Execution failed: tool 'give' returned a ToolResult that cannot be kept: its result.data "
+        "cannot be stored: object cannot be written as JSON"
+    )
 
 
 async def test_an_argument_whose_type_cannot_be_found_by_name_is_an_error() -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.domain.value import Value
+from awaken.errors import ConfigError
 from awaken.ids import UUID7
 
 if TYPE_CHECKING:
@@ -412,7 +413,7 @@ def as_messages(value: str | Message | Iterable[Message | str] | None) -> tuple[
     """A caller's input as messages; text becomes a user message.
 
     Raises:
-        TypeError: the input is neither text nor messages; the error says what to write.
+        ConfigError: the input is neither text nor messages; the error says what to write.
     """
     if value is None:
         return ()
@@ -432,13 +433,13 @@ def as_messages(value: str | Message | Iterable[Message | str] | None) -> tuple[
     return tuple(messages)
 
 
-def _no_input(value: object) -> TypeError:
+def _no_input(value: object) -> ConfigError:
     if isinstance(value, Mapping):
-        return TypeError(
+        return ConfigError(
             "input is text or messages, not a mapping: write Message.user(…); messages of another "
             "library are read with awaken.models.import_history(…, dialect='openai')"
         )
-    return TypeError(
+    return ConfigError(
         f"input is text or messages, not {type(value).__name__}: {value!r}: write text, "
         "Message.user(…), or a list of both"
     )

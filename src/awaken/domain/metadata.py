@@ -84,7 +84,9 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
     Raises:
         ConfigError: a label cannot be kept, or a filter could not name it.
     """
-    given: Mapping[Any, Any] = labels
+    given: Any = labels
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"labels are texts by name, such as {{'team': 'sales'}}, not {given!r}")
     for name, value in given.items():
         for text in (name,) if value is None else (name, value):
             if not isinstance(text, str) or len(text) > LONGEST_LABEL:

@@ -42,6 +42,7 @@ AwakenError
 │   ├── LeaseLost                 this node may start no effects, and has waited too long
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
 │   │   └── UnreadableRecord      (of Serialization) a stored row cannot be decoded
+│   │   └── UnreadableValue       (of Serialization) a value could not be read back: not written
 │   ├── InvalidCursor             a reader wants to go on from where the thread has no event
 │   ├── RequestNotKept · TextGone   what a model was asked cannot be read back
 │   ├── CommitTooLarge            an `InvalidRecord`: the row of a commit would exceed 1 MiB
@@ -141,6 +142,7 @@ from awaken.errors.stores import (
     ThreadDeleted,
     ThreadOwned,
     UnreadableRecord,
+    UnreadableValue,
     VersionConflict,
 )
 
@@ -225,6 +227,7 @@ __all__ = [
     "UnknownKey",
     "UnknownScheduledActionHandler",
     "UnreadableRecord",
+    "UnreadableValue",
     "UnsupportedRemoteBackend",
     "ValidationFailed",
     "VersionConflict",

@@ -210,6 +210,17 @@ class UnreadableRecord(Serialization):
         self.thread_id, self.messages = thread_id, messages
 
 
+class UnreadableValue(Serialization):
+    """A value was not written, since it could not be read back: a part of it has a wrong type."""
+
+    def __init__(self, what: str, why: object) -> None:
+        super().__init__(
+            f"{what} was not written, since it could not be read back: {why}. A plugin, hook or "
+            "store key has made a value of a wrong type: give it the type that is expected"
+        )
+        self.what = what
+
+
 class CommitTooLarge(InvalidRecord):
     """The row of a commit would be too large; `parts` are the largest parts and their sizes."""
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from awaken.domain.run import RunWaitingTicket
+from awaken.domain.storable import parse_argument
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.ticket import AskedCall, Ticket
 from awaken.errors import ConfigError
@@ -34,13 +35,19 @@ OnApproval = Callable[[RunWaitingTicket], Awaitable[Reply] | Reply]
 def decisions_of(answers: AnswersByTicket, by: str | None = None) -> tuple[Decision, ...]:
     """
     Raises:
-        ConfigError: a key is neither a ticket nor a text, or a value is not an answer.
+        ConfigError: they are no mapping, a key is neither a ticket nor a text, or a value is not an
+            answer.
     """
+    given: object = answers
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"answers are given by ticket, such as {{ticket: True}}, not {given!r}")
+    parse_argument("by", by, str | None)
     return tuple(_decision(target, answer, by) for target, answer in answers.items())
 
 
 def _decision(target: object, answer: object, by: str | None = None) -> Decision:
     if isinstance(target, str):
+        parse_argument("a key of answers", target, str)
         return target, _resume(target, answer, by)
     if not isinstance(target, AskedCall):
         raise ConfigError(f"answers are given to a ticket or its key, not to {target!r}")
@@ -53,7 +60,8 @@ def _decision(target: object, answer: object, by: str | None = None) -> Decision
 
 def _resume(target: str, answer: object, by: str | None) -> ToolCallResume:
     if isinstance(answer, ToolCallResume):
-        return answer if by is None else msgspec.structs.replace(answer, by=by)
+        parsed: ToolCallResume = parse_argument(f"answers[{target!r}]", answer, ToolCallResume)
+        return parsed if by is None else msgspec.structs.replace(parsed, by=by)
     if isinstance(answer, bool):
         return ToolCallResume.approve(by=by) if answer else ToolCallResume.deny(by=by)
     raise ConfigError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar
 
 import msgspec
 
@@ -15,9 +14,12 @@ from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.principal import Principal, id_of, scope_of
+from awaken.domain.storable import Count, parse_argument
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import AlreadyExists, ConfigError, InvalidId, StaleFence, VersionConflict
 from awaken.front import engine
+from awaken.front.asked import check_seconds, parse_id, parse_principal, parse_word
+from awaken.front.hints import check_names
 from awaken.ids import Ids
 from awaken.state.key import StateKey
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from awaken.live.outline import StepOutline
 
 V = TypeVar("V")
-W = TypeVar("W", bound=StrEnum)
+Q = TypeVar("Q", bound=msgspec.Struct)
 log = logging.getLogger("awaken.runtime")
 
 _PAGE = 500
@@ -105,14 +107,26 @@ class Archive:
     ) -> list[BackgroundTask]:
         """The latest background tasks, newest first: those of a thread and of the threads beneath
         it, or, without `thread`, those of the whole store."""
-        wanted = None if status is None else _word("status", status, engine.TaskStatus)
+        parse_id("thread", thread, str | None)
+        parse_argument("limit", limit, Count)
+        wanted = None if status is None else parse_word("status", status, engine.TaskStatus)
         return list(await engine.list_tasks(self._store, thread, wanted, limit))
 
     async def messages(
-        self, thread: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
+        self,
+        thread: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        hidden: bool = False,
+        **unknown: Never,
     ) -> Sequence[Message]:
         """The first `limit` messages of a thread behind position `after` of its log. Messages that
         are out of view, because the thread was rewound, are among them only with `hidden`."""
+        check_names(Archive.messages, unknown)
+        parse_id("thread", thread)
+        parse_argument("after", after, Count)
+        parse_argument("limit", limit, Count | None)
         return await self._store.load_messages(thread, after=after, limit=limit, hidden=hidden)
 
     async def load_request(self, thread: str, message_id: str) -> InferenceRequest:
@@ -124,6 +138,8 @@ class Archive:
             RequestNotKept: the message is no model's answer, or its request was not kept.
             TextGone, BlobError: a part of the request is not there any more.
         """
+        parse_id("thread", thread)
+        parse_id("message_id", message_id)
         request = await self._store.load_request(thread, message_id)
         head = await self._store.load_thread(thread)
         if self._blobs is None or head is None:
@@ -139,6 +155,8 @@ class Archive:
         Raises:
             NotFound, RequestNotKept: as `load_request`.
         """
+        parse_id("thread", thread)
+        parse_id("message_id", message_id)
         return await self._store.load_manifest(thread, message_id)
 
     async def events(
@@ -151,6 +169,8 @@ class Archive:
         process crashes. Deltas are not among them: they are seen only by clients that stream the
         run. Without `follow`, the iterator ends after the last stored event.
         """
+        parse_id("thread", thread)
+        parse_argument("after", after, Count)
         seen = 0
         while True:
             if follow:
@@ -186,6 +206,9 @@ class Archive:
         Raises:
             InvalidCursor: the thread does not have that many events.
         """
+        parse_id("thread", thread)
+        parse_argument("after", after, Count)
+        live = parse_argument("live", live, tuple[int, int] | None)
         if tree:
             return engine.follow_tree(self._store, self._bus, thread, after, came_back=live)
         return engine.follow(self._store, self._bus, thread, after, live)
@@ -197,6 +220,7 @@ class Archive:
         at: int | None = None,
         new: str | None = None,
         principal: Principal | None = None,
+        **unknown: Never,
     ) -> Thread:
         """Copy a thread as it was after the step that event `at` belongs to. Returns the new
         thread.
@@ -211,6 +235,10 @@ class Archive:
             AlreadyExists: there is a thread `new`.
             InvalidId: `new` is not allowed as an id.
         """
+        check_names(Archive.fork, unknown)
+        parse_id("thread", thread)
+        parse_argument("at", at, Count | None)
+        parse_principal(principal)
         name = engine.scoped_id(scope_of(principal), self._ids.new() if new is None else new)
         now, by = self._clock.now_ms(), id_of(principal)
         return await self._store.fork(thread, name, at=at, at_ms=now, by=by)
@@ -221,6 +249,7 @@ class Archive:
         patch: ThreadPatch | None = None,
         *,
         principal: Principal | None = None,
+        **unknown: Never,
     ) -> Thread:
         """Begin an empty thread, in the scope of the `principal`, who is its `created_by`. Returns
         the thread.
@@ -229,11 +258,14 @@ class Archive:
             AlreadyExists: there is a thread with that id.
             InvalidId: the id is not allowed.
         """
+        check_names(Archive.create_thread, unknown, ThreadPatch)
+        parse_principal(principal)
+        patch = ThreadPatch() if patch is None else _parse_patch(patch)
         id = engine.scoped_id(scope_of(principal), self._ids.new() if thread is None else thread)
         if await self._store.load_thread(id) is not None:
             raise AlreadyExists("thread", id)
         made = engine.ThreadCommit(thread_id=id, expected_length=0, at_ms=self._clock.now_ms())
-        patch = msgspec.structs.replace(patch or ThreadPatch(), created_by=id_of(principal))
+        patch = msgspec.structs.replace(patch, created_by=id_of(principal))
         try:
             await self._store.commit(made)
             # The revision tells whether another caller has begun the same thread meanwhile.
@@ -242,7 +274,12 @@ class Archive:
             raise AlreadyExists("thread", id) from error
 
     async def update_thread(
-        self, thread: str, patch: ThreadPatch, *, expected_revision: int | None = None
+        self,
+        thread: str,
+        patch: ThreadPatch,
+        *,
+        expected_revision: int | None = None,
+        **unknown: Never,
     ) -> Thread:
         """Change what is said about a thread: its title, labels, user. Returns the thread.
 
@@ -253,10 +290,16 @@ class Archive:
             NotFound: no such thread.
             VersionConflict: it has another revision by now: read it again.
         """
+        check_names(Archive.update_thread, unknown, ThreadPatch)
+        parse_id("thread", thread)
+        parse_argument("expected_revision", expected_revision, Count | None)
+        patch = _parse_patch(patch)
         return await self._store.update_thread(thread, patch, expected_revision=expected_revision)
 
     async def state(self, thread: str, key: StateKey[V, Any]) -> V:
         """The value of a state key after the thread's latest run, or its initial value."""
+        parse_id("thread", thread)
+        _check_key(key)
         context = await self._store.load_context(thread, tail=0)
         if context is None:
             return key.initial()
@@ -272,23 +315,34 @@ class Archive:
         Raises:
             NotFound: no such run.
         """
+        parse_id("run_id", run_id)
+        parse_argument("after_step", after_step, Count)
+        parse_argument("limit", limit, Count)
         return await engine.outline(self._store, run_id, after_step=after_step, limit=limit)
 
     async def find_run(self, run_id: str) -> RunRecord | None:
         """The record of a run, with the state it left."""
-        return await self._store.load_run(run_id)
+        return await self._store.load_run(parse_id("run_id", run_id))
 
-    async def list_runs(self, query: RunQuery | None = None) -> Page[RunRecord]:
+    async def list_runs(self, query: RunQuery | None = None, **unknown: Never) -> Page[RunRecord]:
         """Runs, newest first."""
-        return await self._store.list_runs(query or engine.RunQuery())
+        check_names(Archive.list_runs, unknown, engine.RunQuery)
+        return await self._store.list_runs(_parse_query(query, engine.RunQuery()))
 
-    async def list_threads(self, query: ThreadQuery | None = None) -> Page[Thread]:
+    async def list_threads(
+        self, query: ThreadQuery | None = None, **unknown: Never
+    ) -> Page[Thread]:
         """Threads, ordered by when a run last began, paused or ended in them, latest first."""
-        return await self._store.list_threads(query or engine.ThreadQuery())
+        check_names(Archive.list_threads, unknown, engine.ThreadQuery)
+        return await self._store.list_threads(_parse_query(query, engine.ThreadQuery()))
 
-    async def list_tickets(self, query: TicketQuery | None = None) -> Page[Ticket]:
+    async def list_tickets(
+        self, query: TicketQuery | None = None, **unknown: Never
+    ) -> Page[Ticket]:
         """Tickets, oldest first; only the open ones if there is no query."""
-        return await self._store.list_tickets(query or engine.TicketQuery(status=TicketStatus.OPEN))
+        check_names(Archive.list_tickets, unknown, engine.TicketQuery)
+        is_open = engine.TicketQuery(status=TicketStatus.OPEN)
+        return await self._store.list_tickets(_parse_query(query, is_open))
 
     # -- upkeep -------------------------------------------------------------------------------
 
@@ -318,8 +372,10 @@ class Archive:
                 `force`. Or the thread belongs to a run that is not over: cancel that first.
             InvalidRecord: it has children, and `children` says to refuse that.
         """
+        parse_id("thread", thread)
+        parse_principal(principal)
         now = self._clock.now_ms()
-        what = _word("children", children, engine.ChildStrategy)
+        what = parse_word("children", children, engine.ChildStrategy)
         freed = await self._store.delete_thread(thread, children=what, force=force, at_ms=now)
         if principal is not None:
             log.info("thread %s was deleted by %s", thread, principal.id)
@@ -329,9 +385,9 @@ class Archive:
         """Delete threads that were last written more than `older_than` (seconds) ago, unless they
         have, or belong to, an open run. Then delete blobs, as `sweep_blobs` does."""
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-        if not seconds >= 0:
-            raise ConfigError(f"older_than is a length of time, not {older_than!r}")
-        freed = await self._store.prune(before_ms=self._clock.now_ms() - round(seconds * 1000))
+        check_seconds("older_than", seconds)
+        before_ms = round(max(self._clock.now_ms() - seconds * 1000, 0))
+        freed = await self._store.prune(before_ms=before_ms)
         swept = await self.sweep_blobs()
         return msgspec.structs.replace(freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes)
 
@@ -346,7 +402,7 @@ class Archive:
         Raises:
             InvalidId: this is not the name of a tenant.
         """
-        if not engine.is_scope(scope):
+        if not engine.is_scope(parse_id("scope", scope)):
             raise InvalidId(scope, what="scope", allowed="1 to 63 characters of a-z, 0-9 and '-'")
         now = self._clock.now_ms()
         await self._store.access.clear_scope(scope)  # first: no key of theirs makes new threads
@@ -366,9 +422,36 @@ class Archive:
         return await self._blobs.delete_unreferenced(self._clock.now_ms() - _DAY_MS)
 
 
-def _word(option: str, word: str, words: type[W]) -> W:
-    try:
-        return words(word)
-    except ValueError:
-        known = ", ".join(repr(one.value) for one in words)
-        raise ConfigError(f"{option} is one of {known}, not {word!r}") from None
+def _parse_query(query: Q | None, usual: Q) -> Q:
+    """The query of a list, or the usual one if the caller gave none.
+
+    Raises:
+        ConfigError: it is no such query, or a value in it has a wrong type.
+    """
+    if query is None:
+        return usual
+    kind = type(usual)
+    parsed: Q = parse_argument("query", query, kind, f"{kind.__name__}(limit=10)")
+    for name in _NUMBERS.intersection(kind.__struct_fields__):
+        parse_argument(f"query.{name}", getattr(parsed, name), Count | None)
+    for name in kind.__struct_fields__:
+        value = getattr(parsed, name)
+        if isinstance(value, str) and name not in _FREE_TEXTS:
+            parse_id(f"query.{name}", value)
+    return parsed
+
+
+_FREE_TEXTS = ("user", "label")
+_NUMBERS = frozenset({"limit", "since", "updated_after_ms"})
+
+
+def _parse_patch(patch: ThreadPatch) -> ThreadPatch:
+    parsed: ThreadPatch = parse_argument(
+        "patch", patch, ThreadPatch, "ThreadPatch(title='Holidays')"
+    )
+    return parsed
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, StateKey):
+        raise ConfigError(f"key is a StateKey, not {key!r}")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
 
+import msgspec
+
+from awaken.domain.budget import Budget
+from awaken.domain.identity import Adapter
+from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message
-from awaken.errors import ConfigError
+from awaken.domain.principal import Principal
+from awaken.domain.storable import parse_argument
+from awaken.domain.suspension import Decision
+from awaken.domain.tool import ToolDescriptor
+from awaken.errors import ConfigError, InvalidId
 from awaken.front.agent import Agent
 from awaken.front.remote import RemoteAgent
-from awaken.runtime.request import WhenBusy
+from awaken.runtime.request import RunRequest, WhenBusy
+
+W = TypeVar("W", bound=StrEnum)
 
 Input = str | Message | Iterable[Message | str] | None
 """What a caller gives a run to read."""
@@ -38,3 +50,104 @@ def checked_when_busy(word: str) -> WhenBusy:
         return word if isinstance(word, WhenBusy) else WhenBusy(word)
     except ValueError:
         raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
+
+
+_STORED: tuple[tuple[str, str, Any, Any], ...] = (
+    ("input", "messages", tuple[Message, ...], ()),
+    ("answers", "decisions", tuple[Decision, ...], ()),
+    ("frontend_tools", "frontend_tools", tuple[ToolDescriptor, ...], ()),
+    ("overrides", "overrides", InferenceOverride, None),
+    ("budget", "budget", Budget, None),
+    ("rewind_to", "rewind_to", str, None),
+    ("principal", "principal", Principal, None),
+    ("user", "user", str | None, None),
+    ("labels", "labels", dict[str, str], {}),
+    ("state", "state", dict[str, Any], {}),
+    ("deps_key", "deps_key", Any, None),
+    ("forwarded_props", "forwarded_props", Any, None),
+    ("adapter", "adapter", Adapter, Adapter.INTERNAL),
+    ("request_id", "transport_request_id", str | None, None),
+)
+"""The fields of a request that are stored: how callers name them, how the request does, their types
+and their usual values."""
+
+
+def parse_request(request: RunRequest) -> RunRequest:
+    """The request as it is after it was stored.
+
+    Raises:
+        ConfigError: a part of it could not be read back.
+    """
+    changed: dict[str, Any] = {}
+    for name, field, type_, usual in _STORED:
+        value = getattr(request, field)
+        if type(value) is type(usual) and value == usual:
+            continue
+        kept = parse_argument(name, value, type_)
+        if kept != value:
+            changed[field] = kept
+    return msgspec.structs.replace(request, **changed) if changed else request
+
+
+def parse_id(name: str, id: str | None, type_: Any = str) -> Any:
+    """The id of something that exists, or the key of a request.
+
+    Raises:
+        ConfigError: it is no text.
+        InvalidId: it has a zero character, which not every store can keep.
+    """
+    given: Any = id
+    if isinstance(given, int) and not isinstance(given, bool):
+        raise ConfigError(f"{name} is a text, not {given!r}: write {name}={str(given)!r}")
+    parsed = parse_argument(name, id, type_)
+    if parsed is not None and "\0" in parsed:
+        raise InvalidId(parsed, what=f"{name} id" if name == "thread" else name)
+    return parsed
+
+
+def parse_principal(principal: Principal | None) -> Principal | None:
+    """
+    Raises:
+        ConfigError: it is not a principal, or one of its fields has a wrong type.
+    """
+    example = "Principal(id='ann')"
+    parsed: Principal | None = parse_argument("principal", principal, Principal | None, example)
+    if parsed is not None:
+        parse_id("principal.id", parsed.id)
+    return parsed
+
+
+def parse_mapping(name: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A mapping that a caller gave, as a dictionary of its own.
+
+    Raises:
+        ConfigError: it is not a mapping.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{name} is a mapping, such as {{'name': 'value'}}, not {given!r}")
+    return dict(given)
+
+
+def check_seconds(name: str, seconds: float) -> None:
+    """
+    Raises:
+        ConfigError: it is not a length of time.
+    """
+    given: Any = seconds
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
+        raise ConfigError(f"{name} is a number of seconds from 0 on, not {given!r}")
+
+
+def parse_word(name: str, word: str, words: type[W]) -> W:
+    """The member of an enumeration that a caller names.
+
+    Raises:
+        ConfigError: there is no such word.
+    """
+    try:
+        return words(word)
+    except ValueError:
+        known = ", ".join(repr(one.value) for one in words)
+        raise ConfigError(f"{name} is one of {known}, not {word!r}") from None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
-from awaken.domain.message import as_messages
+from awaken.domain.message import Message, as_messages
 from awaken.domain.principal import Principal, id_of
-from awaken.errors import ConfigError
+from awaken.domain.storable import parse_argument
 from awaken.front import engine
 from awaken.front.answers import AnswersByTicket, decisions_of
 from awaken.front.archive import Archive
-from awaken.front.asked import Input
+from awaken.front.asked import Input, check_seconds, parse_id, parse_principal
+from awaken.front.hints import check_names
 from awaken.front.output import OutputShape
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.runtime.defaults import CANCEL_GRACE
@@ -55,12 +56,18 @@ class Control(Archive):
     def leave_to_caller(self, thread: str | None = None) -> None:
         """Do not resume the run of a thread (without `thread`: any run) when its background tasks
         report to it: the caller will. A runtime with `recover` still resumes such runs."""
+        parse_id("thread", thread, str | None)
         self._recovery.leave_to_caller(thread)
 
     # -- by id --------------------------------------------------------------------------------
 
     async def cancel(
-        self, id: str, *, deadline: float = CANCEL_GRACE, principal: Principal | None = None
+        self,
+        id: str,
+        *,
+        deadline: float = CANCEL_GRACE,
+        principal: Principal | None = None,
+        **unknown: Never,
     ) -> CancelReceipt:
         """Cancel a run by its run or thread id, with every delegate and task it has started. The
         run may be waiting, or live in another process.
@@ -70,8 +77,10 @@ class Control(Archive):
         finished, or whether that is unknown. The receipt is false if there was no open run. The
         records of the runs keep who cancelled them, if a `principal` is given.
         """
-        if not deadline >= 0:
-            raise ConfigError(f"deadline is a number of seconds from 0 on, not {deadline!r}")
+        check_names(Control.cancel, unknown)
+        parse_id("id", id)
+        parse_principal(principal)
+        check_seconds("deadline", deadline)
         self._engine.one_loop.bind()
         return await engine.cancel_with_receipt(self._engine, id, deadline, id_of(principal))
 
@@ -82,6 +91,7 @@ class Control(Archive):
         *,
         by: str | None = None,
         principal: Principal | None = None,
+        **unknown: Never,
     ) -> bool:
         """Answer tickets of a run, all or none: `{ticket: True}`; a key may be a ticket or its key.
 
@@ -95,6 +105,9 @@ class Control(Archive):
             InvalidResume: there is no such run, or an answer fits no open ticket; no answer was
                 stored.
         """
+        check_names(Control.decide, unknown)
+        parse_id("id", id)
+        parse_principal(principal)
         self._engine.one_loop.bind()
         decisions = decisions_of(answers, id_of(principal) or by)
         place = await engine.decide(self._engine, id, decisions)
@@ -102,16 +115,27 @@ class Control(Archive):
             return True
         return self._recover and await self._recovery.goes_on(place.thread_id)
 
-    async def send(self, id: str, input: Input, *, principal: Principal | None = None) -> bool:
+    async def send(
+        self,
+        id: str,
+        input: Input,
+        *,
+        principal: Principal | None = None,
+        **unknown: Never,
+    ) -> bool:
         """Send messages to a live run, here or in another process, by its run or thread id.
 
         The model reads them at its next step; messages that come too late for this run are read by
         the thread's next one. Returns `False` if no process runs the thread. The messages keep who
         sent them, if a `principal` is given.
         """
+        check_names(Control.send, unknown)
+        parse_id("id", id)
+        parse_principal(principal)
         self._engine.one_loop.bind()
-        messages = [message.sent_by(id_of(principal)) for message in as_messages(input)]
-        return await engine.send(self._engine, id, messages)
+        messages = parse_argument("input", as_messages(input), tuple[Message, ...])
+        signed = [message.sent_by(id_of(principal)) for message in messages]
+        return await engine.send(self._engine, id, signed)
 
     async def wait(self, id: str, *, timeout: float | None = None) -> RunResult[Any]:
         """Wait for a run to end, in whichever process it is. A thread id means the thread's open
@@ -126,6 +150,9 @@ class Control(Archive):
             RunAbandoned: no process owns the run, and this runtime will not resume it.
             TimeoutError: the run did not end within `timeout` seconds.
         """
+        parse_id("id", id)
+        if timeout is not None:
+            check_seconds("timeout", timeout)
         self._engine.one_loop.bind()
         async with asyncio.timeout(timeout):
             run = await engine.over_or_asking(self._engine, id, self._recovery.why_not)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from awaken.contract.background import TaskStatus
     from awaken.contract.blobs import FreedBlobs, RunBlobs
     from awaken.contract.commits import ThreadCommit
-    from awaken.contract.llm import preview_of
+    from awaken.contract.llm import InferenceRequest, preview_of
     from awaken.contract.registry import ContentResolver
     from awaken.contract.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
     from awaken.domain.names import is_given_in, is_scope, scoped_id
     from awaken.front.build import Assembly, shapes_of, with_teams
     from awaken.front.stream import RunStream
-    from awaken.front.submit import Asked, submit
+    from awaken.front.submit import submit
     from awaken.front.sync import SyncDoor, call_in
     from awaken.front.tasks import at_rest, list_tasks, over_or_asking, tree_at_rest
     from awaken.live.bus import LocalBus
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RESOLVER",
-    "Asked",
     "Assembly",
     "ChildStrategy",
     "ContentResolver",
     "FreedBlobs",
+    "InferenceRequest",
     "LocalBus",
     "Recovery",
     "ResolvedAgent",
@@ -81,13 +81,13 @@ __getattr__, __dir__ = lazy_names(
         "awaken.contract.background": "TaskStatus",
         "awaken.contract.blobs": "FreedBlobs RunBlobs",
         "awaken.contract.commits": "ThreadCommit",
-        "awaken.contract.llm": "preview_of",
+        "awaken.contract.llm": "InferenceRequest preview_of",
         "awaken.contract.registry": "ContentResolver",
         "awaken.contract.threads": "ChildStrategy RunQuery ThreadQuery TicketQuery",
         "awaken.domain.names": "is_given_in is_scope scoped_id",
         "awaken.front.build": "Assembly shapes_of with_teams",
         "awaken.front.stream": "RunStream",
-        "awaken.front.submit": "Asked submit",
+        "awaken.front.submit": "submit",
         "awaken.front.sync": "SyncDoor call_in",
         "awaken.front.tasks": "at_rest list_tasks over_or_asking tree_at_rest",
         "awaken.live.bus": "LocalBus",

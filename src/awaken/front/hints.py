@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from inspect import getfullargspec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import msgspec
 
 _MAKERS = {
     "gpt-": "openai",
@@ -56,6 +61,19 @@ _ARGUMENTS = {
     "result_type": "output",
 }
 """Arguments as other libraries call them, and their names here."""
+_NO_SERVERS = "@tool functions: tools of MCP servers cannot be used yet"
+_OTHER_WAYS = {
+    "mcp_servers": _NO_SERVERS,
+    "guardrails": "plugins=[…] with a gate or a hook, or output_check=…",
+    "input_guardrails": "@agent.on(Phase.RUN_START), a hook that may end the run",
+    "memory": "profile=[…] for what is kept of a user, and run(…, thread='…') for a conversation",
+    "skills": "tools=[…], or delegates=[…] for another agent",
+    "history_processors": "context_policy=ContextWindowPolicy.of(…), or a plugin with a transform",
+    "name": "Agent('helper', …): the first argument is its id",
+    "instrument": "nothing: events and requests are kept; `awaken show` and `watch` show them",
+    **dict.fromkeys(("store", "checkpointer"), "Runtime([agent], store='sqlite:///awaken.db')"),
+}
+"""Arguments that an agent has no match for, and what to write instead."""
 _OF_A_RUN = {
     "prompt": "input",
     "user_prompt": "input",
@@ -79,8 +97,21 @@ _OF_A_RUN = {
     "metadata": "labels={…}",
     "tags": "labels={…}",
     "stream": "runtime.stream(…)",
+    "instructions": "with agent.override(system_prompt=…): …",
+    "system_prompt": "with agent.override(system_prompt=…): …",
+    "tools": "with agent.override(tools=[…]): …",
+    "callbacks": "Agent(…, plugins=[…]), or runtime.stream(…) and read its events",
+    "config": "the options themselves, such as thread='…' and overrides=ModelSettings(…)",
+    "by": "principal=Principal(id=…)",
     **{name: f"overrides=ModelSettings({name}=…)" for name in _SETTINGS},
 }
+_OF_A_METHOD = {
+    "by": "principal=Principal(id=…)",
+    "thread_id": "thread",
+    "text": "input",
+    "message": "input",
+}
+"""Arguments of a runtime's other methods as people guess them, and their names here."""
 FOREIGN = {
     "ModelRetry": "Retry",
     "UsageLimits": "Budget",
@@ -94,6 +125,13 @@ FOREIGN = {
     "Session": "Runtime(…, store='sqlite:///…'), and run(…, thread='…')",
     "StateGraph": "Agent(…, tools=[…]): the loop of model and tools is built in",
     "interrupt": "@tool(needs_approval=True)",
+    "MemorySaver": "Runtime(…, store='memory:')",
+    "InMemoryStore": "Runtime(…, store='memory:')",
+    "BinaryContent": "awaken.models.Image.from_bytes(…), or Message.user(Path('cat.png'))",
+    "ImageUrl": "awaken.models.Image(source=awaken.models.UrlSource(url='https://…'))",
+    "handoff": "Agent(…, handoffs=[…])",
+    "DeferredToolRequests": "@tool(needs_approval=True), and the tickets of the run's result",
+    "MCPServerStdio": _NO_SERVERS,
     "TestModel": "awaken.testing.ScriptedModel, or model='demo'",
 }
 """Names that other libraries export, and what to import or write here."""
@@ -148,15 +186,32 @@ def unknown_argument(name: str, known: Iterable[str]) -> TypeError:
     if name in _SETTINGS:
         setting = "stop" if name == "stop_sequences" else name
         return TypeError(f"{told}: write settings=ModelSettings({setting}=…)")
+    if name in _OTHER_WAYS:
+        return TypeError(f"{told}: write {_OTHER_WAYS[name]}")
     meant = _ARGUMENTS.get(name) or near(name, known)
     return TypeError(f"{told}: write {meant}=…" if meant is not None else told)
 
 
-def unknown_option(method: str, name: str, known: Iterable[str]) -> TypeError:
-    """The error for an unknown argument of `run` or `stream`."""
-    told = f"{method}() got an unexpected keyword argument {name!r}"
-    meant = _OF_A_RUN.get(name) or near(name, known)
-    return TypeError(f"{told}: write {meant}" if meant is not None else told)
+def check_names(
+    method: Callable[..., Any], unknown: Iterable[str], holder: type[msgspec.Struct] | None = None
+) -> None:
+    """Check that a method of a runtime got no argument with an unknown name.
+
+    Args:
+        holder: the type of an argument, whose fields people give to the method by mistake.
+
+    Raises:
+        TypeError: it did: Python's text, and what to write instead.
+    """
+    for name in unknown:
+        told = f"{method.__qualname__}() got an unexpected keyword argument {name!r}"
+        found = getfullargspec(method)
+        known = [*found.args[1:], *found.kwonlyargs]
+        if holder is not None and name in holder.__struct_fields__:
+            raise TypeError(f"{told}: write {holder.__name__}({name}=…)")
+        foreign = _OF_A_RUN if "input" in known else _OF_A_METHOD
+        meant = foreign.get(name) or near(name, known)
+        raise TypeError(f"{told}: write {meant}" if meant is not None else told)
 
 
 def missing_argument(id: object, model: object) -> TypeError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from inspect import getfullargspec
 from typing import TYPE_CHECKING, Any, Literal, Never
 
 import msgspec
@@ -20,17 +19,26 @@ from awaken.domain.inference import ModelSettings
 from awaken.domain.message import as_messages
 from awaken.domain.principal import Principal
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
+from awaken.domain.storable import Count, parse_argument
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AgentNotFound, ConfigError, InvalidId, NotFound, ResolveFailed
 from awaken.front import engine
 from awaken.front.agent import Agent
-from awaken.front.agent_checks import checked_text
+from awaken.front.agent_checks import listed
 from awaken.front.answers import AnswersByTicket, OnApproval, ask, check_handler, decisions_of
-from awaken.front.asked import Input, checked_agent, checked_when_busy
+from awaken.front.asked import (
+    Input,
+    checked_agent,
+    checked_when_busy,
+    parse_id,
+    parse_mapping,
+    parse_principal,
+    parse_request,
+)
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.control import Control
 from awaken.front.deps import with_deps
-from awaken.front.hints import unknown_option
+from awaken.front.hints import check_names
 from awaken.front.override import OVERRIDES
 from awaken.front.remote import RemoteAgent
 from awaken.front.result import RunResult
@@ -105,16 +113,15 @@ class Running(Control):
             ThreadBusy: the thread cannot be rewound while a run of it is open.
             AgentLoopError: it broke off.
         """
-        for name in unknown:
-            raise unknown_option("Runtime.run", name, getfullargspec(Running.run).kwonlyargs)
+        check_names(Running.run, unknown)
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
-        if principal is not None or user is not None or labels:
+        if principal is not None or user is not None or labels is not None:
             request = msgspec.structs.replace(
-                request, principal=principal, user=user, labels=dict(labels or {})
+                request, principal=principal, user=user, labels=parse_mapping("labels", labels)
             )
-        request = with_deps(request, self._agents, deps, deps_key)
+        request = parse_request(with_deps(request, self._agents, deps, deps_key))
         if on_approval is not None or OVERRIDES.get():
             check_handler(on_approval)
             return await self._drive(request, on_approval, sink or NullEventSink())
@@ -122,8 +129,6 @@ class Running(Control):
             await self._check_thread(thread)
         ended = await self._engine.run(request, sink)
         return RunResult.of(request.thread_id, ended, self._shapes)
-
-    run.__qualname__ = "Runtime.run"  # Python's warning about a missing `await` shows it
 
     def stream(
         self,
@@ -157,16 +162,15 @@ class Running(Control):
         is entered at once: then only an unknown agent and a bad thread id are raised there, and the
         other errors come when the events are read.
         """
-        for name in unknown:
-            raise unknown_option("Runtime.stream", name, getfullargspec(Running.stream).kwonlyargs)
+        check_names(Running.stream, unknown)
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
-        if principal is not None or user is not None or labels:
+        if principal is not None or user is not None or labels is not None:
             request = msgspec.structs.replace(
-                request, principal=principal, user=user, labels=dict(labels or {})
+                request, principal=principal, user=user, labels=parse_mapping("labels", labels)
             )
-        request = with_deps(request, self._agents, deps, deps_key)
+        request = parse_request(with_deps(request, self._agents, deps, deps_key))
         check_handler(on_approval)
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
@@ -203,6 +207,7 @@ class Running(Control):
         adapter: Adapter = Adapter.INTERNAL,
         request_id: str | None = None,
         deps_key: Json = None,
+        **unknown: Never,
     ) -> Submitted:
         """Ask for a run durably: once this returns, the run is carried out even if this process
         dies. It returns without waiting for the run; `wait(submitted.run_id)` waits for its end.
@@ -236,6 +241,8 @@ class Running(Control):
             ToolIdConflict: a frontend tool has the id of another tool.
             InvalidResume: an answer fits no open ticket.
         """
+        check_names(Running.submit, unknown)
+        parse_principal(principal)
         if thread is None and principal is not None and not answers:
             thread = engine.scoped_id(principal.scope, self._ids.new())
         request = self._request(
@@ -243,21 +250,22 @@ class Running(Control):
             WhenBusy.QUEUE,
             rewind_to,
         )
-        request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
-        request = with_deps(request, self._agents, None, deps_key)
-        await self._check_thread(request.thread_id, principal)
-        self._engine.one_loop.bind()
-        asked = engine.Asked(
-            mode=mode,
-            key=key,
-            not_before_ms=not_before_ms,
+        request = msgspec.structs.replace(
+            request,
+            user=user,
+            labels=parse_mapping("labels", labels),
             principal=principal,
-            state=state or {},
+            state=parse_mapping("state", state),
             forwarded_props=forwarded_props,
             adapter=adapter,
-            request_id=request_id,
+            transport_request_id=request_id,
         )
-        return await engine.submit(self._engine, request, asked)
+        request = parse_request(with_deps(request, self._agents, None, deps_key))
+        parse_id("key", key, str | None)
+        parse_argument("not_before_ms", not_before_ms, Count | None)
+        await self._check_thread(request.thread_id, principal)
+        self._engine.one_loop.bind()
+        return await engine.submit(self._engine, request, mode, key, not_before_ms)
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
         """`run`, for programs without an event loop, from any thread, also from several at once.
@@ -361,11 +369,12 @@ class Running(Control):
             raise ConfigError("the runtime is closed: open another one")
         agent_id = checked_agent(agent)
         messages = as_messages(input)
+        decisions = decisions_of(answers) if answers is not None else ()
         if not messages and not answers and rewind_to is None:
             raise self._nothing_to_do(agent_id)
         if rewind_to is not None and (thread is None or answers):
             raise ConfigError("rewind_to names a message of a thread: give the thread, no answers")
-        if thread is not None and not checked_text(thread, "thread").strip():
+        if thread is not None and not parse_id("thread", thread).strip():
             raise InvalidId(thread)
         if answers and thread is None:
             raise ConfigError("answers belong to a thread: give the thread of the suspended run")
@@ -374,10 +383,10 @@ class Running(Control):
             thread_id=self._ids.new() if thread is None else thread,
             messages=messages,
             agent_id=agent_id,
-            decisions=decisions_of(answers) if answers else (),
+            decisions=decisions,
             overrides=checked_overrides(overrides, whose),
             budget=checked_budget(budget, whose),
-            frontend_tools=tuple(frontend_tools),
+            frontend_tools=listed(frontend_tools, "frontend_tools"),
             wait_for_decisions=False,
             when_busy=checked_when_busy(when_busy),
             rewind_to=rewind_to,
@@ -401,6 +410,11 @@ class Running(Control):
             NoPreview: the model cannot show it.
             InvalidRequest: the provider cannot take a part of the request.
         """
+        given: Any = request
+        if not isinstance(given, engine.InferenceRequest):
+            raise ConfigError(
+                f"request is an InferenceRequest, such as load_request gives, not {given!r}"
+            )
         known = engine.resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
         if not isinstance(known, engine.ResolvedAgent):
             raise ResolveFailed(f"agent {known.spec.id!r} runs elsewhere, and so does its model")
@@ -427,6 +441,7 @@ class Running(Control):
         return traits_of(self._tool(agent, tool))
 
     def _tool(self, agent: str | Agent, tool: str) -> Tool:
+        parse_argument("tool", tool, str)
         known = engine.resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
         found = known.tools.get(tool) if isinstance(known, engine.ResolvedAgent) else None
         if found is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Never, Self
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.blobs import INLINE_LIMIT
@@ -17,6 +18,8 @@ from awaken.errors import AwakenError, ConfigError
 from awaken.front import engine
 from awaken.front.agent import Agent
 from awaken.front.agent_checks import GivenTool, listed
+from awaken.front.archive import Archive
+from awaken.front.control import Control
 from awaken.front.deps import check_team, checked_makers, deps_types
 from awaken.front.hints import OF_RUNTIME, unknown_attribute
 from awaken.front.loading import blobs_beside, checked_store, open_bus, open_store
@@ -259,6 +262,11 @@ class Runtime(Running):
     def reads(self, agent: AgentSpec) -> tuple[str, ...] | None:
         """The kinds of content that an agent's model reads, such as `text` and `image`, as
         `model_specs` has it; `None` if it does not say."""
+        given: Any = agent
+        if not isinstance(given, AgentSpec):
+            raise ConfigError(
+                f"agent is an AgentSpec, such as one of runtime.agents, not {given!r}"
+            )
         resolver = self._engine.registry.snapshot()
         return resolver.reads(agent) if isinstance(resolver, engine.ContentResolver) else None
 
@@ -307,6 +315,18 @@ class Runtime(Running):
         if found != self._found:
             self._use(self._agents, found)
         return wrong
+
+
+def _name_methods() -> None:
+    """Give the methods of the parts a runtime is made of its own name, which Python shows in its
+    errors about arguments and in its warning about a missing `await`."""
+    for part in (Archive, Control, Running):
+        for name, method in vars(part).items():
+            if inspect.isfunction(method) and not name.startswith("_"):
+                method.__qualname__ = f"Runtime.{name}"
+
+
+_name_methods()
 
 
 def _checked_agents(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-import msgspec
-
-from awaken.codec import Json
 from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.contract.threads import ThreadContext
-from awaken.domain.identity import Adapter
-from awaken.domain.principal import Principal
 from awaken.domain.thread import Thread
 from awaken.errors import AgentNotFound, ConfigError
 from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
@@ -20,20 +12,13 @@ from awaken.runtime.prepare import choose_agent
 from awaken.tool import FrontEndTool
 
 
-class Asked(NamedTuple):
-    """What a submission has beyond the request for its run."""
-
-    mode: str
-    key: str | None
-    not_before_ms: int | None
-    principal: Principal | None
-    state: Mapping[str, Json]
-    forwarded_props: Json
-    adapter: Adapter
-    request_id: str | None
-
-
-async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Submitted:
+async def submit(
+    engine: AgentRuntime,
+    request: RunRequest,
+    mode: str,
+    key: str | None,
+    not_before_ms: int | None,
+) -> Submitted:
     """Store a submission for the run that `request` asks for.
 
     Raises:
@@ -42,15 +27,7 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
         ToolIdConflict: a tool of the client has the id of a tool of the agent.
         KeyReused, ThreadDeleted, ThreadBusy, InvalidResume: it cannot be taken.
     """
-    mode = _mode(asked.mode)
-    request = msgspec.structs.replace(
-        request,
-        principal=asked.principal,
-        state=dict(asked.state),
-        forwarded_props=asked.forwarded_props,
-        adapter=asked.adapter,
-        transport_request_id=asked.request_id,
-    ).signed()
+    word, request = _mode(mode), request.signed()
     known = engine.registry.snapshot().agent_ids()
     agent_id = request.agent_id
     if agent_id is None:
@@ -66,9 +43,9 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
             **request.fields(),
             run_id=engine.ids.new(),
             agent_id=agent_id,
-            mode=mode,
-            key=asked.key,
-            not_before_ms=asked.not_before_ms,
+            mode=word,
+            key=key,
+            not_before_ms=not_before_ms,
             at_ms=engine.clock.now_ms(),
         )
     )

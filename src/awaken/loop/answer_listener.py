@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.codec import clean_value
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.domain.event import (
     AgentEvent,
@@ -96,7 +97,9 @@ class AnswerListener(StreamListener):
     def _of_call(self, event: ToolCallStart | ToolCallDelta) -> ToolCallStart | ToolCallDelta:
         """The event with the id that its call will have: a new id if the model repeats one."""
         id = self.id_of(event.id)
-        return event if id == event.id else msgspec.structs.replace(event, id=id)
+        if id != event.id:
+            event = msgspec.structs.replace(event, id=id)
+        return event if type(event) is ToolCallDelta else clean_value(event)
 
     def note_failure(self, request: InferenceRequest, error: AwakenError) -> None:
         began, self._began = self._began, None

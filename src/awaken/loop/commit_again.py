@@ -1,12 +1,15 @@
-"""Making a commit whose first attempt failed."""
+"""Making a commit whose first attempt failed, or one after a commit that no store could write."""
 
 from __future__ import annotations
 
 import logging
 
+import msgspec
+
 from awaken.clock import Clock
 from awaken.contract.commits import Commits, Committed, ThreadCommit, has_outcomes
 from awaken.control.cancel import is_ours
+from awaken.domain.storable import leave_out_unstorable
 from awaken.errors import CommitUnknown, StorageError, StoreUnavailable
 
 _ATTEMPTS = 3
@@ -20,6 +23,13 @@ log = logging.getLogger("awaken.loop")
 def is_worth_waiting(commit: ThreadCommit, error: object) -> bool:
     """Whether a commit has the outcome of a call, and the store may take it later."""
     return isinstance(error, StoreUnavailable | CommitUnknown) and has_outcomes(commit.calls)
+
+
+def readable_part(commit: ThreadCommit) -> ThreadCommit:
+    """The commit without the values that could not be read back from a store."""
+    kept = leave_out_unstorable(commit) or commit
+    messages = tuple([message for message in kept.messages if message.id])
+    return msgspec.structs.replace(kept, messages=messages)
 
 
 async def commit_again(

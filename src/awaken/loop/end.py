@@ -27,7 +27,7 @@ from awaken.domain.message import Message
 from awaken.domain.phase import Phase
 from awaken.domain.recovery import error_payload_of
 from awaken.domain.result import AgentRunResult
-from awaken.errors import AgentLoopError, InvalidResume, KeyEncode, StorageError
+from awaken.errors import AgentLoopError, InvalidResume, KeyEncode, Serialization, StorageError
 from awaken.loop.complete import unknown_outcome
 from awaken.loop.inbox import read_inbox
 from awaken.loop.infer import drop_streamed
@@ -175,6 +175,8 @@ async def break_off(
             log.exception("a value was given up, so that the run's end can be committed")
         except StorageError as error:
             log.exception("the end of run %s could not be committed", run.identity.run_id)
+            if isinstance(error.cause, Serialization) and run.journal.forgive(error) is not None:
+                continue  # without the value that could not be read back
             await _tell_lost(run, error)
             return await _hold_what_is_known(run)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -178,9 +179,9 @@ async def _written_prompt(run: LiveRun) -> str | None:
     try:
         with run.until_cancelled:
             written = source.write(run.context(_BEFORE_INFERENCE, cancellation_token=run.token))
-            text = written if isinstance(written, str) else await written
+            text = await written if inspect.isawaitable(written) else written
         if not isinstance(text, str):
-            raise TypeError(f"it returned a {type(text).__name__}, not a text")
+            raise TypeError(f"it returned {text!r}, not a text")
     except Cancelled:
         raise
     except BaseException as error:
@@ -309,6 +310,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             await heard.take_up(_question(run, request))
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
+        result = heard.finish()
     except StorageError:
         raise  # without the store it is unknown what is left of the budget
     except BaseException as error:
@@ -323,7 +325,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             await heard.stream_log.settled()
     heard.count(True)
     return Answer(
-        heard.finish(),
+        result,
         offered=request.tools,
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,

@@ -35,7 +35,7 @@ from awaken.domain.manifest import KeptText, RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.errors import CommitUnknown, InvalidRecord, Serialization, StorageError
-from awaken.loop.commit_again import PATIENCE, commit_again, is_worth_waiting
+from awaken.loop.commit_again import PATIENCE, commit_again, is_worth_waiting, readable_part
 from awaken.loop.commit_extras import CommitExtras
 from awaken.loop.commit_state import (
     HELD,
@@ -78,6 +78,7 @@ class Journal(EventSender):
         "_extras",
         "_is_immediate",
         "_later",
+        "_leaves_out",
         "_promised",
         "_thread",
         "calls",
@@ -115,6 +116,8 @@ class Journal(EventSender):
         self.requests: tuple[RequestManifest, ...] = ()
         self.texts: tuple[KeptText, ...] = ()
         self._extras: CommitExtras | None = None
+        # Whether commits are made without what could not be read back: see `forgive`.
+        self._leaves_out = False
         self._commits = commits
         self._is_immediate = commits_at_once(commits)
         self._thread = identity.thread_id
@@ -269,6 +272,8 @@ class Journal(EventSender):
         self.requests = self.texts = ()
         if self._extras is not None:
             commit, self._extras = self._extras.added_to(commit), None
+        if self._leaves_out:
+            commit = readable_part(commit)
         if self.state is HELD:
             self._hold(commit)
             return None
@@ -397,15 +402,20 @@ class Journal(EventSender):
     # -- after a failure ----------------------------------------------------------------------
 
     def forgive(self, failure: StorageError) -> ThreadCommit | None:
-        """Drop a refused commit that no store could write, so that the run can commit again.
+        """Drop a refused commit that no store could write, so that the run can commit again. If a
+        value in it was at fault, later commits leave out such values: the run can end, and no
+        process begins it again.
 
-        Returns the dropped commit, or `None` if there is none or another try could succeed.
+        Returns the dropped commit, or `None` if there is none, another try could succeed, or a
+        commit without such values was refused as well.
         """
-        state = self.state
-        if not isinstance(state, Refused) or not isinstance(
-            failure.cause, Serialization | InvalidRecord
-        ):
+        state, why = self.state, failure.cause
+        if not isinstance(state, Refused) or not isinstance(why, Serialization | InvalidRecord):
             return None
+        if isinstance(why, Serialization):
+            if self._leaves_out:
+                return None
+            self._leaves_out = True
         self._set_state(SETTLED)
         self._durable.clear()
         self._later.clear()

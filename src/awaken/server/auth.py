@@ -10,6 +10,8 @@ from starlette.types import Scope
 
 from awaken.domain.access import Role
 from awaken.domain.principal import Principal
+from awaken.domain.storable import parse_argument
+from awaken.errors import ConfigError
 from awaken.server.console.sessions import Sessions
 from awaken.server.edge import Arrival
 from awaken.server.errors import Refused, unauthorized
@@ -52,7 +54,7 @@ class Authentication:
             scope["pass"] = Pass(key=session[0].key, session=session[0].id)
             return
         if self._authenticator is not None:
-            scope["principal"] = self._authenticator.authenticate(head)
+            scope["principal"] = _parse(self._authenticator.authenticate(head))
         else:
             await self._take_key(head, scope)
         if scope["principal"] is None and "authorization" in head:
@@ -83,6 +85,20 @@ class Authentication:
             raise Refused(403, "not_with_a_token", "this token is good for another path")
         scope["principal"], scope["terms"] = found.principal, found.terms
         scope["token_thread"], scope["pass"] = found.thread, held
+
+
+def _parse(principal: Principal | None) -> Principal | None:
+    """
+    Raises:
+        TypeError: code of the server's owner has returned something else, or a field of it has a
+            wrong type, such as an id that is a number.
+    """
+    try:
+        parsed: Principal | None = parse_argument("principal", principal, Principal | None)
+        return parsed
+    except ConfigError as error:
+        # No client can help this: it is logged, and the client gets a 500.
+        raise TypeError(f"what authenticate returned cannot be used: {error}") from error
 
 
 def own_path(scope: Scope) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from awaken.domain.storable import explain_json
 from awaken.server.errors import Refused
 
 MAX_DEPTH = 64
@@ -83,7 +84,7 @@ async def read_body(request: Request, type_: Any, limit: int) -> Any:
     try:
         return msgspec.json.decode(body, type=type_)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Refused(400, "bad_body", str(error)) from None
+        raise Refused(400, "bad_body", explain_json(body, error)) from None
 
 
 # A refused body may go on for long: the connection is closed, so that the rest is not read.

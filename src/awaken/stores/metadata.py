@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from awaken.codec import dumps, loads
 from awaken.domain.metadata import ThreadMetadata, ThreadPatch
-from awaken.errors import Serialization, VersionConflict, describe
+from awaken.errors import Serialization, UnreadableValue, VersionConflict, describe
 
 
 def changed_metadata(
@@ -15,6 +17,7 @@ def changed_metadata(
     Raises:
         VersionConflict: the metadata has another revision than the expected one.
         Serialization: a value in the patch cannot be encoded.
+        UnreadableValue: it could not be read back.
     """
     if expected_revision is not None and expected_revision != known.revision:
         raise VersionConflict(thread_id, expected=expected_revision, actual=known.revision)
@@ -22,4 +25,7 @@ def changed_metadata(
         text = dumps(patch.apply(known))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Serialization(f"the metadata of thread {thread_id!r}: {describe(error)}") from error
-    return loads(text, ThreadMetadata), text
+    try:
+        return loads(text, ThreadMetadata), text
+    except msgspec.ValidationError as error:
+        raise UnreadableValue(f"the metadata of thread {thread_id!r}", error) from error

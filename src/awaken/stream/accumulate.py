@@ -6,11 +6,13 @@ Synchronous and without I/O: it runs for every event a model sends, so it has to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import NoneType
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
-from awaken.codec import Json, clean_text, dumps, loads
+from awaken.codec import clean_text, clean_value, dumps
 from awaken.contract.llm import (
     MAX_ANSWER_BYTES,
     AnswerTooLarge,
@@ -32,12 +34,13 @@ from awaken.domain.event import (
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Citation, ContentBlock, Opaque, Text, Thinking, ToolCall
 from awaken.domain.value import EMPTY
+from awaken.stream.deltas import BROKEN, OpenCall, check_event, join
 from awaken.stream.usage import has_negative, merged_usage, total_usage
 
-_BROKEN = object()
 # One for all: on Python 3.11 every `frozenset()` is a new one of 216 bytes.
 _NO_IDS: frozenset[str] = frozenset()
 _NONE_YET: Any = ()
+_COUNTS = frozenset({int, NoneType})
 
 # The memory counted for each delta, block and call besides its text: without it, a model could
 # fill the memory with empty ones.
@@ -45,29 +48,6 @@ _DELTA, _BLOCK, _CALL = 16, 256, 4096
 _BYTES_A_CHARACTER = 4
 
 V = TypeVar("V")
-
-
-class _Call(msgspec.Struct, gc=False):
-    """A tool call while its deltas arrive; a call without a name has no start event."""
-
-    id: str
-    name: str
-    deltas: list[str] = msgspec.field(default_factory=list)
-    signature: str | None = None
-
-    def written(self) -> str:
-        """The arguments as text, as far as they have arrived."""
-        return "".join(self.deltas)
-
-    def arguments(self) -> Json:
-        """The parsed arguments: `{}` for empty text, `_BROKEN` if the text does not parse."""
-        written = self.deltas[0] if len(self.deltas) == 1 else "".join(self.deltas)
-        if not written or written.isspace():
-            return {}
-        try:
-            return loads(written)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return _BROKEN
 
 
 class StreamAccumulator:
@@ -111,8 +91,8 @@ class StreamAccumulator:
         # All reasoning since the answer began, and the calls that will not be made: see `so_far`.
         self._reasoned: list[str] = _NONE_YET
         self._withdrawn = _NO_IDS
-        self._calls: list[_Call] = _NONE_YET
-        self._open: dict[str, _Call] = EMPTY
+        self._calls: list[OpenCall] = _NONE_YET
+        self._open: dict[str, OpenCall] = EMPTY
         # New ids for calls whose own id another call of the answer has already.
         self._renamed = _NO_IDS
         self._usage: TokenUsage | None = None
@@ -159,28 +139,39 @@ class StreamAccumulator:
 
         Raises:
             AnswerTooLarge: the answer would have more than `max_bytes`; the event is not added.
+            TypeError: it is no event of a stream, or a field of it has a wrong type.
         """
-        if type(event) is TextDelta:  # first, because most events of a stream are
-            delta = event.delta
-            self._room -= _DELTA + len(delta)
-            if self._room < 0:
-                self._count(delta)
-            self._text.append(delta)
-            return
-        take = _TAKE.get(type(event))
-        if take is None:
-            *names, last = [kind.__name__ for kind in (TextDelta, *_TAKE)]
-            raise TypeError(
-                f"a model yields {', '.join(names)} and {last} (awaken.contract.llm), not {event!r}"
-            )
-        take(self, event)
+        try:
+            if type(event) is TextDelta:  # first, because most events of a stream are
+                delta = event.delta
+                self._room -= _DELTA + len(delta)
+                if self._room < 0:
+                    self._count(delta)
+                self._text.append(delta)
+                return
+            take = _TAKE.get(type(event))
+            if take is None:
+                *names, last = [kind.__name__ for kind in (TextDelta, *_TAKE)]
+                raise TypeError(
+                    f"a model yields {', '.join(names)} and {last} (awaken.contract.llm), not "
+                    f"{event!r}"
+                )
+            take(self, event)
+        except (TypeError, AttributeError):
+            if isinstance(event, msgspec.Struct):
+                check_event(event)
+            raise
 
     def finish(self) -> StreamResult:
-        """The answer. Calls whose arguments do not parse are left out; a field says if any are."""
+        """The answer. Calls whose arguments do not parse are left out; a field says if any are.
+
+        Raises:
+            TypeError: a delta was no text.
+        """
         calls: list[ToolCall] = []
         for call in self._calls:
             arguments = call.arguments()
-            if call.name and arguments is not _BROKEN:
+            if call.name and arguments is not BROKEN:
                 calls.append(
                     ToolCall(
                         id=call.id, name=call.name, arguments=arguments, signature=call.signature
@@ -211,7 +202,7 @@ class StreamAccumulator:
         calls = [ToolCall(id=c.id, name=c.name, arguments=c.written()) for c in self._calls]
         content: tuple[ContentBlock, ...] = (
             *[b for b in self._blocks[self._blocks_before :] if not isinstance(b, Text)],
-            Thinking(thinking="".join(self._thinking)),
+            Thinking(thinking=join(self._thinking)),
             Text(text=self._all_text()[self._said_before :]),
         )
         return StreamResult(content=content, tool_calls=tuple(calls), usage=self._usage)
@@ -248,7 +239,7 @@ class StreamAccumulator:
         return StepSnapshot(
             message_id=message_id,
             text=self._all_text(),
-            reasoning="".join(self._reasoned),
+            reasoning=join(self._reasoned),
             calls=tuple(calls),
         )
 
@@ -257,7 +248,7 @@ class StreamAccumulator:
         self._withdrawn |= frozenset(ids)
 
     def _all_text(self) -> str:
-        return "".join([b.text for b in self._blocks if isinstance(b, Text)] + self._text)
+        return "".join([b.text for b in self._blocks if isinstance(b, Text)]) + join(self._text)
 
     # -- when a stream has broken off ---------------------------------------------------------
 
@@ -268,7 +259,7 @@ class StreamAccumulator:
             self._text = [text]
         for id, name, written in calls:
             self._size += _CALL + _utf8(written)
-            self._add_call(id, _Call(id, name, [written] if written else []))
+            self._add_call(id, OpenCall(id, name, [written] if written else []))
 
     def written_calls(self) -> list[tuple[str, str, str]]:
         """All tool calls, complete or not: id, name, and the arguments as text so far."""
@@ -319,12 +310,12 @@ class StreamAccumulator:
         self._past += before - self.progress
         self._begun_at = before
 
-    def _is_whole(self, call: _Call) -> bool:
+    def _is_whole(self, call: OpenCall) -> bool:
         """Whether a call is complete: its JSON is closed, or another call came after it."""
         written, is_last = call.written().strip(), call is self._calls[-1]
         if not call.name or (is_last and not written.endswith(("}", "]"))):
             return False
-        return call.arguments() is not _BROKEN
+        return call.arguments() is not BROKEN
 
     # -- one event ----------------------------------------------------------------------------
 
@@ -366,26 +357,38 @@ class StreamAccumulator:
             self._reasoned = _with(self._reasoned, event.delta)
 
     def _use(self, event: Usage) -> None:
-        if self._usage is None and not has_negative(event.usage):
-            self._usage = event.usage
+        usage = event.usage
+        if type(usage) is not TokenUsage or not _COUNTS.issuperset(map(type, astuple(usage))):
+            usage = check_event(event).usage
+        if self._usage is None and not has_negative(usage):
+            self._usage = usage
         else:
-            self._usage = merged_usage(self._usage, event.usage)
+            self._usage = merged_usage(self._usage, usage)
 
     def _end(self, event: Stop) -> None:
+        if event.reason is not None and type(event.reason) is not StopReason:
+            event = check_event(event)
         self._stop, self._ended = event.reason or self._stop, True
 
     def _start_call(self, event: ToolCallStart) -> None:
-        id = event.id
-        text = id + event.name
-        self._hold(_CALL + (len(text) if text.isascii() else _utf8(text)))
+        id, name = event.id, event.name
+        if type(id) is not str or type(name) is not str:
+            check_event(event)
+        text = id + name
         taken = id in self._open or id in self._renamed
-        self._add_call(id, _Call(self._unused(id) if taken else id, event.name))
+        if text.isascii():
+            self._hold(_CALL + len(text))
+        else:
+            self._hold(_CALL + _utf8(text))
+            id, name = clean_text(id), clean_text(name)
+            taken = taken or any(call.id == id for call in self._calls)
+        self._add_call(event.id, OpenCall(self._unused(id) if taken else id, name))
 
     def _continue_call(self, event: ToolCallDelta) -> None:
         call = self._open.get(event.id)
         if call is None:
             self._hold(_CALL + _utf8(event.id))
-            call = _Call(event.id, "")
+            call = OpenCall(clean_text(event.id), "")
             self._add_call(event.id, call)
         delta = event.args_delta
         # As in `_hold` and `_utf8`: this is done for every delta of a call.
@@ -396,7 +399,7 @@ class StreamAccumulator:
             self._count()
         call.deltas.append(delta)
 
-    def _add_call(self, id: str, call: _Call) -> None:
+    def _add_call(self, id: str, call: OpenCall) -> None:
         if self._calls:
             self._calls.append(call)
             self._open[id] = call
@@ -416,10 +419,10 @@ class StreamAccumulator:
         call = self._open.get(event.id)
         if call is not None:
             self._hold(_utf8(event.signature))
-            call.signature = event.signature
+            call.signature = clean_text(event.signature)
 
     def _close_block(self, _: ContentBlockStop | None = None) -> None:
-        if text := clean_text("".join(self._text)):
+        if text := clean_text(join(self._text)):
             self._blocks = _with(self._blocks, Text(text=text))
         self._count()
         self._past += len(self._text)
@@ -428,11 +431,13 @@ class StreamAccumulator:
     def _keep_block(self, block: Opaque | Citation) -> None:
         if len(self._text) > self._carried:
             self._close_block()
+        block = check_event(clean_value(block))
         self._hold(_BLOCK + len(dumps(block)))
         self._blocks = _with(self._blocks, block)
         self._past += 1
 
     def _close_reasoning(self, event: ReasoningDone) -> None:
+        event = check_event(clean_value(event))
         # Text that broke off stays one block, even if the model reasons before it continues it.
         if len(self._text) > self._carried:
             self._close_block()
@@ -440,7 +445,7 @@ class StreamAccumulator:
             _BLOCK + sum(map(_utf8, filter(None, (event.id, event.signature, event.encrypted))))
         )
         thought = Thinking(
-            thinking=clean_text("".join(self._thinking)),
+            thinking=clean_text(join(self._thinking)),
             id=event.id,
             signature=event.signature,
             encrypted=event.encrypted,
@@ -454,10 +459,10 @@ class StreamAccumulator:
         if not (self._text or self._blocks or self._thinking):
             return ()
         content: list[ContentBlock] = []
-        if thinking := clean_text("".join(self._thinking)):
+        if thinking := clean_text(join(self._thinking)):
             content.append(Thinking(thinking=thinking))
         content.extend(self._blocks)
-        if text := clean_text("".join(self._text)):
+        if text := clean_text(join(self._text)):
             content.append(Text(text=text))
         return tuple(content)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.codec import Json, clean_text, to_json
+from awaken.codec import Json, clean_text, clean_value, to_json
 from awaken.contract.tool import ToolOutput
 from awaken.domain.message import (
     Audio,
@@ -18,8 +18,9 @@ from awaken.domain.message import (
     Video,
     as_content,
 )
+from awaken.domain.storable import UNWRITABLE, parse_argument
 from awaken.domain.tool import ToolError, ToolResult, ToolStatus
-from awaken.errors import describe
+from awaken.errors import ConfigError, describe
 
 _SUCCESS = ToolStatus.SUCCESS  # looked up once, because access to an enum member is slow
 
@@ -38,10 +39,11 @@ def to_output(tool: str, value: Any) -> ToolOutput:
 
     Text is read by the model as it is, other values as compact JSON, and None as "done".
     A picture or file, or a list with some of them, is content, which the model is shown. A
-    `ToolResult` or `ToolOutput` passes unchanged.
+    `ToolResult` or `ToolOutput` is checked, and passes as it is.
 
     Raises:
-        ToolError: `execution_failed`, the value is not JSON-able.
+        ToolError: `execution_failed`, the value is not JSON-able, or a field of a `ToolResult` has
+            a wrong type.
     """
     data: Json = None
     message: str | None = "done"
@@ -51,10 +53,10 @@ def to_output(tool: str, value: Any) -> ToolOutput:
         data, message = value, None  # JSON as it is
     elif isinstance(value, ToolOutput):
         if isinstance(value.result, ToolResult):
-            return value
+            return ToolOutput(parse_result(tool, value.result), value.command)
         return ToolOutput(to_output(tool, value.result).result, value.command)
     elif isinstance(value, ToolResult):
-        return ToolOutput(value)
+        return ToolOutput(parse_result(tool, value))
     elif type(value) in _MAY_HOLD and (content := _content(value)) is not None:
         message = _told(content)
         result = ToolResult(tool_name=tool, status=_SUCCESS, message=message, content=content)
@@ -65,16 +67,34 @@ def to_output(tool: str, value: Any) -> ToolOutput:
     return ToolOutput(ToolResult(tool_name=tool, status=_SUCCESS, data=data, message=message))
 
 
+def parse_result(tool: str, result: ToolResult) -> ToolResult:
+    """A result that a tool has made itself, as a store returns it.
+
+    Raises:
+        ToolError: `execution_failed`, it could not be read back; the text names the field.
+    """
+    try:
+        parsed: ToolResult = parse_argument("its result", clean_value(result), ToolResult)
+        return parsed
+    except (ConfigError, *UNWRITABLE) as error:
+        raise ToolError.execution_failed(
+            f"tool {tool!r} returned a ToolResult that cannot be kept: {describe(error)}"
+        ) from error
+
+
 def _content(value: Any) -> tuple[ContentBlock, ...] | None:
     """The value as content, if it is a block or a list with one; texts and paths may stand among
     them."""
-    if type(value) in _BLOCKS:
-        return (value,)
-    if not any(type(one) in _BLOCKS for one in value):
+    parts = (value,) if type(value) in _BLOCKS else value
+    if not any(type(one) in _BLOCKS for one in parts):
         return None
     try:
-        return tuple([Text(text=one) if type(one) is str else as_content(one) for one in value])
-    except (TypeError, ValueError, OSError) as error:
+        blocks = [Text(text=one) if type(one) is str else as_content(one) for one in parts]
+        content: tuple[ContentBlock, ...] = parse_argument(
+            "its content", tuple([clean_value(block) for block in blocks]), tuple[ContentBlock, ...]
+        )
+        return content
+    except (TypeError, ValueError, OSError, ConfigError) as error:
         raise ToolError.execution_failed(describe(error)) from error
 
 
@@ -111,6 +131,8 @@ def to_data(value: Any) -> Json:
     """
     try:
         return to_json(value)
+    except UnicodeEncodeError:
+        return to_json(clean_value(value))
     except TypeError:
         if "pydantic" not in sys.modules:
             raise

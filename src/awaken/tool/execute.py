@@ -19,7 +19,7 @@ from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
 from awaken.errors import RunLeft
 from awaken.state.command import Command
 from awaken.state.runtime_keys import RUN_LIFECYCLE, TOOL_RETRIES, Done
-from awaken.tool.answer import TIMED_OUT, cut_short_result
+from awaken.tool.answer import TIMED_OUT, cut_short_result, parse_result
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool
 from awaken.tool.threads import NotStarted
@@ -76,8 +76,12 @@ async def execute_tool(
             # Not the call was cancelled, but something that the tool awaited.
             return _failed(call.name, ToolError.cancelled("by the tool"))
         return _failed(call.name, ToolError.execution_failed(_describe(error)))
-    if type(output) is ToolOutput and isinstance(output.result, ToolResult):
-        return output
+    if (
+        isinstance(tool, _CHECKS_ITSELF)
+        and type(output) is ToolOutput
+        and isinstance(output.result, ToolResult)
+    ):
+        return output  # checked, if the function made it itself
     return _accepted(call.name, output)
 
 
@@ -183,10 +187,13 @@ def _leave_behind(call: asyncio.Task[Any], ctx: ToolCallContext) -> None:
 
 
 def _accepted(name: str, output: object) -> ToolOutput:
-    if isinstance(output, ToolResult):
-        return ToolOutput(output)
-    if isinstance(output, ToolOutput) and isinstance(output.result, ToolResult):
-        return output
+    try:
+        if isinstance(output, ToolResult):
+            return ToolOutput(parse_result(name, output))
+        if isinstance(output, ToolOutput) and isinstance(output.result, ToolResult):
+            return ToolOutput(parse_result(name, output.result), output.command)
+    except ToolError as error:
+        return _failed(name, error)
     kind = type(output).__name__
     _log.error("tool %r returned a %s instead of a ToolOutput", name, kind)
     return _failed(name, ToolError.internal(f"tool {name!r} returned a {kind}, no ToolOutput"))

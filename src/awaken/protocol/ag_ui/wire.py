@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from awaken.codec import Json
+from awaken.domain.storable import explain_json
 from awaken.protocol.intake import BadRequest
 
 PROTOCOL_VERSION = "1.0"
@@ -90,7 +91,8 @@ def read(body: bytes) -> RunAgentInput:
     try:
         return msgspec.json.decode(body, type=RunAgentInput)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"the body is not a RunAgentInput: {error}", code="bad_body") from None
+        why = explain_json(body, error)
+        raise BadRequest(f"the body is not a RunAgentInput: {why}", code="bad_body") from None
 
 
 def _convert(value: Json, type_: type[Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from awaken.codec import Json
+from awaken.domain.storable import explain_json
 from awaken.domain.tool import ToolDescriptor
 from awaken.protocol.intake import BadRequest
 
@@ -69,7 +70,8 @@ def read_request(body: bytes) -> ChatRequest:
     try:
         return msgspec.json.decode(body, type=ChatRequest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"This is not a chat request of the AI SDK: {error}") from None
+        why = explain_json(body, error)
+        raise BadRequest(f"This is not a chat request of the AI SDK: {why}") from None
 
 
 def major_version(given: int | str | None) -> int:

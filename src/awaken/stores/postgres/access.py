@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from awaken.codec import dumps, loads
+from awaken.codec import loads
 from awaken.contract.threads import Page
 from awaken.domain.access import Deed, KeyEntry, Session
 from awaken.domain.unreadable import RowKind
 from awaken.errors import AlreadyExists
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.engine import Engine, Opening
-from awaken.stores.sql.delta import writable
+from awaken.stores.sql.delta import encode_row
 
 DEEDS_AT_ONCE = 1_000
 _SIGNING = "signing"
@@ -54,8 +54,7 @@ class PostgresAccess:
         self._opening = opening
 
     async def add_key(self, id: str, entry: KeyEntry) -> None:
-        with writable(f"key {id!r}"):
-            record = dumps(entry)
+        record = encode_row(entry, f"key {id!r}")
         engine = await self._opening.engine()
         added = await engine.write(lambda db: db.value(_ADD_KEY, id, entry.scope, record))
         if added is None:
@@ -91,8 +90,7 @@ class PostgresAccess:
         return str(found)
 
     async def begin_session(self, session: Session, *, now_ms: int) -> None:
-        with writable(f"session {session.id!r}"):
-            record = dumps(session)
+        record = encode_row(session, f"session {session.id!r}")
         row = (session.id, session.principal.scope, session.expires_at_ms, record)
 
         async def write(db: Db) -> None:
@@ -112,8 +110,7 @@ class PostgresAccess:
         return _session(engine, id, record) if record is not None else None
 
     async def note_deed(self, deed: Deed) -> None:
-        with writable("a deed"):
-            record = dumps(deed)
+        record = encode_row(deed, "a deed")
         engine = await self._opening.engine()
         await engine.write(lambda db: db.run(_ADD_DEED, deed.scope, deed.at, record))
 

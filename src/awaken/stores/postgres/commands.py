@@ -13,7 +13,7 @@ from awaken.errors import NotFound, UnreadableRecord
 from awaken.stores.answers import check_sent
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import THREAD_COLUMNS, ThreadRow, lock_thread
-from awaken.stores.sql.delta import writable
+from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.unreadable import UnreadableRows, load_row
 from awaken.stores.submitting import can_withdraw, withdrawn
 
@@ -62,11 +62,10 @@ def pack_command(command: ThreadCommand) -> bytes:
     """
     Raises:
         InvalidRecord: the command holds decisions.
-        Serialization: a value in it cannot be encoded.
+        Serialization: a value in it cannot be encoded, or could not be read back.
     """
     check_sent(command)
-    with writable(f"command to thread {command.thread_id!r}"):
-        return dumps(command)
+    return encode_row(command, f"command to thread {command.thread_id!r}")
 
 
 async def send(db: Db, command: ThreadCommand, body: bytes) -> int:
@@ -139,7 +138,7 @@ async def cancel_tree(
         run_id = row.open_run or ""
         if await db.value(_HAS_CANCEL, row.pk, run_id) is None:
             command = ThreadCommand.cancel(row.id, run_id, at_ms=at_ms, by=by)
-            await add_command(db, row.pk, command, dumps(command))
+            await add_command(db, row.pk, command, pack_command(command))
     return [row.thread(unreadable) for row in rows]
 
 

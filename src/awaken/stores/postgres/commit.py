@@ -9,7 +9,6 @@ from functools import partial
 from typing import TypeVar
 
 from awaken.clock import Clock
-from awaken.codec import dumps
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.lifecycle import RunStatus
@@ -33,7 +32,7 @@ from awaken.stores.postgres.state import write_rewound
 from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
 from awaken.stores.postgres.watch import COMMANDS, Channel
 from awaken.stores.postgres.writer import PATIENCE
-from awaken.stores.sql.delta import Packed, pack, writable
+from awaken.stores.sql.delta import Packed, encode_row, pack
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
 from awaken.stores.telling import LOOK_EVERY
 
@@ -88,8 +87,7 @@ class PostgresCommits:
         return await engine.read(partial(_find_committed, commit=commit), patience=PATIENCE)
 
     async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
-        with writable(f"the stream log of thread {fence.thread_id!r}"):
-            body = dumps(entry)
+        body = encode_row(entry, f"the stream log of thread {fence.thread_id!r}")
         engine = await self._opening.engine()
         await engine.write(partial(_append_stream, fence=fence, number=entry.number, body=body))
 

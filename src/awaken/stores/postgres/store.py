@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.store import Process
 from awaken.contract.submissions import Submission, SubmitMode, Submitted
@@ -27,7 +26,7 @@ from awaken.stores.postgres.profiles import PostgresProfiles
 from awaken.stores.postgres.rows import owner_name
 from awaken.stores.postgres.threads import PostgresThreads
 from awaken.stores.postgres.watch import COMMANDS
-from awaken.stores.sql.delta import writable
+from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.row_check import RowChange, StoredRow
 from awaken.stores.telling import Telling
 
@@ -146,8 +145,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     async def decide(
         self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
     ) -> int | None:
-        with writable(f"decisions for thread {thread_id!r}"):
-            dumps(decisions)
+        encode_row(tuple(decisions), f"decisions for thread {thread_id!r}", tuple[Decision, ...])
         engine = await self._opening.engine()
         return await engine.write(
             lambda db: tickets.decide(db, engine.unreadable, thread_id, decisions, at_ms),

@@ -30,7 +30,7 @@ from awaken.stores.postgres.rows import (
 from awaken.stores.postgres.runs import recheck
 from awaken.stores.postgres.tickets import decide
 from awaken.stores.rewinding import needs_quiet
-from awaken.stores.sql.delta import pack, writable
+from awaken.stores.sql.delta import encode_row, pack
 from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.submitting import KeptKey, steering
 
@@ -134,15 +134,15 @@ class PackedSubmission(NamedTuple):
 def pack_submission(submission: Submission) -> PackedSubmission:
     """
     Raises:
-        Serialization: a value in it cannot be encoded.
+        Serialization: a value in it cannot be encoded, or could not be read back.
     """
-    with writable(f"submission to thread {submission.thread_id!r}"):
-        return PackedSubmission(
-            submission,
-            dumps(submission.record()),
-            dumps(ThreadCommand.run(submission)),
-            dumps(steering(submission)),
-        )
+    what = f"submission to thread {submission.thread_id!r}"
+    return PackedSubmission(
+        submission,
+        encode_row(submission.record(), what),
+        encode_row(ThreadCommand.run(submission), what),
+        encode_row(steering(submission), what),
+    )
 
 
 async def submit(db: Db, unreadable: UnreadableRows, packed: PackedSubmission) -> Submitted:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -19,7 +19,7 @@ from awaken.domain.message import Message, Role
 from awaken.domain.run import RunMessageOutput, RunRecord
 from awaken.domain.unreadable import RowKind
 from awaken.domain.value import Value
-from awaken.errors import InvalidRecord, Serialization, describe
+from awaken.errors import InvalidRecord, Serialization, UnreadableValue, describe
 from awaken.stores.answers import check_sent
 from awaken.stores.rewinding import check_rewind
 from awaken.stores.sql.unreadable import UNREADABLE, UnreadableCommit
@@ -69,9 +69,11 @@ def pack(commit: ThreadCommit) -> Packed:
         InvalidRecord: the commit breaks a rule that needs no database to check.
         CommitTooLarge: the delta would exceed `MAX_COMMIT`.
         Serialization: a value in it cannot be encoded.
+        UnreadableValue: it could not be read back; whatever made it has passed all other checks.
     """
     run = commit.run
     _check(commit, run)
+    what = f"commit to thread {commit.thread_id!r}"
     delta = Delta(
         run=run.run_id if run else None,
         parent_run=run.parent_run_id if run else None,
@@ -83,17 +85,39 @@ def pack(commit: ThreadCommit) -> Packed:
         rewinds_to=commit.rewinds_to,
         requests=commit.requests,
     )
-    with writable(f"commit to thread {commit.thread_id!r}"):
+    with writable(what):
         row = dumps(delta)
-        if len(row) > MAX_COMMIT:
-            raise too_large(commit, len(row))
-        return Packed(
-            commit,
-            row,
-            dumps(scalars(run)) if run else None,
-            tuple([dumps(ticket) for ticket in commit.tickets]),
-            tuple([dumps(command) for command in commit.sends]),
-        )
+    if len(row) > MAX_COMMIT:
+        raise too_large(commit, len(row))
+    _read_back(row, Delta, what)
+    return Packed(
+        commit,
+        row,
+        encode_row(scalars(run), what) if run else None,
+        tuple([encode_row(ticket, what) for ticket in commit.tickets]),
+        tuple([encode_row(command, what) for command in commit.sends]),
+    )
+
+
+def encode_row(value: object, what: str, type_: Any = None) -> bytes:
+    """A value as a row has it. The row was read once, as `type_` or as the value's own type: one
+    row that no reader can decode would spoil every list that it is in.
+
+    Raises:
+        Serialization: the value cannot be encoded.
+        UnreadableValue: it could not be read back.
+    """
+    with writable(what):
+        row = dumps(value)
+    _read_back(row, type(value) if type_ is None else type_, what)
+    return row
+
+
+def _read_back(row: bytes, type_: Any, what: str) -> None:
+    try:
+        loads(row, type_)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UnreadableValue(what, error) from error
 
 
 @contextmanager
@@ -116,6 +140,8 @@ def _check(commit: ThreadCommit, run: RunRecord | None) -> None:
     if len(set(ids)) != len(ids):
         twice = next(name for name in ids if ids.count(name) > 1)
         raise InvalidRecord(f"two messages of a commit have the same id: {twice!r}")
+    if type(commit.at_ms) is not int:
+        raise UnreadableValue(f"commit to thread {commit.thread_id!r}", f"its time {commit.at_ms}")
     if run is None and (commit.run_state or commit.calls):
         raise InvalidRecord("a commit with run state or calls also needs the run's record")
     if run is not None and run.thread_id != commit.thread_id:

@@ -7,12 +7,12 @@ import sqlite3
 from collections.abc import Callable
 from functools import partial
 
-from awaken.codec import dumps, loads
+from awaken.codec import loads
 from awaken.contract.threads import Page
 from awaken.domain.access import Deed, KeyEntry, Session
 from awaken.domain.unreadable import RowKind
 from awaken.errors import AlreadyExists
-from awaken.stores.sql.delta import writable
+from awaken.stores.sql.delta import encode_row
 from awaken.stores.sqlite.engine import Engine
 
 DEEDS_AT_ONCE = 1_000
@@ -49,8 +49,7 @@ class SqliteAccess:
         self._engine = engine
 
     async def add_key(self, id: str, entry: KeyEntry) -> None:
-        with writable(f"key {id!r}"):
-            row = (id, entry.scope, dumps(entry))
+        row = (id, entry.scope, encode_row(entry, f"key {id!r}"))
         added = await self._engine().write(lambda db: db.execute(_ADD_ACCESS_KEY, row).rowcount)
         if not added:
             raise AlreadyExists("key", id)
@@ -77,8 +76,7 @@ class SqliteAccess:
         return made if made is not None else await self._engine().write(_make_secret)
 
     async def begin_session(self, session: Session, *, now_ms: int) -> None:
-        with writable(f"session {session.id!r}"):
-            record = dumps(session)
+        record = encode_row(session, f"session {session.id!r}")
         row = (session.id, session.principal.scope, session.expires_at_ms, record)
 
         def write(db: sqlite3.Connection) -> None:
@@ -100,8 +98,7 @@ class SqliteAccess:
         return self._engine().unreadable.read(RowKind.SESSION, id[:8], record, Session)
 
     async def note_deed(self, deed: Deed) -> None:
-        with writable("a deed"):
-            row = (deed.scope, deed.at, dumps(deed))
+        row = (deed.scope, deed.at, encode_row(deed, "a deed"))
         await self._engine().write(lambda db: db.execute(_ADD_DEED, row).rowcount)
 
     async def list_deeds(

@@ -13,7 +13,7 @@ from awaken.domain.thread import Thread
 from awaken.errors import NotFound, UnreadableRecord
 from awaken.stores.answers import check_sent, has_pending
 from awaken.stores.sql import queries
-from awaken.stores.sql.delta import writable
+from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import ThreadRow, find_run, find_thread
@@ -24,11 +24,10 @@ def pack_command(command: ThreadCommand) -> bytes:
     """
     Raises:
         InvalidRecord: the command holds decisions.
-        Serialization: a value in it cannot be encoded.
+        Serialization: a value in it cannot be encoded, or could not be read back.
     """
     check_sent(command)
-    with writable(f"command to thread {command.thread_id!r}"):
-        return dumps(command)
+    return encode_row(command, f"command to thread {command.thread_id!r}")
 
 
 def send(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -> int:
@@ -111,7 +110,7 @@ def cancel_tree(
         run_id = row.open_run or ""
         if db.execute(queries.HAS_CANCEL, (row.pk, run_id)).fetchone() is None:
             command = ThreadCommand.cancel(row.id, run_id, at_ms=at_ms, by=by)
-            add_command(db, row.pk, command, dumps(command))
+            add_command(db, row.pk, command, pack_command(command))
     return [row.thread(owners, unreadable) for row in rows]
 
 

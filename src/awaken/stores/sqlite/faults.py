@@ -38,10 +38,12 @@ def _translate(path: str, error: Exception, doing: str) -> Exception:
     if isinstance(error, MemoryError):
         return StoreUnavailable(_TEXTS[sqlite3.SQLITE_NOMEM].format(path=path))
     if not isinstance(error, sqlite3.Error):
-        # A row that awaken did not write: a text for a number, a number out of range.
+        # An argument, or a row that another program wrote: a text for a number, a number out of
+        # range.
         return Serialization(
-            f"database {path} could not be {doing}: it has a row that awaken did not write "
-            f"({type(error).__name__}: {error}): restore a copy"
+            f"database {path} could not be {doing}: a value has a wrong type "
+            f"({type(error).__name__}: {error}): look at the arguments of the call; if they are "
+            "right, another program has written into the file"
         )
     code = code_of(error)
     if code == sqlite3.SQLITE_CANTOPEN:

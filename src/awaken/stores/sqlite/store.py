@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import AsyncGenerator, Collection, Sequence
 from functools import partial
 
-from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
 from awaken.contract.lease import NEVER_LOST, Lease
@@ -35,7 +34,7 @@ from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
 from awaken.stores.pacing import delete_in_batches
 from awaken.stores.sql import queries
-from awaken.stores.sql.delta import pack, writable
+from awaken.stores.sql.delta import encode_row, pack
 from awaken.stores.sqlite import (
     commands,
     listing,
@@ -90,8 +89,7 @@ class SqliteStore(SqliteFile):
         return await self._ready().write(partial(find_committed, commit=commit))
 
     async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
-        with writable(f"the stream log of thread {fence.thread_id!r}"):
-            body = dumps(entry)
+        body = encode_row(entry, f"the stream log of thread {fence.thread_id!r}")
         await self._ready().write(
             partial(append_stream, fence=fence, number=entry.number, body=body)
         )
@@ -378,8 +376,7 @@ class SqliteStore(SqliteFile):
     async def decide(
         self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
     ) -> int | None:
-        with writable(f"decisions for thread {thread_id!r}"):
-            dumps(decisions)
+        encode_row(tuple(decisions), f"decisions for thread {thread_id!r}", tuple[Decision, ...])
         engine = self._ready()
         return await engine.write(
             lambda db: tickets.decide(db, engine.unreadable, thread_id, decisions, at_ms),

@@ -18,7 +18,7 @@ from awaken.domain.run import RunRecord
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.rewinding import needs_quiet
 from awaken.stores.sql import queries
-from awaken.stores.sql.delta import pack, writable
+from awaken.stores.sql.delta import encode_row, pack
 from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite.commands import add_command, cancel_tree, send_if_there
 from awaken.stores.sqlite.metadata import write_metadata
@@ -42,15 +42,15 @@ class PackedSubmission(NamedTuple):
 def pack_submission(submission: Submission) -> PackedSubmission:
     """
     Raises:
-        Serialization: a value in it cannot be encoded.
+        Serialization: a value in it cannot be encoded, or could not be read back.
     """
-    with writable(f"submission to thread {submission.thread_id!r}"):
-        return PackedSubmission(
-            submission,
-            dumps(submission.record()),
-            dumps(ThreadCommand.run(submission)),
-            dumps(steering(submission)),
-        )
+    what = f"submission to thread {submission.thread_id!r}"
+    return PackedSubmission(
+        submission,
+        encode_row(submission.record(), what),
+        encode_row(ThreadCommand.run(submission), what),
+        encode_row(steering(submission), what),
+    )
 
 
 def submit(

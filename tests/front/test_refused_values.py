@@ -1,0 +1,154 @@
+"""A value that could not be read back is refused by the store, whatever let it pass: the run ends
+as failed, and no process asks its model again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from front_kit import Piece
+
+from awaken import Agent, Message, Registrar, RunInfo, Runtime, SetResult, ToolResult, tool
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
+from awaken.domain.event import RunFinish, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import StopReason, TokenUsage
+from awaken.domain.lifecycle import Failed, RunStatus
+from awaken.errors import StorageError, UnreadableValue
+from postgres_kit import Postgres
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/a.db"
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return postgres.address()
+
+
+class Model:
+    """A model that counts how often it is asked. It calls the tool `look` once, and changes the
+    usage that it has reported after it was checked, if it is told so."""
+
+    name = "counted"
+
+    def __init__(self, *, spoils_usage: bool = False) -> None:
+        self.asked = 0
+        self._spoils_usage = spoils_usage
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        self.asked += 1
+        usage = TokenUsage(prompt_tokens=3, completion_tokens=2)
+        if not self._spoils_usage and request.messages[-1].role.value == "user":
+            yield ToolCallStart(id="c", name="look")
+            yield ToolCallDelta(id="c", args_delta="{}")
+        else:
+            yield TextDelta(delta="Done.")
+        yield Usage(usage=usage)
+        if self._spoils_usage:
+            msgspec.structs.force_setattr(usage, "prompt_tokens", 1.5)
+        yield Stop(reason=StopReason.END_TURN)
+
+
+@tool(effect="read")
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def spoiling_gate(registrar: Registrar) -> None:
+    async def gate(_: Any) -> SetResult:
+        wrong: Any = 7
+        return SetResult(result=ToolResult.success(wrong, "seen"))
+
+    registrar.gate(gate)
+
+
+@dataclass
+class Deps:
+    """What an agent needs."""
+
+
+def model_case() -> tuple[Model, Agent[Any, Any], dict[str, Any], Message]:
+    model = Model(spoils_usage=True)
+    return model, Agent("a", model=model), {}, Message.user("Hello")
+
+
+def gate_case() -> tuple[Model, Agent[Any, Any], dict[str, Any], Message]:
+    model = Model()
+    plugin = Piece("spoiler", spoiling_gate)
+    return model, Agent("a", model=model, tools=[look], plugins=[plugin]), {}, Message.user("Hello")
+
+
+def input_case() -> tuple[Model, Agent[Any, Any], dict[str, Any], Message]:
+    """The message is changed between its check and the run's first commit."""
+    model, message = Model(), Message.user("Hello")
+
+    def make(_: RunInfo) -> Deps:
+        msgspec.structs.force_setattr(message, "tool_call_id", 7)
+        return Deps()
+
+    return model, Agent("a", model=model, tools=[look], deps=Deps), {"deps": {Deps: make}}, message
+
+
+Case = Callable[[], tuple[Model, Agent[Any, Any], dict[str, Any], Message]]
+
+
+@pytest.mark.parametrize(
+    ("case", "asked"),
+    [(model_case, 1), (gate_case, 1), (input_case, 0)],
+    ids=["model", "gate", "input"],
+)
+async def test_a_run_with_a_refused_value_ends_as_failed_and_is_not_begun_again(
+    case: Case, asked: int, address: str
+) -> None:
+    model, agent, options, message = case()
+    async with Runtime([agent], store=address, **options) as runtime:
+        with pytest.raises(StorageError) as caught:
+            await runtime.run("a", message, thread="t")
+        assert isinstance(caught.value.cause, UnreadableValue)
+        assert model.asked == asked
+        await assert_failed(runtime)
+        await runtime.look_around()
+    assert model.asked == asked
+
+    # Another process finds nothing to resume, reads every list, and can use the thread.
+    other = Model()
+    async with Runtime([Agent("a", model=other, tools=[look])], store=address) as runtime:
+        assert runtime.recovered == []
+        await runtime.look_around()
+        assert other.asked == 0
+        await assert_failed(runtime)
+        assert (await runtime.run("a", "Again", thread="t")).ok
+
+
+async def assert_failed(runtime: Runtime) -> None:
+    (run,) = await runtime.list_runs()
+    assert run.status is RunStatus.DONE
+    assert isinstance(run.termination_reason, Failed)
+    assert "could not be read back" in run.termination_reason.value
+    (thread,) = await runtime.list_threads()
+    assert (thread.owner, thread.open_run_id) == (None, None)
+    events = [told.event async for told in runtime.events("t", follow=False)]
+    assert isinstance(events[-1], RunFinish)
+    await runtime.messages("t")
+
+
+async def test_a_submission_whose_run_is_refused_is_done_and_the_next_one_starts(
+    address: str,
+) -> None:
+    model = Model(spoils_usage=True)
+    async with Runtime([Agent("a", model=model)], store=address) as runtime:
+        first = await runtime.submit("a", "One", thread="t")
+        result = await runtime.wait(first.run_id, timeout=30)
+        assert isinstance(result.termination, Failed)
+        assert model.asked == 1
+        second = await runtime.submit("a", "Two", thread="t")
+        assert isinstance((await runtime.wait(second.run_id, timeout=30)).termination, Failed)
+        assert model.asked == 2
+        assert not await runtime.store.load_commands("t")

@@ -1,0 +1,186 @@
+"""A wrong argument is called by its name, and never a damaged database."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awaken import Agent, Runtime, ToolCallResume
+from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.domain.metadata import ThreadPatch
+from awaken.domain.principal import Principal
+from awaken.domain.storable import leave_out_unstorable
+from awaken.domain.tool import ToolResult
+from awaken.errors import ConfigError
+
+pytestmark = pytest.mark.anyio
+
+WRONG: Any = 7
+Call = Callable[[Any], Awaitable[object]]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/a.db"
+
+
+async def follow(events: Any) -> None:
+    async for _ in events:
+        pass
+
+
+VALUES: dict[str, tuple[Call, str]] = {
+    "a user": (lambda rt: rt.run("a", "x", user=7), "user is a text or None, not 7"),
+    "a submission's key": (
+        lambda rt: rt.submit("a", "x", key=7),
+        "key is a text, not 7: write key='7'",
+    ),
+    "a client's id": (
+        lambda rt: rt.submit("a", "x", request_id=7),
+        "request_id is a text or None, not 7",
+    ),
+    "half a millisecond": (
+        lambda rt: rt.submit("a", "x", not_before_ms=1.5),
+        "not_before_ms is a whole number or None, not 1.5",
+    ),
+    "a principal": (
+        lambda rt: rt.run("a", "x", principal=Principal(id=WRONG)),
+        "principal.id is a text, not 7",
+    ),
+    "an approver": (
+        lambda rt: rt.decide("t", {"k": ToolCallResume.approve(by=WRONG)}),
+        r"answers\['k'\].by is a text or None, not 7",
+    ),
+    "a reason": (
+        lambda rt: rt.run("a", thread="t", answers={"k": ToolCallResume.deny(WRONG)}),
+        r"answers\['k'\].reason is a text or None, not 7",
+    ),
+    "labels": (lambda rt: rt.run("a", "x", labels=["a"]), r"labels is a mapping.*, not \['a'\]"),
+    "a title": (
+        lambda rt: rt.update_thread("t", ThreadPatch(title=WRONG)),
+        "patch.title is a text or None, not 7",
+    ),
+    "a mapping as patch": (
+        lambda rt: rt.update_thread("t", {"title": "x"}),
+        r"patch is a ThreadPatch, such as ThreadPatch\(title='Holidays'\), not \{'title': 'x'\}",
+    ),
+    "a message's id as event": (
+        lambda rt: rt.fork("t", at="x"),
+        "at is a whole number or None, not 'x'",
+    ),
+    "a cursor in words": (
+        lambda rt: rt.messages("t", after="x"),
+        "after is a whole number, not 'x'",
+    ),
+    "a cursor as text": (
+        lambda rt: follow(rt.events("t", after="3", follow=False)),
+        "after is a whole number, not '3'",
+    ),
+    "a thread as query": (
+        lambda rt: rt.list_runs("t"),
+        r"query is a RunQuery, such as RunQuery\(limit=10\), not 't'",
+    ),
+    "a limit": (
+        lambda rt: rt.list_runs(RunQuery(limit=WRONG - 8)),
+        "query.limit is a whole number of at least 0, not -1",
+    ),
+    "a label": (
+        lambda rt: rt.list_threads(ThreadQuery(label={"a": "b"})),  # type: ignore[arg-type]
+        "query.label is a text or None, not {'a': 'b'}",
+    ),
+    "a status": (
+        lambda rt: rt.list_tickets(TicketQuery(status="lost")),  # type: ignore[arg-type]
+        "query.status: invalid enum value 'lost'",
+    ),
+    "an answer alone": (
+        lambda rt: rt.decide("t", True),
+        r"answers are given by ticket, such as \{ticket: True\}, not True",
+    ),
+    "no run": (lambda rt: rt.outline(None), "run_id is a text, not None"),
+    "half a pair as input": (
+        lambda rt: rt.run("a", "a\ud800b", thread="t"),
+        r"input\[0\].content\[0\].text has half of a surrogate pair",
+    ),
+    "half a pair as submission": (
+        lambda rt: rt.submit("a", "a\ud800b", thread="t"),
+        r"input\[0\].content\[0\].text has half of a surrogate pair",
+    ),
+    "half a pair as user": (
+        lambda rt: rt.run("a", "x", user="a\ud800b"),
+        "user has half of a surrogate pair",
+    ),
+    "half a pair in a label": (
+        lambda rt: rt.submit("a", "x", labels={"a": "\ud800"}),
+        r"labels\['a'\] has half of a surrogate pair",
+    ),
+    "half a pair as thread": (
+        lambda rt: rt.messages("\ud800"),
+        "thread has half of a surrogate pair",
+    ),
+    "half a pair for a live run": (
+        lambda rt: rt.send("t", "\ud800"),
+        r"input\[0\].content\[0\].text has half of a surrogate pair",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "told"), VALUES.values(), ids=VALUES)
+async def test_a_value_of_a_wrong_type_is_named_and_nothing_is_written(
+    call: Call, told: str, address: str
+) -> None:
+    async with Runtime([Agent("a", model="demo")], store=address) as runtime:
+        with pytest.raises(ConfigError, match=told):
+            await call(runtime)
+        assert (await runtime.list_threads()).items == ()
+        assert (await runtime.list_runs()).items == ()
+
+
+async def test_a_stream_with_half_a_surrogate_pair_is_refused_like_a_run() -> None:
+    runtime = Runtime([Agent("a", model="demo")])
+    with pytest.raises(ConfigError, match="has half of a surrogate pair"):
+        runtime.stream("a", "a\ud800b")
+
+
+NAMES: dict[str, tuple[Call, str]] = {
+    "a field of a query": (
+        lambda rt: rt.list_threads(user="ann"),
+        r"Runtime.list_threads\(\) got an unexpected keyword argument 'user': "
+        r"write ThreadQuery\(user=…\)$",
+    ),
+    "a field of a patch": (lambda rt: rt.create_thread(title="x"), r"write ThreadPatch\(title=…\)"),
+    "an approver": (lambda rt: rt.cancel("t", by="ann"), r"write principal=Principal\(id=…\)$"),
+    "a time": (lambda rt: rt.submit("a", "x", not_before=1), "write not_before_ms$"),
+    "a typing error": (lambda rt: rt.decide("t", {}, principl=None), "write principal$"),
+    "an unknown name": (
+        lambda rt: rt.outline("r", colour="red"),
+        r"Runtime.outline\(\) got an unexpected keyword argument 'colour'",
+    ),
+    "a name that is missing": (
+        lambda rt: rt.fork(),
+        r"Runtime.fork\(\) missing 1 required positional argument: 'thread'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "told"), NAMES.values(), ids=NAMES)
+async def test_a_wrong_name_is_a_type_error_of_the_runtime(call: Call, told: str) -> None:
+    async with Runtime([Agent("a", model="demo")]) as runtime:
+        with pytest.raises(TypeError, match=told):
+            await call(runtime)
+
+
+def test_what_cannot_be_read_back_is_left_out_and_the_rest_is_kept() -> None:
+    result = ToolResult(
+        tool_name="t",
+        status="success",  # type: ignore[arg-type]
+        message=WRONG,
+        data={"a": 1},
+        metadata={"good": 1, "bad": object()},
+    )
+    kept = leave_out_unstorable(result)
+    assert kept is not None
+    assert (kept.message, kept.data, kept.metadata) == (None, {"a": 1}, {"good": 1})
+    assert leave_out_unstorable(ToolResult.success(WRONG, 1)) is None

@@ -94,6 +94,7 @@ class Control(Archive):
         Raises:
             InvalidResume: there is no such run, or an answer fits no open ticket; no answer was
                 stored.
+            ArgumentsRefused: a tool refuses edited arguments; no answer was stored.
         """
         self._engine.one_loop.bind()
         decisions = decisions_of(answers, id_of(principal) or by)

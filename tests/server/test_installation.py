@@ -66,14 +66,18 @@ def test_a_server_runs_on_the_loop_of_asyncio_where_uvloop_is_not(tmp_path: Path
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8"
     ) as server:
-        assert server.stdout is not None
-        address = next(word for word in server.stdout.readline().split() if "http" in word)
-        with httpx2.Client(base_url=address, timeout=50) as client:
-            run = {"agent_id": "a", "messages": ["please loop"], "thread_id": "t"}
-            assert client.post("/v1/runs", json=run).status_code in (200, 201, 202)
-            with client.stream("GET", "/v1/threads/t/events?after=0&until=run") as answer:
-                assert "asyncio." in answer.read().decode()
-        server.terminate()
+        try:
+            assert server.stdout is not None
+            port = int(server.stdout.readline().rpartition(":")[2])
+            with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=50) as client:
+                run = {"agent_id": "a", "messages": ["please loop"]}
+                taken = client.post("/v1/threads/t/runs", json=run)
+                assert taken.status_code == 202, taken.text
+                events, stream = taken.json()["events"], {"accept": "text/event-stream"}
+                told = client.get(f"{events}&until=run", headers=stream)
+                assert "asyncio." in told.text
+        finally:
+            server.terminate()
 
 
 def test_uvloop_is_asked_for_only_where_it_exists() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ async def test_a_continued_answer_is_logged(caplog: pytest.LogCaptureFixture) ->
     ids=["before its answer", "in its answer"],
 )
 async def test_a_conversation_that_moves_is_a_warning(
-    caplog: pytest.LogCaptureFixture, script: list[object], levels: list[str]
+    caplog: pytest.LogCaptureFixture, script: list[Any], levels: list[str]
 ) -> None:
     caplog.set_level(logging.INFO)
     models = {"p": ScriptedModel(script), "q": ScriptedModel(["q"] * 2)}

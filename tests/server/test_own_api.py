@@ -296,6 +296,21 @@ async def test_an_edited_call_runs_with_other_arguments(desk: Desk) -> None:
     assert "paid 3" in said
 
 
+async def test_an_edit_that_does_not_fit_is_refused_and_the_ticket_stays_open(desk: Desk) -> None:
+    ticket = await desk.ticket("t")
+    edit = {"ticket": ticket["key"], "action": "edit", "digest": ticket["digest"]}
+    path = f"/v1/runs/{ticket['run_id']}/decisions"
+
+    refused = await desk.ask("approver", "POST", path, json=[{**edit, "result": {"euros": "x"}}])
+
+    assert (refused.status_code, code_of(refused)) == (409, "invalid_arguments")
+    error = refused.json()["error"]
+    assert "Invalid arguments" in error["message"]
+    assert error["details"]["ticket"]["status"] == "open"
+    taken = await desk.ask("approver", "POST", path, json=[{**edit, "result": {"euros": 3}}])
+    assert taken.status_code == 200
+
+
 async def test_what_a_delegate_does_is_seen_without_the_scope(tmp_path: Path) -> None:
     """06 §2.8: clients see no scope, also not in the ids that runs make themselves."""
     call = tool_call_response("", "agent_run_payer", "c1", {"prompt": "Pay"})

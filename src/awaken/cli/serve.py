@@ -191,7 +191,7 @@ def serve_here(options: ServeOptions) -> Exit:
 
 def check_extra() -> None:
     try:
-        for module in ("starlette", "uvicorn", "httptools", "uvloop"):
+        for module in ("starlette", "uvicorn", "httptools"):
             load(module, "__name__")
     except ModuleNotFoundError as error:
         raise Mistake(
@@ -277,7 +277,7 @@ def _run(
         await serving.run(listening, lambda: started(runtime.agent_ids, application), metrics)
 
     try:
-        with asyncio.Runner(loop_factory=load("uvloop", "new_event_loop")) as runner:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(main())
     except OSError as error:  # another program was bound to the port as well, and was quicker
         if error.errno != errno.EADDRINUSE:
@@ -287,6 +287,15 @@ def _run(
         ) from error
     _leave_threads()
     return Exit.DONE
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """That of uvloop; where uvloop does not exist, such as on Windows, asyncio's own."""
+    try:
+        made: Callable[[], asyncio.AbstractEventLoop] = load("uvloop", "new_event_loop")
+    except ModuleNotFoundError:
+        return None
+    return made
 
 
 def _edge(options: ServeOptions) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,11 @@ from awaken.domain.principal import Principal
 from awaken.domain.run import RunRequestSnapshot
 from awaken.domain.value import Value
 from awaken.errors import ConfigError
+
+log = logging.getLogger("awaken.runtime")
+
+CloseDeps = Callable[[BaseException | None], Awaitable[None]]
+"""Closes dependencies; it is given the error that has ended the run, if one has."""
 
 
 class RunInfo(Value, frozen=True, kw_only=True):
@@ -50,18 +56,44 @@ class RunInfo(Value, frozen=True, kw_only=True):
 
 
 DepsMaker = Callable[[RunInfo], Any]
-"""Makes the dependencies of a run, async or not."""
+"""Makes the dependencies of a run, async or not. It may be an async generator that yields them, or
+return a context manager; then they are closed after the run has used them."""
 DepsMakers = Mapping[type, DepsMaker]
 
 
 class RunDeps:
     """Holds the dependencies of a run. They live in this process only: a holder shows nothing of
-    its value, and cannot be pickled or encoded."""
+    its value, and cannot be pickled or encoded.
 
-    __slots__ = ("value",)
+    With `close`, they were opened for the run. Runs and background tasks that use them call
+    `acquire` and `release`; the last `release` closes them, and they cannot be used again.
+    """
 
-    def __init__(self, value: Any) -> None:
+    __slots__ = ("_close", "_users", "is_closed", "value")
+
+    def __init__(self, value: Any, close: CloseDeps | None = None) -> None:
         self.value = value
+        self.is_closed = False
+        self._close, self._users = close, 0
+
+    def acquire(self) -> None:
+        self._users += 1
+
+    async def release(self, error: BaseException | None = None) -> None:
+        """Close the dependencies if no other run or task uses them. `error` has ended the run.
+
+        An error in closing them is logged: what the run did is committed already.
+        """
+        self._users -= 1
+        if self._users > 0 or self._close is None or self.is_closed:
+            return
+        self.is_closed = True
+        try:
+            await self._close(error)
+        except Exception as failure:
+            if failure is not error:
+                name = type(self.value).__name__
+                log.exception("the dependencies of a run, a %s, could not be closed", name)
 
     def __repr__(self) -> str:
         return "RunDeps(…)"

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args
 
 import msgspec
 
-from awaken.domain.message import ContentBlock, Text, ToolCall
+from awaken.domain.message import ContentBlock, Text, Thinking, ToolCall
 from awaken.domain.value import Value, nullable
 
 
@@ -23,7 +23,7 @@ class StopReason(StrEnum):
 
 
 # A constant, because on Python 3.11 reading an enum member costs as much as a function call.
-_MAX_TOKENS = StopReason.MAX_TOKENS
+_MAX_TOKENS, _END_TURN = StopReason.MAX_TOKENS, StopReason.END_TURN
 
 
 class TokenUsage(Value, frozen=True, kw_only=True):
@@ -52,6 +52,16 @@ class StreamResult(Value, frozen=True, kw_only=True):
     @property
     def needs_tools(self) -> bool:
         return bool(self.tool_calls)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a whole answer holds neither text nor calls, at most reasoning."""
+        if self.tool_calls or self.stop_reason is not _END_TURN or self.has_incomplete_tool_calls:
+            return False
+        return all(
+            isinstance(block, Thinking) or (isinstance(block, Text) and not block.text.strip())
+            for block in self.content
+        )
 
     @property
     def needs_truncation_recovery(self) -> bool:

@@ -10,6 +10,7 @@ STARS = "***"
 _USER = r"(?s)//.*@"
 _VALUE = r"(?i)([?&][^=&\s]*(?:pass|pwd|token|secret|key|sig)[^=&\s]*=)[^&#]+"
 _SHORTEST_SHOWN = 20
+_SHORTEST_REDACTED = 8
 
 
 def shown_address(address: str) -> str:
@@ -31,6 +32,16 @@ class RedactedString:
 
     def expose_secret(self) -> str:
         return self._value
+
+    def redact(self, text: str) -> str:
+        """The text with stars in place of the secret.
+
+        A secret of less than eight characters is left in: it may be a part of any word, and stars
+        there would make the text unreadable and give the secret away.
+        """
+        if len(self._value) < _SHORTEST_REDACTED:
+            return text
+        return text.replace(self._value, STARS)
 
     def preview(self) -> str:
         """The first and last four characters, or only stars if the secret is short."""

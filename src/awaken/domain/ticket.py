@@ -63,7 +63,8 @@ class Ticket(AskedCall, frozen=True, kw_only=True):
     """A suspended call as stores keep it, with its place and its answer.
 
     `call_id` comes from the model and may repeat in other turns. `digest` is the `call_digest` of
-    tool, arguments and run.
+    tool, arguments and run. `parameters` is the JSON schema of the tool, so that every node can
+    check edited arguments; a ticket with an `asker` leaves it to the asker's own ticket.
     """
 
     key: str
@@ -74,6 +75,7 @@ class Ticket(AskedCall, frozen=True, kw_only=True):
     asked_at: int
     status: TicketStatus = TicketStatus.OPEN
     decision: ToolCallResume | None = None
+    parameters: Json = None
 
     def answers_to(self, target: str) -> bool:
         """Whether `target` is the ticket's key, ticket id or call id."""

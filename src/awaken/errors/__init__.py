@@ -27,6 +27,7 @@ AwakenError
 │   ├── RegistryConflict · ValidationFailed · DiscoveryFailed
 ├── AgentLoopError                a run started and could not continue
 │   ├── InferenceFailed · StorageError · PhaseError · RuntimeFailed · InvalidResume
+│   │   └── ArgumentsRefused      (of InvalidResume) a tool refuses edited arguments
 ├── InferenceExecutionError       a model call failed (see `awaken.contract.llm`)
 ├── ExecutionBackendError         a backend could not run an agent (see `awaken.contract.backend`)
 ├── ToolError                     a tool failed (see `awaken.domain.tool`)
@@ -78,6 +79,7 @@ from awaken.errors.resolve import (
 from awaken.errors.runtime import (
     AgentLoopError,
     AgentNotFound,
+    ArgumentsRefused,
     BudgetExhausted,
     InferenceFailed,
     InvalidResume,
@@ -150,6 +152,7 @@ __all__ = [
     "AgentLoopError",
     "AgentNotFound",
     "AlreadyExists",
+    "ArgumentsRefused",
     "AwakenError",
     "BackgroundToolNotFound",
     "BlobDamaged",

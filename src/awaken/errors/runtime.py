@@ -148,6 +148,14 @@ class InvalidResume(AgentLoopError):
     prefix = "invalid resume"
 
 
+class ArgumentsRefused(InvalidResume):
+    """The tool of a ticket's call refuses the arguments of an answer; the ticket stays open."""
+
+    def __init__(self, ticket: str, reason: str) -> None:
+        super().__init__(f"the arguments for ticket {ticket!r} are refused: {reason}")
+        self.ticket, self.reason = ticket, reason
+
+
 class NoOutput(AwakenError):
     """A run has no output: no answer that fits its agent's output type."""
 

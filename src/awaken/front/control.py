@@ -104,6 +104,7 @@ class Control(Archive):
         Raises:
             InvalidResume: there is no such run, or an answer fits no open ticket; no answer was
                 stored.
+            ArgumentsRefused: a tool refuses edited arguments; no answer was stored.
         """
         check_names(Control.decide, unknown)
         parse_id("id", id)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from awaken.loop.media import loaded
     from awaken.plugin.agent import ResolvedAgent
     from awaken.runtime.closing import close_plugins
+    from awaken.runtime.edited_arguments import check_edit
     from awaken.runtime.operations import decide, send
     from awaken.runtime.reading import resolve
     from awaken.runtime.receipts import cancel_with_receipt
@@ -55,6 +56,7 @@ __all__ = [
     "at_rest",
     "call_in",
     "cancel_with_receipt",
+    "check_edit",
     "close_plugins",
     "decide",
     "follow",
@@ -97,6 +99,7 @@ __getattr__, __dir__ = lazy_names(
         "awaken.loop.media": "loaded",
         "awaken.plugin.agent": "ResolvedAgent",
         "awaken.runtime.closing": "close_plugins",
+        "awaken.runtime.edited_arguments": "check_edit",
         "awaken.runtime.operations": "decide send",
         "awaken.runtime.reading": "resolve",
         "awaken.runtime.receipts": "cancel_with_receipt",

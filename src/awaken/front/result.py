@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Generic, Never, cast
 
 from awaken.domain.budget import Amount
 from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import SUSPENDED_END, Suspended, TerminationReason, unfinished
+from awaken.domain.lifecycle import (
+    NATURAL_END,
+    SUSPENDED_END,
+    Suspended,
+    TerminationReason,
+    unfinished,
+)
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.value import Value
 from awaken.errors import NoOutput, RunNotOk
@@ -86,14 +92,16 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
     @property
     def ok(self) -> bool:
         """Whether the run has finished: it is over, and was not stopped, blocked or cancelled, and
-        did not fail."""
+        did not fail; and the model has answered."""
         return self.reason is None
 
     @property
     def reason(self) -> str | None:
-        """Why the run has not finished, and what to do; `None` if it is `ok`."""
+        """Why the run has not finished, or has no answer, and what to do; `None` if it is `ok`."""
         if self.waiting and not self.suspended:
             return "it waits for its background tasks: await runtime.wait(run_id)"
+        if self.termination == NATURAL_END and self.shape is None and not self.response.strip():
+            return "the model's answer was empty, also when it was asked once more"
         return unfinished(self.termination)
 
     def unwrap(self) -> Out:

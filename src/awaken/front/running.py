@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from awaken.contract.llm import InferenceRequest
     from awaken.contract.submissions import Submitted
     from awaken.domain.result import AgentRunResult
+    from awaken.domain.ticket import Ticket
     from awaken.front.build import AnyAgent, Assembly
     from awaken.front.stream import RunStream
     from awaken.front.sync import SyncDoor
@@ -420,16 +421,14 @@ class Running(Control):
             raise ResolveFailed(f"agent {known.spec.id!r} runs elsewhere, and so does its model")
         return engine.preview_of(known.llm_executor, request)
 
-    def check_arguments(self, agent: str | Agent, tool: str, arguments: Json) -> None:
-        """Check arguments as a tool of the agent would, such as those that an approver has edited.
-        Nothing is run.
+    async def check_arguments(self, ticket: Ticket, arguments: Json) -> None:
+        """Check arguments that an approver has edited, as the tool of the ticket's call would. If
+        its agent is not known here, they are checked against the tool's schema. Nothing is run.
 
         Raises:
-            ToolError: the tool refuses them; the text says why.
-            AgentNotFound, ResolveFailed: there is no such agent, or it does not run here.
-            NotFound: the agent has no such tool.
+            ToolError: they do not fit; the text says why.
         """
-        self._tool(agent, tool).validate_args(arguments)
+        await engine.check_edit(self._engine, ticket, arguments)
 
     def tool_traits(self, agent: str | Agent, tool: str) -> ToolTraits:
         """What a tool of the agent declares, such as its effect.

@@ -8,6 +8,7 @@ from awaken.domain.thread import Thread
 from awaken.errors import AgentNotFound, ConfigError
 from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 from awaken.runtime import AgentRuntime, RunRequest
+from awaken.runtime.edited_arguments import check_edits
 from awaken.runtime.prepare import choose_agent
 from awaken.tool import FrontEndTool
 
@@ -26,6 +27,7 @@ async def submit(
         AgentNotFound: this runtime has no such agent.
         ToolIdConflict: a tool of the client has the id of a tool of the agent.
         KeyReused, ThreadDeleted, ThreadBusy, InvalidResume: it cannot be taken.
+        ArgumentsRefused: a tool refuses edited arguments.
     """
     word, request = _mode(mode), request.signed()
     known = engine.registry.snapshot().agent_ids()
@@ -38,6 +40,7 @@ async def submit(
         raise AgentNotFound(agent_id, known)
     if request.frontend_tools:
         _check_tools(engine.registry.snapshot().resolve_execution(agent_id), request)
+    await check_edits(engine, request.thread_id, request.decisions)
     return await engine.submit(
         Submission(
             **request.fields(),

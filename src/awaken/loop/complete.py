@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.codec import Json
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.tool import ToolOutput, traits_of
 from awaken.control.cancel import is_ours
@@ -45,6 +46,7 @@ _TOOL = Role.TOOL
 _NO_LABEL = (ToolKind.OTHER, "")
 _SUSPENDED, _DENIED = ToolCallOutcome.SUSPENDED, ToolCallOutcome.DENIED
 _REPLAY = ToolCallResumeMode.REPLAY_TOOL_CALL
+_USE_DECISION = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 
 _STATUS = {
     ToolStatus.SUCCESS: ToolCallStatus.SUCCEEDED,
@@ -236,13 +238,24 @@ def _put(run: LiveRun, step: StepCalls, index: int, result: ToolResult) -> PutCa
         key=step.keys[index],
     )
     if result.status is _PENDING:
-        state = ask(run, state, result.suspension or SuspendTicket())
+        ticket = result.suspension or SuspendTicket()
+        state = ask(run, state, ticket, _parameters(run, call.name, ticket))
     return PutCall(call=state, turn=None if step.resumed else step.message_id)
 
 
-def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallState:
+def _parameters(run: LiveRun, tool_name: str, ticket: SuspendTicket) -> Json:
+    """The schema for edited arguments of a suspended call; `None` if an answer cannot edit them."""
+    tool = run.agent.tools.get(tool_name)
+    if tool is None or ticket.asker is not None or ticket.resume_mode is _USE_DECISION:
+        return None
+    return tool.descriptor().parameters
+
+
+def ask(
+    run: LiveRun, state: ToolCallState, ticket: SuspendTicket, parameters: Json = None
+) -> ToolCallState:
     """Returns the state of a call that now waits for an answer, and adds its ticket to the next
-    commit."""
+    commit. `parameters` is the schema of the tool."""
     states = run.state.read(TOOL_CALL_STATES)
     before = states.calls.get(state.call_id) if states else None
     asked = before.asked if before is not None and before.key == state.key else 0
@@ -264,7 +277,8 @@ def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallSt
         expires_at=expires_at,
     )
     state = msgspec.structs.replace(state, digest=digest_of(state, run.identity))
-    run.journal.extras.tickets.append(ticket_of(state, run.identity))
+    opened = msgspec.structs.replace(ticket_of(state, run.identity), parameters=parameters)
+    run.journal.extras.tickets.append(opened)
     return state
 
 

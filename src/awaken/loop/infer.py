@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -34,6 +35,7 @@ from awaken.state.step_keys import (
 from awaken.stream.listener import drive_of
 from awaken.stream.usage import total_usage
 
+log = logging.getLogger("awaken.loop")
 _BEFORE_INFERENCE = Phase.BEFORE_INFERENCE
 _STEP_KEYS = frozenset(key.name for key in (CONTEXT_MESSAGES, INFERENCE_OVERRIDE, TOOL_FILTER))
 _FREE_CHOICES = (None, "auto", "none")
@@ -86,13 +88,18 @@ async def ask_model(run: LiveRun) -> Answer:
     services = run.agent.env.services
     request = build_request(run, await _written_prompt(run) if PromptSource in services else None)
     started = run.clock.monotonic()
-    answer = await _stream(run, request)
+    answer, empty = await _stream(run, request), None
+    if answer.result.is_empty and answer.is_whole() and request.output is None:
+        answer, empty = await _after_empty(run, request, answer), answer
     if run.agent.spec.context_policy is not None and (window := context_of(run)) is not None:
         request, answer = await _within(run, window, request, answer)
     if answer.result.needs_truncation_recovery:
         answer, usage, cost = await _beyond_the_limit(run, request, answer)
     else:
         usage, cost = answer.result.usage, answer.cost
+    if empty is not None and empty is not answer:
+        usage = total_usage(empty.result.usage, usage)
+        cost = cost if empty.cost is None else empty.cost + (cost or 0.0)
     if run.reservation is not None:
         await run.reservation.tell()
     answer.told = InferenceComplete(
@@ -101,6 +108,18 @@ async def ask_model(run: LiveRun) -> Answer:
         cost=cost,
         duration_ms=int((run.clock.monotonic() - started) * 1000),
     )
+    return answer
+
+
+async def _after_empty(run: LiveRun, request: InferenceRequest, empty: Answer) -> Answer:
+    """Ask once more after an answer without text and calls. Returns the next answer, or the empty
+    one if too little of the budget is left."""
+    if not await _can_afford(run, ()):
+        return empty
+    log.info("run %s: the model's answer was empty, it is asked once more", run.identity.run_id)
+    answer = await _stream(run, at_most(run, request))
+    if answer.result.is_empty and answer.is_whole():
+        log.warning("run %s: the model's answer was empty, twice", run.identity.run_id)
     return answer
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from awaken.contract.bus import NO_TOPIC, Topic
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
+from awaken.contract.deps import RunDeps
 from awaken.contract.start import RunControls
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import DecisionQueue, InboxSender
@@ -68,6 +69,7 @@ class ActiveRun:
         "behalf",
         "controls",
         "decisions",
+        "deps",
         "fence",
         "forget_at",
         "has_ended",
@@ -93,6 +95,7 @@ class ActiveRun:
         self.behalf = NO_ONE
         self.token = CancellationToken()
         self.decisions: DecisionQueue | None = None
+        self.deps: RunDeps | None = None
         self.inbox: InboxSender | None = None
         self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None

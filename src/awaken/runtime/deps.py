@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from awaken.contract.deps import DepsMakers, RunDeps, RunInfo
 from awaken.contract.store import Store
 from awaken.domain.run import RunRecord
 from awaken.errors import ConfigError
+from awaken.runtime.active import ActiveRun
 from awaken.runtime.request import RunRequest
 
+CLOSE_SECONDS = 10.0
+"""How long the closing of a run's dependencies may take."""
 MOST_KEPT = 10_000
 """Of more runs that wait at once, the oldest lose their dependencies, and makers make new ones."""
 
@@ -59,7 +65,7 @@ class Dependencies:
         if needed is None:
             return None
         for deps in (request.deps, above, self._kept.get(run_id)):
-            if deps is not None and isinstance(deps.value, needed):
+            if deps is not None and isinstance(deps.value, needed) and not deps.is_closed:
                 break
         else:
             info = await self._info(agent_id, request, run_id)
@@ -75,7 +81,7 @@ class Dependencies:
         if needed is None:
             return None
         kept = self._kept.get(run_id or "")
-        if kept is not None:
+        if kept is not None and not kept.is_closed:
             return kept
         run = await self._store.load_run(run_id or "")
         if run is None:
@@ -104,14 +110,27 @@ class Dependencies:
         make = self._makers.get(needed)
         if make is None:
             raise ConfigError(_no_maker(info.agent_id, needed))
-        made = make(info)
-        value = await made if inspect.isawaitable(made) else made
-        if not isinstance(value, needed):
-            raise ConfigError(
-                f"the maker of {needed.__name__} in Runtime(deps=…) returned a "
-                f"{type(value).__name__}"
-            )
-        return RunDeps(value)
+        stack = AsyncExitStack()
+        try:
+            value, is_opened = await _enter(stack, make(info), needed)
+            if not isinstance(value, needed):
+                raise ConfigError(
+                    f"the maker of {needed.__name__} in Runtime(deps=…) returned a "
+                    f"{type(value).__name__}: return a {needed.__name__}, or yield one in an async "
+                    "generator"
+                )
+        except BaseException as error:
+            await stack.__aexit__(type(error), error, error.__traceback__)
+            raise
+        if not is_opened:
+            return RunDeps(value)
+
+        async def close(error: BaseException | None) -> None:
+            kind = type(error) if error is not None else None
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await stack.__aexit__(kind, error, None)
+
+        return RunDeps(value, close)
 
     async def _info(self, agent_id: str, request: RunRequest, run_id: str) -> RunInfo:
         parent = await self._store.load_run(request.parent_run_id or "")
@@ -132,6 +151,30 @@ class Dependencies:
         while (parent := await self._store.load_run(run.parent_run_id or "")) is not None:
             run = parent
         return RunInfo.of(agent_id, run.thread_id, run.run_id, run.request)
+
+
+async def use_deps(
+    slot: ActiveRun, deps: RunDeps | None, error: BaseException | None = None
+) -> None:
+    """Let a live run use other dependencies, or none at its end. The earlier ones are closed, if
+    nothing else uses them. `error` is the error that has ended the run."""
+    before, slot.deps = slot.deps, deps
+    if deps is not None:
+        deps.acquire()
+    if before is not None and not isinstance(error, GeneratorExit):  # then nothing may be awaited
+        await before.release(error)
+
+
+async def _enter(stack: AsyncExitStack, made: Any, needed: type) -> tuple[Any, bool]:
+    """The value of what a maker returned, and whether it has to be closed."""
+    if inspect.isasyncgen(made):
+        made = asynccontextmanager(lambda given=made: given)()
+    if not isinstance(made, needed):
+        if hasattr(made, "__aenter__"):
+            return await stack.enter_async_context(made), True
+        if hasattr(made, "__enter__"):
+            return stack.enter_context(made), True
+    return await _enter(stack, await made, needed) if inspect.isawaitable(made) else (made, False)
 
 
 def _no_maker(agent_id: str, needed: type) -> str:

@@ -32,6 +32,7 @@ from awaken.errors import (
 from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.runtime.active import ActiveRun
 from awaken.runtime.delegates import orphaned, parent_of
+from awaken.runtime.edited_arguments import check_edits
 from awaken.runtime.ending import carry_on, end_all, end_without_agent, has_agent, is_elsewhere
 from awaken.runtime.runtime import AgentRuntime
 from awaken.runtime.task_records import KeptTask
@@ -197,6 +198,7 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     Raises:
         InvalidResume: there is no such run, or an answer fits no open ticket; nothing was changed.
             Or the run works for a run that has ended; then it is cancelled.
+        ArgumentsRefused: a tool refuses edited arguments; nothing was changed.
     """
     live = runtime.active.find(id)
     thread_id = live.thread_id if live is not None else id
@@ -210,6 +212,7 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     if place.run is not None and asks_through is None and _is_orphan(place.run):
         await cancel(runtime, place.thread_id)
         raise orphaned(place.run)
+    await check_edits(runtime, place.thread_id, decisions)
     try:
         await runtime.store.decide(place.thread_id, decisions, at_ms=runtime.clock.now_ms())
     except (DecisionRefused, NotFound) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -51,7 +52,7 @@ from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.control import RunAccess
 from awaken.runtime.defaults import MAX_RUNS
 from awaken.runtime.delegates import Delegates
-from awaken.runtime.deps import Dependencies
+from awaken.runtime.deps import Dependencies, use_deps
 from awaken.runtime.failures import Interrupted, error_for_caller
 from awaken.runtime.listen import CommandListener
 from awaken.runtime.messages import Messages
@@ -263,7 +264,7 @@ class AgentRuntime(Stopping):
                         return result
                 slot.renew()
         finally:
-            self._free(slot, waits=waits)
+            await self._free(slot, waits, sys.exception())
 
     async def _is_called(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
         """Whether a command waits for a run that has just paused.
@@ -285,14 +286,18 @@ class AgentRuntime(Stopping):
             # the caller's context.
             leave_surroundings()
 
-    def _free(self, slot: ActiveRun, *, waits: bool) -> None:
-        """Free the slot of a run that has ended or paused, and report its thread as unattended if
-        commands may wait there.
+    async def _free(self, slot: ActiveRun, waits: bool, error: BaseException | None) -> None:
+        """Free the slot of a run that has ended or paused, after its dependencies were closed, and
+        report its thread as unattended if commands may wait there.
 
         This is done in the run's own task, so that a client that has read the run's last event can
         start the next run at once.
         """
-        slot.release()
+        try:
+            if slot.deps is not None:
+                await use_deps(slot, None, error)
+        finally:
+            slot.release()
         if not waits:
             self.deps.forget(slot.run_id)
         if waits or slot.missed or slot.told_early or slot.has_next:
@@ -429,6 +434,7 @@ class AgentRuntime(Stopping):
         is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
         if (self.deps.types or request.deps is not None) and not is_to_end:
             deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
+            await use_deps(slot, deps)
         access = RunAccess(self, request.thread_id)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,

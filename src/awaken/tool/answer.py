@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from math import isfinite, isnan
 from typing import Any
 
 import msgspec
 
-from awaken.codec import Json, clean_text, clean_value, to_json
+from awaken.codec import Json, clean_text, clean_value, dumps, loads, to_json
 from awaken.contract.tool import ToolOutput
 from awaken.domain.message import (
     Audio,
@@ -124,19 +125,33 @@ def was_cut_short(result: ToolResult) -> bool:
 
 
 def to_data(value: Any) -> Json:
-    """The JSON value of anything JSON-able, pydantic models included. It is a copy.
+    """The JSON value of anything JSON-able, pydantic models included. It is a copy. Floats that
+    JSON does not have are written as the texts `NaN`, `Infinity` and `-Infinity`.
 
     Raises:
         Exception: a part has no JSON form; the type of the error depends on the part.
     """
     try:
-        return to_json(value)
+        encoded = dumps(value)
+        if b"null" not in encoded:  # the encoder writes null for such a float
+            return loads(encoded)
     except UnicodeEncodeError:
-        return to_json(clean_value(value))
+        pass  # half of a surrogate pair
     except TypeError:
         if "pydantic" not in sys.modules:
             raise
-        return to_json(msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_model))
+    plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_model)
+    return to_json(clean_value(_finite(plain)))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_finite(one) for one in value]
+    return value
 
 
 def _data(tool: str, value: Any) -> Json:

@@ -56,7 +56,7 @@ async def execute_tool(
         if isinstance(tool, _CHECKS_ITSELF):
             args = tool.validate_args(call.arguments)
         else:
-            args = _checked(tool, call.arguments)
+            args = parse_arguments(tool, call.arguments)
         timeout = traits_of(tool).timeout
         if timeout is None:
             output = await tool.execute(args, ctx)
@@ -85,7 +85,7 @@ async def execute_tool(
     return _accepted(call.name, output)
 
 
-def _checked(tool: Tool, given: Json) -> Any:
+def parse_arguments(tool: Tool, given: Json) -> Any:
     """The arguments, validated by the tool and checked against its schema."""
     exact = checks_itself(tool)
     if not exact:

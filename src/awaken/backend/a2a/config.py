@@ -98,8 +98,8 @@ class Credentials(Value, frozen=True, kw_only=True):
 
     def redacted(self, text: str) -> str:
         """`text` with the secret removed."""
-        secret = self.secret.expose_secret()
-        return text.replace(secret, "***").replace(secret.removeprefix("Bearer "), "***")
+        bare = RedactedString(self.secret.expose_secret().removeprefix("Bearer "))
+        return bare.redact(self.secret.redact(text))
 
     def without_secret(self, value: Json) -> Json:
         """A JSON value with the secret removed from its texts and keys."""

@@ -146,6 +146,8 @@ class BackgroundTool:
             effect=self._own.effect,
             stoppable=self._own.stoppable,
         )
+        if ctx.run_deps is not None:
+            ctx.run_deps.acquire()  # the task may outlive the run
         try:
             name = await manager.spawn(
                 thread_id,
@@ -156,8 +158,12 @@ class BackgroundTool:
                 lambda task: self._run(args, ctx, task),
                 options,
             )
-        except BackgroundTaskError as error:
-            raise ToolError.execution_failed(str(error)) from error
+        except BaseException as error:
+            if ctx.run_deps is not None:
+                await ctx.run_deps.release()
+            if isinstance(error, BackgroundTaskError):
+                raise ToolError.execution_failed(str(error)) from error
+            raise
         return self._receipt(ctx, name, "running")
 
     def take_up(
@@ -198,6 +204,8 @@ class BackgroundTool:
         args = payload["arguments"]
         ctx = _resumed_context(task, payload, agent, delegates, budget)
         ctx.run_deps = deps
+        if deps is not None:
+            deps.acquire()
         return manager.resume_task(
             task,
             lambda taken: self._run(args, ctx, taken),
@@ -206,6 +214,13 @@ class BackgroundTool:
         )
 
     async def _run(self, args: Json, ctx: ToolCallContext, task: TaskContext) -> TaskResult:
+        try:
+            return await self._work(args, ctx, task)
+        finally:
+            if ctx.run_deps is not None:
+                await ctx.run_deps.release()
+
+    async def _work(self, args: Json, ctx: ToolCallContext, task: TaskContext) -> TaskResult:
         own = msgspec.structs.replace(
             ctx,
             run_identity=task.identity_within(ctx.run_identity),

@@ -111,7 +111,7 @@ class Failures:
 
     def scrub(self, text: str) -> str:
         for secret in self._secrets:
-            text = text.replace(secret.expose_secret(), "***")
+            text = secret.redact(text)
         return text
 
     def _found(self, error: Exception) -> InferenceExecutionError | None:

@@ -168,7 +168,7 @@ class BedrockConverse:
     def _refused(self, response: Any, body: bytes) -> InferenceExecutionError:
         text = body.decode(errors="replace")
         if self._key is not None:
-            text = text.replace(self._key.expose_secret(), "***")
+            text = self._key.redact(text)
         now = self._clock.now_ms()
         refused = classify_http(response.status_code, text, dict(response.headers), now_ms=now)
         if isinstance(refused, InvalidRequest) and "model identifier" in refused.message:

@@ -66,7 +66,7 @@ class Faults:
 
     def scrubbed(self, text: str) -> str:
         """The text without the key."""
-        return text.replace(self._key.expose_secret(), "***") if self._key is not None else text
+        return self._key.redact(text) if self._key is not None else text
 
     def _cause(self, error: Exception) -> Exception | None:
         """The error, or `None` if its text contains the key."""

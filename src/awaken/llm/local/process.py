@@ -94,7 +94,7 @@ class ModelProcess:
                 printed.append(line)
         child.end()
         text = b"".join(printed).decode(errors="replace")
-        told = text.replace(self.key.expose_secret(), "***").strip()[-MAX_TOLD:]
+        told = self.key.redact(text).strip()[-MAX_TOLD:]
         raise ProviderError(f"the local model did not start: {told or 'it was ended'}")
 
 

@@ -67,7 +67,7 @@ class Destination(Value, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "url", shown_address(self.url))
 
     def scrub(self, text: str) -> str:
-        return text.replace(self.key.expose_secret(), "***") if self.key is not None else text
+        return self.key.redact(text) if self.key is not None else text
 
     def scrubbed(self, error: InferenceExecutionError) -> InferenceExecutionError:
         text = self.scrub(error.message)

@@ -13,7 +13,7 @@ from awaken.contract.threads import TicketQuery
 from awaken.domain.receipt import CancelOutcome, CancelReceipt
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.errors import InvalidResume
+from awaken.errors import ArgumentsRefused, InvalidResume
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
 from awaken.server.finding import DECIDERS, READERS, find_run
@@ -155,6 +155,8 @@ async def _refusal(
     for one in given:
         ticket = now.get(one.ticket)
         code = _fault(ticket, one) if ticket is not None else None
+        if isinstance(error, ArgumentsRefused) and one.ticket == error.ticket:
+            code = "invalid_arguments"
         if ticket is not None and code is not None:
             shown = to_json(TicketView.of_ticket(ticket, call.names))
             return Refused(409, code, str(error), ticket=shown)

@@ -16,8 +16,6 @@ from awaken.errors import (
     AwakenError,
     NotFound,
     RequestNotKept,
-    ResolveError,
-    RuntimeFault,
     TextGone,
 )
 from awaken.live.outline import StepOutline, outline
@@ -161,8 +159,7 @@ class ArgumentsGiven(Given, frozen=True, kw_only=True):
 
 
 class ArgumentsChecked(View, frozen=True, kw_only=True):
-    """Why the tool refuses the arguments, in its own words. Null if it takes them, or if its agent
-    does not run here, so that it cannot be asked."""
+    """Why the tool refuses the arguments, in its own words; null if it takes them."""
 
     problem: str | None
 
@@ -170,15 +167,11 @@ class ArgumentsChecked(View, frozen=True, kw_only=True):
 async def check_arguments(call: Call) -> ASGIApp:
     given: ArgumentsGiven = call.body
     ticket = await find_ticket(call, call.path("ticket"))
-    run = await call.runtime.find_run(ticket.run_id)
-    agent = ticket.asker.agent_id if ticket.asker is not None else run.agent_id if run else ""
     problem = None
     try:
-        call.runtime.check_arguments(agent, ticket.tool_name, given.arguments)
+        await call.runtime.check_arguments(ticket, given.arguments)
     except ToolError as error:
         problem = str(error)
-    except (ResolveError, RuntimeFault, NotFound):
-        pass
     return JsonResponse(ArgumentsChecked(problem=problem))
 
 

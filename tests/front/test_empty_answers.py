@@ -1,0 +1,79 @@
+"""A model that answers with nothing is asked once more; then the caller is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from awaken import Agent, Budget, Runtime, tool
+from awaken.domain.inference import StopReason, StreamResult, TokenUsage
+from awaken.domain.message import Text, Thinking
+from awaken.errors import RunNotOk
+from awaken.testing import ScriptedModel, text_response, tool_call_response
+
+pytestmark = pytest.mark.anyio
+
+EMPTY = StreamResult(
+    content=(), usage=TokenUsage(prompt_tokens=10), stop_reason=StopReason.END_TURN
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [(), (Text(text=" \n"),), (Thinking(thinking="Hm."),)],
+    ids=["none", "blank", "thought"],
+)
+async def test_an_empty_answer_is_asked_for_once_more(content: tuple[Text | Thinking, ...]) -> None:
+    first = StreamResult(content=content, usage=EMPTY.usage, stop_reason=StopReason.END_TURN)
+    model = ScriptedModel([first, text_response("Here.", TokenUsage(prompt_tokens=11))])
+
+    async with Runtime([Agent("a", model=model)]) as runtime:
+        result = await runtime.run("a", "hi", thread="t")
+        messages = await runtime.messages("t")
+
+    assert (result.response, result.ok, result.steps) == ("Here.", True, 1)
+    assert result.usage.prompt_tokens == 21  # both were paid
+    assert [message.text() for message in messages] == ["hi", "Here."]
+    assert model.requests[0].messages == model.requests[1].messages
+
+
+async def test_a_model_that_answers_with_nothing_twice_is_told_to_the_caller(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = ScriptedModel([EMPTY, EMPTY])
+
+    async with Runtime([Agent("a", model=model)]) as runtime:
+        result = await runtime.run("a", "hi", thread="t")
+        again = await runtime.wait(result.run_id)
+
+    assert model.remaining == 0
+    for each in (result, again):
+        assert (each.ok, each.response, each.usage.prompt_tokens) == (False, "", 20)
+        with pytest.raises(RunNotOk, match="the model's answer was empty, also when it was asked"):
+            each.unwrap()
+    assert f"run {result.run_id}: the model's answer was empty, twice" in caplog.text
+
+
+async def test_an_empty_answer_after_a_call_is_asked_for_once_more() -> None:
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    model = ScriptedModel([tool_call_response("", "look", "c1", {}), EMPTY, "I saw it."])
+
+    async with Runtime([Agent("a", model=model, tools=[look])]) as runtime:
+        result = await runtime.run("a", "hi")
+
+    assert (result.response, result.steps) == ("I saw it.", 2)
+
+
+async def test_a_budget_that_is_too_small_ends_it_with_the_empty_answer() -> None:
+    spent = StreamResult(
+        content=(), usage=TokenUsage(prompt_tokens=950), stop_reason=StopReason.END_TURN
+    )
+    model = ScriptedModel([spent, "never"])
+
+    async with Runtime([Agent("a", model=model, budget=Budget(tokens=1_000))]) as runtime:
+        result = await runtime.run("a", "hi")
+
+    assert (result.ok, model.remaining) == (False, 1)

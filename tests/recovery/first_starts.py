@@ -52,7 +52,7 @@ async def run_once(address: str) -> None:
 
 
 def start_process(address: str, begin: float = 0.0) -> int:
-    """Start a process that runs an agent at a given time. It ends with 0, or with 7 after an error."""
+    """Start a process that runs an agent at a given time. It ends with 0, or 7 after an error."""
     pid = os.fork()
     if pid:
         return pid

@@ -15,7 +15,7 @@ from awaken.control.tasks import OwnedTasks, start_task
 from awaken.errors import StoreUnavailable, UnreadableRecord
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Connector, Db, Pool, Schema, check_pooler, end
-from awaken.stores.postgres.faults import AGAIN, explain, is_lost
+from awaken.stores.postgres.faults import AGAIN, explain, is_lost, is_read_only
 from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, release, tell
 from awaken.stores.postgres.lease import Heart, PostgresLease
 from awaken.stores.postgres.migrating import check_standbys, prepare
@@ -163,7 +163,7 @@ class Engine:
             try:
                 answer = await self._transact(work, tells)
                 break
-            except (*AGAIN, ThreadAppeared, _NotBegun) as error:
+            except (*AGAIN, ThreadAppeared, _NothingWritten) as error:
                 if attempt == _ATTEMPTS - 1:
                     raise explain(self.address.shown, error.__cause__ or error) from error
             except Exception as error:
@@ -179,14 +179,20 @@ class Engine:
             except Exception as error:
                 if is_lost(error):
                     connection.terminate()
-                    raise _NotBegun from error  # a kept connection that the server had closed
+                    raise _NothingWritten from error  # a kept connection that the server had closed
                 raise
-            async with contextlib.AsyncExitStack() as stack:
-                stack.push_async_exit(transaction.__aexit__)
-                db = Db(connection, self.schema)
-                answer = await self._do(work, db)
-                if tells:
-                    await tell(db, tells)
+            try:
+                async with contextlib.AsyncExitStack() as stack:
+                    stack.push_async_exit(transaction.__aexit__)
+                    db = Db(connection, self.schema)
+                    answer = await self._do(work, db)
+                    if tells:
+                        await tell(db, tells)
+            except Exception as error:
+                if is_read_only(error):
+                    connection.terminate()
+                    raise _NothingWritten from error  # a kept connection to what is a standby now
+                raise
             return answer
 
     async def settle_lost(self) -> None:
@@ -288,8 +294,8 @@ class Engine:
                 await self.read(lambda db: look(db, self.watch))
 
 
-class _NotBegun(Exception):
-    """The connection was broken before anything was sent."""
+class _NothingWritten(Exception):
+    """The connection was of no use, and nothing was written: another one may do."""
 
 
 class Opening:

@@ -42,7 +42,7 @@ UPDATE @nodes SET lease_until = clock_timestamp() + ttl,
                          ELSE clock_timestamp() END
 WHERE id = ? RETURNING id
 """
-_MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
+MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
 _FORGET = "DELETE FROM @nodes WHERE id = ?"
 FORGET_NODES = "DELETE FROM @nodes WHERE lease_until < clock_timestamp() - interval '1 hour'"
 # What a look around would find: something in a thread that nobody owns, or whose owner is dead.
@@ -293,7 +293,7 @@ class Heart:
             self._lease.renew(until)
             return
         claims = self._claims()
-        rows = await connection.fetch(self._schema.statement(_MINE), self.node)
+        rows = await connection.fetch(self._schema.statement(MINE), self.node)
         mine = {(thread_id, epoch) for thread_id, epoch in rows}
         lost = [fence for fence in claims if (fence.thread_id, fence.epoch) not in mine]
         self._hand_over(lambda: self._lease.regain(until, lost))

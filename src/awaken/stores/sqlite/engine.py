@@ -112,6 +112,15 @@ class Engine:
             fences, self._unreleased = self._unreleased, []
             self.release_later(fences)
 
+    def list_claims(self, db: sqlite3.Connection) -> list[Fence]:
+        """The claims in `held` that the database has. For the writer's thread."""
+        found: list[Fence] = []
+        for fence in self.held:
+            row = db.execute(queries.OWNER, (fence.thread_id,)).fetchone()
+            if row is not None and (row[1], row[2]) == (fence.owner, fence.epoch):
+                found.append(fence)
+        return found
+
     def _ended(self, fences: Sequence[Fence], error: BaseException | None) -> None:
         if error is None:
             self.held.difference_update(fences)

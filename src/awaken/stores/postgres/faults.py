@@ -96,4 +96,6 @@ def _why_away(shown: str, error: BaseException) -> str:
             f"{shown} takes no writes now: {error}; it is a standby, or was made to refuse them "
             "(default_transaction_read_only)"
         )
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return f"{shown} names no server that fits its target_session_attrs now: {error}"
     return f"{shown} does not answer: {str(error) or type(error).__name__}; see whether it runs"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +18,10 @@ from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import StreamResult
 from awaken.domain.message import Role
 from awaken.domain.run import RunRecord, Takeovers
-from awaken.errors import StorageError, StoreUnavailable
+from awaken.errors import StorageError, StoreUnavailable, ThreadOwned
 from awaken.runtime.claims import COMPARE_SECONDS, ClaimUse
 from awaken.stores.memory import MemoryStore
+from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 from awaken.testing.conformance.making import PATIENCE, record, write
 
@@ -179,6 +183,48 @@ async def test_a_run_is_recovered_when_its_thread_is_released_at_last() -> None:
                 clock.advance(1)
                 await asyncio.sleep(0.01)
         assert (await waiting).response == "Done."
+
+
+class FullDisk(SqliteStore):
+    """A store whose disk is full from its first commit until `free`: the log takes no byte more."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, busy_timeout=0.05)
+        self._limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        self.fill()
+        return await super().commit(commit)
+
+    def fill(self) -> None:
+        size = os.path.getsize(f"{self.path}-wal")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, self._limits[1]))
+
+    def free(self) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, self._limits)
+
+
+async def test_a_run_whose_first_commit_meets_a_full_disk_leaves_its_thread_to_others(
+    tmp_path: Path,
+) -> None:
+    """Once the disk has room again: nothing else happens in this process meanwhile."""
+    clock, path = FakeClock(), tmp_path / "awaken.db"
+    store, other = FullDisk(path), SqliteStore(path)
+    async with Runtime([shop()], store=store, clock=clock, recover=False) as runtime:
+        try:
+            with pytest.raises(StorageError, match=r"no space|disk"):
+                await runtime.run("shop", "Go!", thread=T)
+            claims = runtime.engine.claims
+            assert claims.by_use()[ClaimUse.RELEASING] == 1
+            with pytest.raises(ThreadOwned):
+                await other.claim(T, at_ms=1)
+        finally:
+            store.free()
+        clock.advance(1)
+        await until(lambda: not claims.all())
+        await other.claim(T, at_ms=1)
+    await other.close()
+    await store.close()
 
 
 async def test_a_runtime_that_closes_tries_a_refused_release_again() -> None:

@@ -13,8 +13,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -153,6 +153,30 @@ async def clean(dsn: str, schema: str) -> None:
         await connection.execute("; ".join(texts) or "SELECT 1")
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def refusing_writes(dsn: str) -> AsyncIterator[None]:
+    """The server answers every write with 25006, as a standby does."""
+    writer = {"default_transaction_read_only": "off"}
+    admin = await asyncpg.connect(dsn, server_settings=writer)
+
+    async def switch(text: str, wanted: str) -> None:
+        await admin.execute(text)
+        await admin.execute("SELECT pg_reload_conf()")
+        while True:
+            seen = await asyncpg.connect(dsn)
+            setting = await seen.fetchval("SHOW default_transaction_read_only")
+            await seen.close()
+            if setting == wanted:
+                return
+
+    try:
+        await switch("ALTER SYSTEM SET default_transaction_read_only = on", "on")
+        yield
+    finally:
+        await switch("ALTER SYSTEM RESET default_transaction_read_only", "off")
+        await admin.close()
 
 
 @contextmanager

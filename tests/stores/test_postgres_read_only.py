@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import asyncpg
 import pytest
 
 from awaken.errors import StoreUnavailable
@@ -15,36 +12,12 @@ from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import connect
 from awaken.testing.conformance.making import PATIENCE, refused, says, texts, write
-from postgres_kit import Postgres, free_port
+from postgres_kit import Postgres, free_port, refusing_writes
 from postgres_wire import Wire, wired
 
 pytestmark = pytest.mark.anyio
 
 ATTEMPTS = 12
-
-
-@asynccontextmanager
-async def refusing_writes(dsn: str) -> AsyncIterator[None]:
-    """The server answers every write with 25006, as a standby does."""
-    writer = {"default_transaction_read_only": "off"}
-    admin = await asyncpg.connect(dsn, server_settings=writer)
-
-    async def switch(text: str, wanted: str) -> None:
-        await admin.execute(text)
-        await admin.execute("SELECT pg_reload_conf()")
-        while True:
-            seen = await asyncpg.connect(dsn)
-            setting = await seen.fetchval("SHOW default_transaction_read_only")
-            await seen.close()
-            if setting == wanted:
-                return
-
-    try:
-        await switch("ALTER SYSTEM SET default_transaction_read_only = on", "on")
-        yield
-    finally:
-        await switch("ALTER SYSTEM RESET default_transaction_read_only", "off")
-        await admin.close()
 
 
 async def attempts(wire: Wire) -> None:

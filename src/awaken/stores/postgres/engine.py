@@ -27,12 +27,14 @@ from awaken.stores.postgres.writer import PATIENCE, Writer
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows
 from awaken.stores.telling import LOOK_EVERY, Telling
+from awaken.stores.write_health import WriteHealth
 
 T = TypeVar("T")
 log = logging.getLogger("awaken.stores")
 
 _ATTEMPTS = 8
 _PAUSE = 0.1
+_TOUCH = "UPDATE @nodes SET pid = pid WHERE id = ?"
 _END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM unnest(?::int[]) AS pid"
 
 
@@ -45,9 +47,10 @@ class Engine:
         lease: PostgresLease,
         batches: Subscribers[tuple[int, float]],
         unreadable: UnreadableRows,
+        writes: WriteHealth,
     ) -> None:
         self.address = address
-        self._batches = batches
+        self._batches, self._writes = batches, writes
         self.schema = Schema(address.schema)
         self.watch = Watch()
         self.unreadable = unreadable
@@ -63,7 +66,7 @@ class Engine:
         self._is_listening = False
         self._no_commands_at = 0.0
         self._listener = Listener(address, self._connector, self.watch, self._looks.set)
-        self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()))
+        self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()), writes)
         self.writer: Writer
 
     @property
@@ -104,7 +107,7 @@ class Engine:
         else:
             self.pool.give(connection)
         self.writer = Writer(
-            self.address.shown, self.schema, self._connector.connect, self._batches
+            self.address.shown, self.schema, self._connector.connect, self._batches, self._writes
         )
 
     async def close(self) -> None:
@@ -165,10 +168,16 @@ class Engine:
                 break
             except (*AGAIN, ThreadAppeared, _NothingWritten) as error:
                 if attempt == _ATTEMPTS - 1:
-                    raise explain(self.address.shown, error.__cause__ or error) from error
+                    raise self._explain(error.__cause__ or error) from error
             except Exception as error:
-                raise explain(self.address.shown, error) from error
+                raise self._explain(error) from error
         self.watch.mark(channels)
+        return answer
+
+    def _explain(self, error: BaseException) -> BaseException:
+        """The error that the caller of a write gets; see `explain`."""
+        answer = explain(self.address.shown, error)
+        self._writes.note_error(answer)
         return answer
 
     async def _transact(self, work: Callable[[Db], Awaitable[T]], tells: Collection[str]) -> T:
@@ -233,11 +242,20 @@ class Engine:
     # -- ownership ----------------------------------------------------------------------------
 
     async def release(self, fence: Fence) -> None:
-        await self.read(
-            lambda db: release(db, self._node_of(fence), fence.thread_id, fence.epoch),
-            patience=PATIENCE,
-        )
+        try:
+            await self.read(
+                lambda db: release(db, self._node_of(fence), fence.thread_id, fence.epoch),
+                patience=PATIENCE,
+            )
+        except StoreUnavailable as error:
+            self._writes.note_error(error)
+            raise
         self.forget(fence)
+
+    async def check_write(self) -> None:
+        """See `Store.check_write`."""
+        await self.write(lambda db: db.run(_TOUCH, self.node))
+        self._writes.note_success()
 
     def _node_of(self, fence: Fence) -> int:
         return self.node if fence.owner == self.owner else -1
@@ -306,6 +324,7 @@ class Opening:
         self.lease = PostgresLease(self.engine, address.lease)
         self.batches: Subscribers[tuple[int, float]] = Subscribers()
         self.unreadable = UnreadableRows()
+        self.writes = WriteHealth()
         self._engine: Engine | None = None
         self._starting: asyncio.Task[Engine] | None = None
         self._is_closed = False
@@ -351,7 +370,9 @@ class Opening:
 
     async def _start(self) -> Engine:
         try:
-            engine = Engine(self.address, self.lease, self.batches, self.unreadable)
+            engine = Engine(
+                self.address, self.lease, self.batches, self.unreadable, self.writes
+            )
             await engine.start()
             self._engine = engine
             return engine

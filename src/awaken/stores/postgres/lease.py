@@ -21,8 +21,10 @@ from awaken.contract.commits import Fence
 from awaken.errors import LeaseLost
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Db, Schema, connect, end
+from awaken.stores.postgres.faults import explain
 from awaken.stores.postgres.hints import release_all
 from awaken.stores.postgres.rows import owner_name
+from awaken.stores.write_health import WriteHealth
 
 log = logging.getLogger("awaken.stores")
 T = TypeVar("T")
@@ -166,6 +168,7 @@ class Heart:
 
     Args:
         claims: returns the claims that the node believes to have.
+        writes: is told of each renewal, which is a write.
     """
 
     def __init__(
@@ -174,11 +177,12 @@ class Heart:
         schema: Schema,
         lease: PostgresLease,
         claims: Callable[[], list[Fence]],
+        writes: WriteHealth,
     ) -> None:
         self._address = address
         self._schema = schema
         self._lease = lease
-        self._claims = claims
+        self._claims, self._writes = claims, writes
         self._main_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
@@ -259,9 +263,11 @@ class Heart:
                 async with asyncio.timeout(max(self._address.lease / 2, 1.0)):
                     await self._beat(connection)
                 has_failed = False
+                self._writes.note_success()
             except Exception as error:
                 if not has_failed:
                     log.warning("the lease of %s is not renewed: %r", owner_name(self.node), error)
+                self._writes.note_error(explain(self._address.shown, error))
                 has_failed = True
                 if connection is not None:
                     connection.terminate()

@@ -18,6 +18,7 @@ from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.postgres.connections import Db, Schema, end
 from awaken.stores.postgres.faults import AGAIN, explain, is_lost, is_read_only
 from awaken.stores.postgres.packing import COMMIT, Answer, Element, arguments
+from awaken.stores.write_health import WriteHealth
 
 log = logging.getLogger("awaken.stores")
 
@@ -49,6 +50,7 @@ class Writer:
         shown: the address for error texts.
         open: opens a connection.
         batches: is told how many commits went together, and the seconds that took.
+        writes: is told how the commits end.
     """
 
     def __init__(
@@ -57,11 +59,12 @@ class Writer:
         schema: Schema,
         open: Callable[[], Awaitable[asyncpg.Connection]],
         batches: Subscribers[tuple[int, float]],
+        writes: WriteHealth,
     ) -> None:
         self._shown = shown
         self._schema = schema
         self._open = open
-        self._batches = batches
+        self._batches, self._writes = batches, writes
         self._waiting: list[Waiting] = []
         self._in_flight: set[str] = set()
         self._idle: list[asyncio.Future[None]] = []
@@ -161,7 +164,7 @@ class Writer:
                 return await self._open()
             except Exception as error:
                 if not is_lost(error) or not self._may_wait(batch):
-                    _fail(batch, explain(self._shown, error))
+                    self._fail(batch, explain(self._shown, error))
                     return None
             await asyncio.sleep(_PAUSE)
 
@@ -178,7 +181,7 @@ class Writer:
                 await self._trip(connection, batch)
             except AGAIN as error:
                 if attempt == _ATTEMPTS - 1:
-                    _fail(batch, explain(self._shown, error))
+                    self._fail(batch, explain(self._shown, error))
             except Exception as error:
                 return await self._failed(connection, batch, error)
             else:
@@ -190,23 +193,24 @@ class Writer:
     ) -> bool:
         """Handle the error of a batch. Returns what `_send` does."""
         if is_read_only(error) and self._may_wait(batch):
+            self._writes.note_error(explain(self._shown, error))
             connection.terminate()
             await asyncio.sleep(_PAUSE)
             return False
         if is_read_only(error):
             connection.terminate()
-            _fail(batch, explain(self._shown, error))
+            self._fail(batch, explain(self._shown, error))
         elif is_lost(error):
             self._lost.append(connection.get_server_pid())
             connection.terminate()
-            _fail(batch, CommitUnknown(explain(self._shown, error)), error)
+            self._fail(batch, CommitUnknown(explain(self._shown, error)), error)
         elif len(batch) == 1:
-            _fail(batch, explain(self._shown, error))
+            self._fail(batch, explain(self._shown, error))
         else:
             # The server refused the whole batch because of one of them, and wrote none.
             for number, one in enumerate(batch):
                 if connection.is_closed():
-                    _fail([one], explain(self._shown, error))
+                    self._fail([one], explain(self._shown, error))
                 elif not await self._send(connection, [one]):
                     batch[:] = batch[number:]
                     return False
@@ -219,17 +223,18 @@ class Writer:
         began = loop.time()
         rows = await Db(connection, self._schema).rows(COMMIT, *values)
         self._batches.tell((len(batch), loop.time() - began))
+        self._writes.note_success()
         for one, row in zip(batch, rows, strict=True):
             if not one.future.done():
                 one.future.set_result(Answer(*row))
 
-
-def _fail(
-    batch: Sequence[Waiting], error: BaseException, cause: BaseException | None = None
-) -> None:
-    if cause is not None:
-        error.__cause__ = cause
-    for one in batch:
-        if not one.future.done():
-            one.future.set_exception(error)
-            one.future.exception()  # a cancelled caller does not ask for it
+    def _fail(
+        self, batch: Sequence[Waiting], error: BaseException, cause: BaseException | None = None
+    ) -> None:
+        self._writes.note_error(error)
+        if cause is not None:
+            error.__cause__ = cause
+        for one in batch:
+            if not one.future.done():
+                one.future.set_exception(error)
+                one.future.exception()  # a cancelled caller does not ask for it

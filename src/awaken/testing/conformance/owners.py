@@ -95,6 +95,19 @@ async def an_owner_that_released_a_thread_is_refused(store: Store) -> None:
 
 
 @check
+async def a_write_that_is_refused_for_its_content_says_nothing_about_the_store(
+    store: Store,
+) -> None:
+    fence = await store.claim("t", at_ms=1)
+    await refused(ThreadOwned, store.claim("t", at_ms=2))
+    await refused(StaleFence, write(store, messages=says("x")))
+    assert not store.is_refusing_writes
+    await store.check_write()
+    assert not store.is_refusing_writes
+    await write(store, messages=says("a"), fence=fence)
+
+
+@check
 async def the_claims_of_an_owner_can_be_listed(store: Store) -> None:
     """Those that it has now: not one that a release or a commit has given up, nor an older one of
     a thread that was claimed again."""

@@ -370,9 +370,7 @@ class Opening:
 
     async def _start(self) -> Engine:
         try:
-            engine = Engine(
-                self.address, self.lease, self.batches, self.unreadable, self.writes
-            )
+            engine = Engine(self.address, self.lease, self.batches, self.unreadable, self.writes)
             await engine.start()
             self._engine = engine
             return engine

@@ -35,7 +35,10 @@ class Address(NamedTuple):
 
     def hosts(self, *, direct: bool) -> tuple[str, ...]:
         """An address for asyncpg for each host that `dsn`, or `direct`, names."""
-        parts = urlsplit(self.direct if direct else self.dsn)
+        dsn = self.direct if direct else self.dsn
+        parts = urlsplit(dsn)
+        if "," not in parts.netloc:
+            return (dsn,)
         user, at, names = parts.netloc.rpartition("@")
         return tuple(
             urlunsplit(parts._replace(netloc=f"{user}{at}{name}")) for name in names.split(",")

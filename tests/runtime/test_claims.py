@@ -346,6 +346,17 @@ async def test_a_run_that_waits_for_its_turn_keeps_its_thread() -> None:
         assert runtime.engine.claims.mended == 0
 
 
+async def test_a_runtime_that_closes_without_its_commits_gives_the_thread_to_others() -> None:
+    """The store is shared with others, so it stays open."""
+    store = Pausing()
+    store.refuses = lambda commit: has_outcomes(commit.calls)
+    clock = FakeClock(auto=True)
+    async with Runtime([shop()], store=store, clock=clock, recover=False) as runtime:
+        with pytest.raises(StorageError):
+            await runtime.run("shop", "Go!", thread=T)
+    assert await store.list_claims() == []
+
+
 async def test_a_thread_with_pending_commits_is_not_released_before_them() -> None:
     store = Pausing()
     store.refuses = lambda commit: has_outcomes(commit.calls)

@@ -68,7 +68,8 @@ class Claims:
         self._claims: dict[tuple[str, int], Claim] = {}
         self._asked: Counter[str] = Counter()
         """The threads that the store is being asked for."""
-        self._searches = self._searches_begun = 0
+        self._searches = 0
+        """How many searches for runs to claim are under way."""
         self._unknown: set[tuple[str, int]] = set()
         self._timer: Timer | None = None
         self._retries: dict[tuple[str, int], Timer] = {}
@@ -113,7 +114,6 @@ class Claims:
     ) -> Sequence[tuple[Fence, RunRecord]]:
         """Claim the threads of runs that can go on; see `Commits.claim_next`."""
         self._searches += 1
-        self._searches_begun += 1
         try:
             claimed = await self._store.claim_next(
                 agents, limit=limit, at_ms=self._clock.now_ms(), overdue_ms=overdue_ms, skip=skip
@@ -147,12 +147,18 @@ class Claims:
     async def release(self, fence: Fence) -> None:
         """Release a thread; has no effect if another process has claimed it. An error is logged,
         and the release is tried again until the store has taken it."""
-        claim = self._claims.get((fence.thread_id, fence.epoch))
-        if claim is None:
-            claim = Claim(fence, self._clock.now_ms(), ClaimUse.RELEASING)
-            self._claims[fence.thread_id, fence.epoch] = claim
+        await self._release(self._note_release(fence))
+
+    def release_later(self, fence: Fence) -> None:
+        """Release a thread without waiting."""
+        self._note_release(fence)
+        self._retry_in(0, (fence.thread_id, fence.epoch))
+
+    def _note_release(self, fence: Fence) -> Claim:
+        claim = Claim(fence, self._clock.now_ms(), ClaimUse.RELEASING)
+        claim = self._claims.setdefault((fence.thread_id, fence.epoch), claim)
         claim.use = ClaimUse.RELEASING
-        await self._release(claim)
+        return claim
 
     async def release_again(self, thread_id: str | None = None) -> None:
         """Try the releases that have failed again: that of one thread, or all."""
@@ -218,10 +224,9 @@ class Claims:
         """Release what the store says is owned by this process, and was unknown here twice."""
         is_settled = False
         try:
-            begun = _searches_of(self._store.owner)
             found = await self._store.list_claims()
-            if begun is None or begun != _searches_of(self._store.owner):
-                return  # a search may have claimed any of them, and not yet returned
+            if _is_searching(self._store.owner):
+                return  # it may have claimed any of them, and has not yet returned
             unknown = {
                 (fence.thread_id, fence.epoch): fence for fence in found if not _is_known(fence)
             }
@@ -283,7 +288,6 @@ def _is_known(fence: Fence) -> bool:
     return any(key in one._claims or fence.thread_id in one._asked for one in _of_process())
 
 
-def _searches_of(owner: str) -> int | None:
-    """How many searches for runs to claim an owner has begun, or `None` if one is under way."""
-    mine = [one for one in _of_process() if one._store.owner == owner]
-    return None if any(one._searches for one in mine) else sum(one._searches_begun for one in mine)
+def _is_searching(owner: str) -> bool:
+    """Whether a runtime of this process, with that owner, searches for runs to claim."""
+    return any(one._searches and one._store.owner == owner for one in _of_process())

@@ -72,6 +72,7 @@ class Unkept:
         held = Held(fence, list(commits), then)
         if self._closed:
             held.lost("the runtime is closed")
+            self._claims.release_later(fence)
             return
         self._held[fence.thread_id] = held
         self._claims.mark(fence, ClaimUse.PENDING_COMMITS)
@@ -150,8 +151,10 @@ class Unkept:
                     await self.settle(thread_id)
             except TimeoutError:
                 held.lost("the store did not answer in time")
+                self._claims.release_later(held.fence)
             except StoreError as error:
                 held.lost(error)
+                self._claims.release_later(held.fence)
 
 
 async def commit_once(

@@ -184,10 +184,12 @@ cluster-test: $(VENV)/.dev ## nodes on one Postgres: kill them, stop the databas
 	$(BIN)/python tests/recovery/cluster_kills.py
 	$(BIN)/python tests/recovery/cluster_kills.py --apart 3600 --seeds 5
 	$(BIN)/python tests/recovery/cluster_kills.py --how term --seeds 5
+	$(BIN)/python tests/recovery/first_starts.py
 	$(BIN)/python tests/recovery/cluster_claims.py
 	$(BIN)/python tests/recovery/stopped_owner.py --lease 3
 	$(BIN)/python tests/recovery/cut_off_node.py
 	$(BIN)/python tests/recovery/cluster_outage.py
+	$(BIN)/python tests/recovery/cluster_failover.py
 	$(BIN)/python tests/recovery/cluster_prune.py
 	$(BIN)/python tests/recovery/thread_fight.py --postgres --rounds 300
 	$(BIN)/python tests/recovery/thread_fight.py --postgres --nats --scenario letters --rounds 100

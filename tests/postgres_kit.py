@@ -13,8 +13,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -79,6 +79,27 @@ class Postgres:
             **self._user,
         )
 
+    def copy(self, primary: Postgres) -> None:
+        """Become a standby of a running server: copy its files, to stream its log from then on."""
+        subprocess.run(
+            [
+                self._programs / "pg_basebackup",
+                *("-D", str(self.folder / "data"), "-h", "127.0.0.1", "-p", str(primary.port)),
+                *("-U", "awaken", "-R", "-X", "stream", "-c", "fast", "--no-sync"),
+            ],
+            check=True,
+            capture_output=True,
+            **self._user,
+        )
+
+    async def promote(self) -> None:
+        """End being a standby: from then on the server takes writes."""
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            await connection.execute("SELECT pg_promote()")
+        finally:
+            await connection.close()
+
     def start(self) -> None:
         self._process = subprocess.Popen(
             [
@@ -134,16 +155,53 @@ async def clean(dsn: str, schema: str) -> None:
         await connection.close()
 
 
+@asynccontextmanager
+async def refusing_writes(dsn: str) -> AsyncIterator[None]:
+    """The server answers every write with 25006, as a standby does."""
+    writer = {"default_transaction_read_only": "off"}
+    admin = await asyncpg.connect(dsn, server_settings=writer)
+
+    async def switch(text: str, wanted: str) -> None:
+        await admin.execute(text)
+        await admin.execute("SELECT pg_reload_conf()")
+        while True:
+            seen = await asyncpg.connect(dsn)
+            setting = await seen.fetchval("SHOW default_transaction_read_only")
+            await seen.close()
+            if setting == wanted:
+                return
+
+    try:
+        await switch("ALTER SYSTEM SET default_transaction_read_only = on", "on")
+        yield
+    finally:
+        await switch("ALTER SYSTEM RESET default_transaction_read_only", "off")
+        await admin.close()
+
+
 @contextmanager
 def running_postgres(**settings: str) -> Iterator[Postgres]:
     """A server of its own, for tests that stop it or set it up otherwise."""
+    with _running(settings, Postgres.create) as server:
+        yield server
+
+
+@contextmanager
+def running_standby(primary: Postgres) -> Iterator[Postgres]:
+    """A standby of a running server."""
+    with _running({}, lambda standby: standby.copy(primary)) as server:
+        yield server
+
+
+@contextmanager
+def _running(settings: Mapping[str, str], make: Callable[[Postgres], None]) -> Iterator[Postgres]:
     user = plain_user()
     folder = Path(tempfile.mkdtemp(prefix="awaken-postgres-", dir=_home(user)))
     try:
         if user:
             os.chown(folder, user["user"], user["group"])
         server = Postgres(folder, free_port(), settings)
-        server.create()
+        make(server)
         server.start()
         try:
             yield server

@@ -23,7 +23,8 @@ class Wire:
     the number of the session, as poolers do.
     `loses_hints` lets the first notification through on each connection, the node's own test.
     `loses_commit` closes all connections when a transaction was committed, before its answer.
-    `delay` is how many seconds everything takes on its way.
+    `delay` is how many seconds everything takes on its way. `stops_at` is the trip, counted from 1
+    over all connections, from which on nothing reaches the server; then `stopped` is set.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -41,6 +42,8 @@ class Wire:
         self.loses_hints = False
         self.loses_commit = False
         self.delay = 0.0
+        self.stops_at: int | None = None
+        self.stopped = asyncio.Event()
         self.held = asyncio.Event()
         """Set when an answer was held back."""
 
@@ -60,6 +63,13 @@ class Wire:
         """Close every connection."""
         for stream in self._streams:
             stream.transport.abort()
+
+    async def close(self) -> None:
+        """Close every connection, and wait until their ends are seen."""
+        self.flow()
+        self.cut()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -91,6 +101,9 @@ class Wire:
                 rest = await reader.readexactly(int.from_bytes(head[1:]) - 4)
                 # Sync, or a query in the simple form: the server is to answer now.
                 self.trips += head[:1] in (b"S", b"Q")
+                if self.stops_at is not None and self.trips >= self.stops_at:
+                    self.stopped.set()
+                    self.swallow()
                 is_lost = self.loses_commit and rest.startswith(b"COMMIT")
                 self.holds_answers = self.holds_answers or is_lost
                 await self._pass(writer, head + rest)
@@ -148,7 +161,4 @@ async def wired(dsn: str) -> AsyncIterator[tuple[Wire, str]]:
         yield wire, f"{dsn.replace(f':{port}/', f':{wire.port}/')}?direct={quote(dsn, safe='')}"
     finally:
         server.close()
-        wire.flow()
-        wire.cut()
-        if wire._tasks:
-            await asyncio.wait(list(wire._tasks))
+        await wire.close()

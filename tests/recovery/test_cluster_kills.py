@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cluster_claims import claims
+from cluster_failover import fail_over_once
 from cluster_kills import fight
 from cluster_outage import outage
 from cluster_prune import beside
@@ -39,6 +40,12 @@ async def test_runs_go_on_where_they_are_when_postgres_is_back() -> None:
     with running_postgres() as server:
         figures = await outage(server, runs=6, seconds=0.5, how="fast")
     assert (figures.ended, figures.doubled, figures.asked_again, figures.moved) == (6, 0, 0, 0)
+
+
+async def test_runs_go_on_when_a_standby_is_promoted() -> None:
+    """The primary refuses writes, and is lost; nothing is lost, doubled or stuck."""
+    figures = await fail_over_once(runs=8, seconds=0.2, how="read-only")
+    assert (figures.ended, figures.wrong) == (10, 0), figures
 
 
 async def test_old_threads_are_pruned_beside_runs(postgres: Postgres) -> None:

@@ -113,6 +113,22 @@ async def test_a_caller_that_does_not_wait_for_its_release_gets_it_all_the_same(
     assert (await other.claim("t", at_ms=3)).epoch == fence.epoch + 1
 
 
+async def test_a_store_says_whether_its_disk_takes_writes(path: Path, store: SqliteStore) -> None:
+    """A transaction that writes nothing does not tell, nor one that was refused for its content."""
+    fence = await store.claim("t", at_ms=1)
+    assert not store.is_refusing_writes
+    with disk_refuses(path):
+        await refused(StoreError, write(store, messages=says("in vain"), fence=fence))
+        assert store.is_refusing_writes
+        await refused(StoreUnavailable, store.check_write())
+        assert await store.claim_next(["agent"], limit=1, at_ms=1, overdue_ms=0) == ()
+        assert store.is_refusing_writes
+    await refused(ThreadOwned, store.claim("t", at_ms=2))
+    assert store.is_refusing_writes
+    await store.check_write()
+    assert not store.is_refusing_writes
+
+
 async def test_a_claim_whose_caller_is_gone_is_given_up_though_the_disk_refuses_that(
     store: SqliteStore, other: SqliteStore, path: Path
 ) -> None:

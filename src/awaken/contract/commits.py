@@ -214,6 +214,14 @@ class Commits(Protocol):
         """Give up a thread; does nothing if another owner has claimed it."""
         ...
 
+    async def list_claims(self) -> Sequence[Fence]:
+        """The claims that this store's owner has now, in no order; `taken_from` may be missing.
+
+        A program that has a runtime leaves claims to it: a thread that the runtime's store has
+        claimed, and in which the runtime has no run, is released by the runtime after a minute.
+        """
+        ...
+
     async def released(self, thread_id: str) -> None:
         """Return when the thread has no live owner. It may have one again by then."""
         ...

@@ -65,6 +65,20 @@ class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
         """
         ...
 
+    @property
+    def is_refusing_writes(self) -> bool:
+        """Whether the store could not take its last write. Reading it does no I/O. A store that
+        never refuses one says `False`."""
+        ...
+
+    async def check_write(self) -> None:
+        """Make one small write that changes nothing, and return if the store has taken it.
+
+        Raises:
+            StoreUnavailable: it has not; the text says what is wrong and what to do.
+        """
+        ...
+
     def when_written(self, told: Callable[[int, float], object]) -> None:
         """Call `told` after each batch of writes, from now on: with how many writes shared it, and
         the seconds it took. It may be called on another thread. A store without batches never

@@ -14,6 +14,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.errors import StaleFence, StoreUnavailable, ThreadOwned, VersionConflict
 from awaken.ext import background
 from awaken.ext.background.state import OUTBOX
+from awaken.runtime.claims import Claims
 from awaken.state.store import StateStore, UnknownKeyPolicy
 
 log = logging.getLogger("awaken.runtime")
@@ -27,12 +28,18 @@ class Outboxes:
     """
 
     def __init__(
-        self, store: Store, clock: Clock, sink: DurableMessageSink, journal: TaskJournal
+        self,
+        store: Store,
+        clock: Clock,
+        sink: DurableMessageSink,
+        journal: TaskJournal,
+        claims: Claims,
     ) -> None:
         self._store = store
         self._clock = clock
         self._sink = sink
         self._journal = journal
+        self._claims = claims
 
     async def send_all(self, resolver: ExecutionResolver) -> None:
         """Try once to send the unsent messages of the resolver's agents.
@@ -94,6 +101,6 @@ class Outboxes:
             try:
                 # The last owner may have died. If so, this releases the thread, and a later call
                 # can commit.
-                await self._store.release(await self._store.claim(thread.id, at_ms=now))
+                await self._claims.release(await self._claims.claim(thread.id))
             except ThreadOwned:
                 return

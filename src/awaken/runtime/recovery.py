@@ -151,6 +151,7 @@ class Recovery:
         """Release the threads that are held here though nothing of them runs here any more."""
         await self._engine.unkept.try_again()
         await self._engine.tasks.settle()
+        await self._engine.claims.release_again()
 
     async def _claim_next(self) -> list[ResumedRun]:
         """Claim, and carry on, as many runs as this runtime has room for."""
@@ -163,10 +164,9 @@ class Recovery:
         self._is_full = len(busy) >= engine.max_runs
         if self._is_full or engine.is_stopping:
             return []
-        claimed = await engine.store.claim_next(
+        claimed = await engine.claims.claim_next(
             engine.deps.makeable(engine.registry.snapshot().agent_ids()),
             limit=engine.max_runs - len(busy),
-            at_ms=engine.clock.now_ms(),
             overdue_ms=operations.overdue_at(engine),
             skip=self._not_to_claim(),
         )
@@ -177,7 +177,7 @@ class Recovery:
                 runs.append(self._carry_on(record))
                 continue
             # A request of this process waits for the thread, or its last run is just ending.
-            await engine.store.release(fence)
+            await engine.claims.release(fence)
             if not await self._is_at_work(record.thread_id):
                 self._look_at(record.thread_id)
         return runs
@@ -308,7 +308,8 @@ class Recovery:
         await self._watching.close(CANCEL_GRACE)
         while self._claimed:
             _, fence = self._claimed.popitem()
-            await self._engine.store.release(fence)
+            await self._engine.claims.release(fence)
+        await self._engine.claims.close(CANCEL_GRACE)
 
     def leave_to_caller(self, thread: str | None) -> None:
         """Without `start`: do not resume the run of this thread (of any thread, if `None`) when its

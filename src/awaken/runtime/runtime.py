@@ -48,6 +48,7 @@ from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
 from awaken.runtime.choosing import choose, has_command, has_ended
+from awaken.runtime.claims import ClaimUse
 from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.control import RunAccess
 from awaken.runtime.defaults import MAX_RUNS
@@ -134,11 +135,13 @@ class AgentRuntime(Stopping):
             self._effect_of,
         )
         self.accounts = Accounts(store, clock)
-        self.unkept = Unkept(store)
+        self.claims.released.subscribe(self.unattended.tell)
+        self.unkept = Unkept(store, self.claims)
         self.tasks = Tasks(
             store,
             self.active,
             clock,
+            self.claims,
             self.deliver,
             self.delegates,
             self.accounts,
@@ -148,7 +151,7 @@ class AgentRuntime(Stopping):
             self.deps,
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
-        self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
+        self.outboxes = Outboxes(store, clock, self.messages, self.tasks, self.claims)
         store.lease.when_lost(self._has_lost)
 
     # -- running ------------------------------------------------------------------------------
@@ -180,7 +183,7 @@ class AgentRuntime(Stopping):
             slot = await self._slot(request)
         except BaseException:
             if fence is not None:
-                await self.store.release(fence)
+                await self.claims.release(fence)
             raise
         slot.left_on_close = request.left_on_close
         self.commands.subscribe(self.hear)
@@ -254,6 +257,7 @@ class AgentRuntime(Stopping):
                     elif not isinstance(failure, AskAgain):
                         raise failure from failure.__cause__
                 else:
+                    self.claims.drop(fence)  # the run's last commit has released the thread
                     if later:
                         request, sink = later.pop()
                     elif is_called:
@@ -328,16 +332,12 @@ class AgentRuntime(Stopping):
         A run that ends releases its thread with its last commit; a failed one may not have.
         """
         if isinstance(error, GeneratorExit) and is_ours(error):
+            self.claims.drop(fence)
             return  # the coroutine is being closed and must not await
         if unkept:
             self.unkept.hold(fence, unkept, partial(self._has_left, fence.thread_id))
             return
-        try:
-            await self.store.release(fence)
-        except BaseException as failure:
-            if is_ours(failure):
-                raise
-            log.exception("thread %s could not be released", fence.thread_id)
+        await self.claims.release(fence)
 
     def _has_lost(self, fence: Fence) -> None:
         """Leave the run of a thread that another process has claimed."""
@@ -381,6 +381,7 @@ class AgentRuntime(Stopping):
         """Let commands reach the run from now on. Those already in its context were read."""
         slot = opening.slot
         slot.begin(opening.fence, opening.context.commands)
+        self.claims.mark(opening.fence, ClaimUse.LIVE)
         for command in opening.context.commands:
             self.taken.tell(command)
         if opening.sent.cancelled:
@@ -399,7 +400,7 @@ class AgentRuntime(Stopping):
             await self.unkept.settle(request.thread_id)
         while True:
             try:
-                return await self.store.claim(request.thread_id, at_ms=self.clock.now_ms())
+                return await self.claims.claim(request.thread_id)
             except ThreadOwned as owned:
                 if request.when_busy is not WhenBusy.QUEUE:
                     raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned

@@ -7,6 +7,7 @@ from awaken.contract.store import Store
 from awaken.control.cancel import CancellationToken
 from awaken.control.tasks import OwnedTasks
 from awaken.runtime.active import ActiveRuns
+from awaken.runtime.claims import Claims
 from awaken.runtime.closing import wait_or_tear_down
 from awaken.runtime.control import LiveControl
 from awaken.runtime.defaults import CANCEL_GRACE
@@ -29,6 +30,7 @@ class Stopping(LiveControl):
 
     def __init__(self, store: Store, clock: Clock, active: ActiveRuns) -> None:
         super().__init__(store, clock, active)
+        self.claims = Claims(store, clock)
         self.closed = self.draining = False
         self._leaving = CancellationToken()
         self._leaving_taken_up = CancellationToken()
@@ -86,3 +88,4 @@ class Stopping(LiveControl):
         await self.unkept.close(CANCEL_GRACE)
         self.commands.unsubscribe(self.hear)
         await self.owned.close(CANCEL_GRACE)
+        await self.claims.close(CANCEL_GRACE)

@@ -49,7 +49,7 @@ async def start(engine: AgentRuntime, record: RunRecord, fence: Fence) -> AgentR
         if command is None or command.submission is None:
             raise ThreadAlreadyRunning(record.thread_id)
     except BaseException:
-        await engine.store.release(fence)
+        await engine.claims.release(fence)
         raise
     due = max(record.created_at_ms, command.submission.not_before_ms or 0)
     engine.waited.tell(max(0, engine.clock.now_ms() - due) / 1000)
@@ -65,16 +65,37 @@ async def _end_unstarted(
     engine: AgentRuntime, command: ThreadCommand, submission: Submission, error: Exception
 ) -> None:
     """End a submitted run as failed, if it has not started."""
-    thread_id, run_id, now = submission.thread_id, submission.run_id, engine.clock.now_ms()
+    thread_id = submission.thread_id
     try:
-        fence = await engine.store.claim(thread_id, at_ms=now)
+        fence = await engine.claims.claim(thread_id)
     except ThreadOwned:
         return  # another process tries it, or has withdrawn it
+    try:
+        has_ended = await _commit_unstarted(engine, command, submission, error, fence)
+    except BaseException:
+        await engine.claims.release(fence)
+        raise
+    if has_ended:
+        engine.claims.drop(fence)
+        engine.unattended.tell(thread_id)
+    else:
+        await engine.claims.release(fence)
+
+
+async def _commit_unstarted(
+    engine: AgentRuntime,
+    command: ThreadCommand,
+    submission: Submission,
+    error: Exception,
+    fence: Fence,
+) -> bool:
+    """Commit the end of a submitted run, and release its thread. Returns false if the run has
+    started."""
+    thread_id, run_id, now = submission.thread_id, submission.run_id, engine.clock.now_ms()
     record = await engine.store.load_run(run_id)
     thread = await engine.store.load_thread(thread_id)
     if record is None or thread is None or record.status is not RunStatus.CREATED:
-        await engine.store.release(fence)
-        return
+        return False
     end = Failed(value=str(error))
     commit = ThreadCommit(
         thread_id=thread_id,
@@ -92,7 +113,7 @@ async def _end_unstarted(
         await commit_once(engine.store, commit)
     except CommitTooLarge:  # no run has moved its media to the blobs
         await commit_once(engine.store, replace(commit, messages=(), rewinds_to=None))
-    engine.unattended.tell(thread_id)
+    return True
 
 
 def request_of(submission: Submission) -> RunRequest:

@@ -45,6 +45,7 @@ from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
+from awaken.runtime.claims import Claims, ClaimUse
 from awaken.runtime.deps import Dependencies
 from awaken.runtime.takeover import counted
 from awaken.runtime.task_mail import TaskMail
@@ -81,6 +82,7 @@ class Tasks:
         store: Store,
         active: ActiveRuns,
         clock: Clock,
+        claims: Claims,
         deliver: Callable[[str], Awaitable[None]],
         delegates: DurableDelegates,
         accounts: Accounts,
@@ -89,7 +91,7 @@ class Tasks:
         unkept: Unkept,
         deps: Dependencies,
     ) -> None:
-        self._delegates = delegates
+        self._claims, self._delegates = claims, delegates
         self._deps = deps
         self._threads = threads
         self._unkept = unkept
@@ -141,7 +143,7 @@ class Tasks:
         try:
             self._active.name(slot, record.run_id)
             slot.behalf = Behalf.of(record.request)
-            fence = await self._store.claim(record.thread_id, at_ms=self._clock.now_ms())
+            fence = await self._claims.claim(record.thread_id, ClaimUse.TASK)
         except BaseException:
             slot.release()
             raise
@@ -204,6 +206,7 @@ class Tasks:
             await commit_once(self._store, end, is_tried=is_tried)
         except StaleFence:
             log.warning("task %s belongs to another process by now", task.uid)
+            self._claims.drop(live.fence)
             self._drop(live)
             return True
         await self._ended(live)
@@ -216,6 +219,7 @@ class Tasks:
 
     async def _ended(self, live: OwnedTask) -> None:
         """After the commit of a task's end: free its slot and deliver the event to its owner."""
+        self._claims.drop(live.fence)
         self._drop(live)
         for command in live.end.sends if live.end is not None else ():
             await self._pass_on(command.thread_id)
@@ -305,10 +309,7 @@ class Tasks:
     async def _give_up(self, live: OwnedTask) -> None:
         """Release the claim on a task, so that another process can resume it."""
         self._drop(live)
-        try:
-            await self._store.release(live.fence)
-        except StoreError:
-            log.exception("task %s could not be released", live.record.run_id)
+        await self._claims.release(live.fence)
 
     async def settle(self) -> None:
         """Release tasks that no longer run here and have no recorded end; recovery resumes them."""
@@ -407,19 +408,20 @@ class Tasks:
         Raises:
             ThreadOwned: another process owns it.
         """
-        fence = await self._store.claim(record.thread_id, at_ms=self._clock.now_ms())
+        fence = await self._claims.claim(record.thread_id, ClaimUse.TASK)
         try:
             now = await self._store.load_run(record.run_id)
             if now is None or now.status is RunStatus.DONE:
-                await self._store.release(fence)
+                await self._claims.release(fence)
                 return
             kept = KeptTask.of(now)
             reason = None if cancelled else kept.task.error or INTERRUPTED
             ending = self._ending(now, fence, *await self._broken_off(kept, reason))
             await commit_once(self._store, ending)
         except BaseException:
-            await self._store.release(fence)
+            await self._claims.release(fence)
             raise
+        self._claims.drop(fence)
         for command in ending.sends:
             await self._pass_on(command.thread_id)
 

@@ -15,6 +15,7 @@ from awaken.contract.commits import Commits, Committed, Fence, ThreadCommit
 from awaken.contract.store import Store
 from awaken.control.tasks import log_error, start_logged
 from awaken.errors import CommitUnknown, StoreError, StoreUnavailable
+from awaken.runtime.claims import Claims, ClaimUse
 
 PAUSE = 2.0
 """Seconds between two attempts to make the commits."""
@@ -50,8 +51,8 @@ class Unkept:
     """Commits that are still to be made, by thread. While there are any, a task tries them again
     every `PAUSE` seconds."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, claims: Claims) -> None:
+        self._store, self._claims = store, claims
         self._held: dict[str, Held] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -71,8 +72,10 @@ class Unkept:
         held = Held(fence, list(commits), then)
         if self._closed:
             held.lost("the runtime is closed")
+            self._claims.release_later(fence)
             return
         self._held[fence.thread_id] = held
+        self._claims.mark(fence, ClaimUse.PENDING_COMMITS)
         self.keep_trying()
 
     def __bool__(self) -> bool:
@@ -131,7 +134,7 @@ class Unkept:
             except StoreError as error:
                 held.lost(error)
                 held.commits.clear()
-            await self._store.release(held.fence)
+            await self._claims.release(held.fence)
             del self._held[thread_id]
         await held.then()
 
@@ -148,8 +151,10 @@ class Unkept:
                     await self.settle(thread_id)
             except TimeoutError:
                 held.lost("the store did not answer in time")
+                self._claims.release_later(held.fence)
             except StoreError as error:
                 held.lost(error)
+                self._claims.release_later(held.fence)
 
 
 async def commit_once(

@@ -21,6 +21,7 @@ from awaken.server.edge import Edge, Step
 from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.errors import unknown
 from awaken.server.heads import Heads
+from awaken.server.health import WriteProbe
 from awaken.server.keys import IN_STORE, Authenticator, KeyFile, Keys, StoreKeys
 from awaken.server.limits import Connections, Limits, Rates, Streams
 from awaken.server.metrics import PATH as METRICS
@@ -92,6 +93,7 @@ def app(
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, routes
     made.state.keys, made.state.ticket_news = known, TicketNews(RuntimeNews(runtime))
     made.state.sessions, made.state.pages = sessions, pages
+    made.state.write_probe = WriteProbe(runtime.engine.clock)
     made.add_middleware(Audited, Audit(access))
     return observed(made, runtime, authentication.is_good)
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from contextlib import suppress
 
 import msgspec
 from starlette.types import ASGIApp
 
-from awaken.errors import AwakenError
+from awaken.clock import Clock
+from awaken.contract.store import Store
+from awaken.errors import AwakenError, StoreError
 from awaken.front.runtime import Runtime
 from awaken.server.call import Call, JsonResponse
 from awaken.server.table import Route
 
 PATIENCE = 1.0
 """Seconds in which the store has to answer."""
+PROBE_SECONDS = 10.0
+"""Seconds between two small writes to a store that has refused one."""
 OK = "ok"
 
 
@@ -26,7 +32,8 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
 class Readiness(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether this process takes work; each part is `ok`, or says what is wrong.
 
-    `bus` is the live bus to other processes, if there is one. A process takes work without it.
+    `store` says so, too, if the store can be read and refuses writes. `bus` is the live bus to
+    other processes, if there is one. A process takes work without it.
     """
 
     ready: bool
@@ -36,9 +43,28 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bus: str | None = None
 
 
-async def readiness(runtime: Runtime) -> Readiness:
+class WriteProbe:
+    """Finds out whether a store that refused a write takes writes again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tried_at = -math.inf
+
+    async def takes_writes(self, store: Store) -> bool:
+        """Whether the store takes writes, as far as is known. After a refused write a small one is
+        tried, at most every `PROBE_SECONDS`; any other write that it takes counts as well.
+        """
+        now = self._clock.monotonic()
+        if store.is_refusing_writes and now - self._tried_at >= PROBE_SECONDS:
+            self._tried_at = now
+            with suppress(StoreError):
+                await store.check_write()
+        return not store.is_refusing_writes
+
+
+async def readiness(runtime: Runtime, probe: WriteProbe) -> Readiness:
     """What the process can do now; answers within a second."""
-    store = await _store(runtime)
+    store = await _store(runtime, probe)
     lease = OK if runtime.store.lease.held else "lost"
     draining = runtime.is_draining
     return Readiness(
@@ -57,15 +83,16 @@ def _bus(runtime: Runtime) -> str | None:
     return OK if health.is_up else "away"
 
 
-async def _store(runtime: Runtime) -> str:
+async def _store(runtime: Runtime, probe: WriteProbe) -> str:
     try:
         async with asyncio.timeout(PATIENCE):
             await runtime.store.check()
+            takes_writes = await probe.takes_writes(runtime.store)
     except TimeoutError:
         return f"did not answer within {PATIENCE:g} s"
     except AwakenError:
         return "away"  # its text may name files or hosts, which are no one's business outside
-    return OK
+    return OK if takes_writes else "refuses writes"
 
 
 async def live(call: Call) -> ASGIApp:
@@ -74,7 +101,7 @@ async def live(call: Call) -> ASGIApp:
 
 
 async def ready(call: Call) -> ASGIApp:
-    found = await readiness(call.runtime)
+    found = await readiness(call.runtime, call.request.app.state.write_probe)
     return JsonResponse(found, status_code=200 if found.ready else 503)
 
 

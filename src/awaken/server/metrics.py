@@ -90,6 +90,13 @@ class Metrics:
         yield line("awaken_runs", {"state": "running"}, self._runtime.live_runs)
         yield from head("awaken_draining", "gauge", "Whether this process takes no new runs.")
         yield line("awaken_draining", {}, int(self._runtime.is_draining))
+        claims = self._runtime.engine.claims
+        yield from head("awaken_claims", "gauge", "Threads that this process owns, by what for.")
+        for use, count in claims.by_use().items():
+            yield line("awaken_claims", {"use": use.value}, count)
+        name = "awaken_claims_mended_total"
+        yield from head(name, "counter", "Threads released that were owned without a run.")
+        yield line(name, {}, claims.mended)
 
 
 async def metrics(call: Call) -> ASGIApp:

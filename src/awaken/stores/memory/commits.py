@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from awaken.contract.commands import OUTBOX_KEY, CommandKind, ThreadCommand
@@ -243,6 +245,9 @@ class MemoryWrites(MemoryRequests):
         if self._owners.get(fence.thread_id) == fence:
             del self._owners[fence.thread_id]
             self._changes.wake(fence.thread_id)
+
+    async def list_claims(self) -> Sequence[Fence]:
+        return list(self._owners.values())
 
     async def released(self, thread_id: str) -> None:
         while thread_id in self._owners:

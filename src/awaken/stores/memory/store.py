@@ -47,6 +47,13 @@ class MemoryStore(MemorySubmissions, MemoryUpkeep):
     async def check(self) -> None:
         return
 
+    @property
+    def is_refusing_writes(self) -> bool:
+        return False
+
+    async def check_write(self) -> None:
+        return
+
     def when_written(self, told: Callable[[int, float], object]) -> None:
         return
 

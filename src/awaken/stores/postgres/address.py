@@ -33,6 +33,17 @@ class Address(NamedTuple):
         """Whether a connection keeps its session: one through a pooler does not."""
         return not self.is_pooled or (direct and self.direct != self.dsn)
 
+    def hosts(self, *, direct: bool) -> tuple[str, ...]:
+        """An address for asyncpg for each host that `dsn`, or `direct`, names."""
+        dsn = self.direct if direct else self.dsn
+        parts = urlsplit(dsn)
+        if "," not in parts.netloc:
+            return (dsn,)
+        user, at, names = parts.netloc.rpartition("@")
+        return tuple(
+            urlunsplit(parts._replace(netloc=f"{user}{at}{name}")) for name in names.split(",")
+        )
+
     @property
     def shown(self) -> str:
         """The address without its password, for error texts."""

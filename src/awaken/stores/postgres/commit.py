@@ -18,6 +18,7 @@ from awaken.errors import InvalidRecord, StaleFence, StoreUnavailable, ThreadOwn
 from awaken.stores.postgres.commands import send_if_there
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.engine import Engine, Opening
+from awaken.stores.postgres.lease import MINE
 from awaken.stores.postgres.packing import (
     COMMIT,
     Answer,
@@ -137,6 +138,13 @@ class PostgresCommits:
 
     async def release(self, fence: Fence) -> None:
         await (await self._opening.engine()).release(fence)
+
+    async def list_claims(self) -> Sequence[Fence]:
+        engine = await self._opening.engine()
+        node = engine.node
+        rows = await engine.read(lambda db: db.rows(MINE, node))
+        owner = owner_name(node)
+        return [Fence(thread_id=row[0], owner=owner, epoch=row[1]) for row in rows]
 
     async def released(self, thread_id: str) -> None:
         while True:

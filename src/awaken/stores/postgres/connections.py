@@ -67,10 +67,22 @@ class Schema:
 
 async def connect(address: Address, *, direct: bool = False) -> asyncpg.Connection:
     """A new connection; a direct one has a session of its own even if there is a pooler, unless the
-    address names the pooler alone."""
+    address names the pooler alone. Of several hosts, the first that can be used is taken."""
+    # asyncpg would spend its whole timeout on a first host that does not answer.
+    *others, last = address.hosts(direct=direct)
     is_pooled = not address.has_session(direct=direct)
+    for dsn in others:
+        try:
+            return await _connect_to(dsn, is_pooled)
+        except Exception as error:
+            if not is_lost(error):
+                raise
+    return await _connect_to(last, is_pooled)
+
+
+async def _connect_to(dsn: str, is_pooled: bool) -> asyncpg.Connection:
     connection = await asyncpg.connect(
-        address.direct if direct else address.dsn,
+        dsn,
         timeout=CONNECT_SECONDS,
         command_timeout=STATEMENT_SECONDS,
         # A pooler gives each transaction another session, which has not prepared the statement.

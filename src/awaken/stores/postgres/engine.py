@@ -15,7 +15,7 @@ from awaken.control.tasks import OwnedTasks, start_task
 from awaken.errors import StoreUnavailable, UnreadableRecord
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Connector, Db, Pool, Schema, check_pooler, end
-from awaken.stores.postgres.faults import AGAIN, explain, is_lost
+from awaken.stores.postgres.faults import AGAIN, explain, is_lost, is_read_only
 from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, release, tell
 from awaken.stores.postgres.lease import Heart, PostgresLease
 from awaken.stores.postgres.migrating import check_standbys, prepare
@@ -27,12 +27,14 @@ from awaken.stores.postgres.writer import PATIENCE, Writer
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows
 from awaken.stores.telling import LOOK_EVERY, Telling
+from awaken.stores.write_health import WriteHealth
 
 T = TypeVar("T")
 log = logging.getLogger("awaken.stores")
 
 _ATTEMPTS = 8
 _PAUSE = 0.1
+_TOUCH = "UPDATE @nodes SET pid = pid WHERE id = ?"
 _END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM unnest(?::int[]) AS pid"
 
 
@@ -45,9 +47,10 @@ class Engine:
         lease: PostgresLease,
         batches: Subscribers[tuple[int, float]],
         unreadable: UnreadableRows,
+        writes: WriteHealth,
     ) -> None:
         self.address = address
-        self._batches = batches
+        self._batches, self._writes = batches, writes
         self.schema = Schema(address.schema)
         self.watch = Watch()
         self.unreadable = unreadable
@@ -63,7 +66,7 @@ class Engine:
         self._is_listening = False
         self._no_commands_at = 0.0
         self._listener = Listener(address, self._connector, self.watch, self._looks.set)
-        self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()))
+        self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()), writes)
         self.writer: Writer
 
     @property
@@ -104,7 +107,7 @@ class Engine:
         else:
             self.pool.give(connection)
         self.writer = Writer(
-            self.address.shown, self.schema, self._connector.connect, self._batches
+            self.address.shown, self.schema, self._connector.connect, self._batches, self._writes
         )
 
     async def close(self) -> None:
@@ -163,12 +166,18 @@ class Engine:
             try:
                 answer = await self._transact(work, tells)
                 break
-            except (*AGAIN, ThreadAppeared, _NotBegun) as error:
+            except (*AGAIN, ThreadAppeared, _NothingWritten) as error:
                 if attempt == _ATTEMPTS - 1:
-                    raise explain(self.address.shown, error.__cause__ or error) from error
+                    raise self._explain(error.__cause__ or error) from error
             except Exception as error:
-                raise explain(self.address.shown, error) from error
+                raise self._explain(error) from error
         self.watch.mark(channels)
+        return answer
+
+    def _explain(self, error: BaseException) -> BaseException:
+        """The error that the caller of a write gets; see `explain`."""
+        answer = explain(self.address.shown, error)
+        self._writes.note_error(answer)
         return answer
 
     async def _transact(self, work: Callable[[Db], Awaitable[T]], tells: Collection[str]) -> T:
@@ -179,14 +188,20 @@ class Engine:
             except Exception as error:
                 if is_lost(error):
                     connection.terminate()
-                    raise _NotBegun from error  # a kept connection that the server had closed
+                    raise _NothingWritten from error  # a kept connection that the server had closed
                 raise
-            async with contextlib.AsyncExitStack() as stack:
-                stack.push_async_exit(transaction.__aexit__)
-                db = Db(connection, self.schema)
-                answer = await self._do(work, db)
-                if tells:
-                    await tell(db, tells)
+            try:
+                async with contextlib.AsyncExitStack() as stack:
+                    stack.push_async_exit(transaction.__aexit__)
+                    db = Db(connection, self.schema)
+                    answer = await self._do(work, db)
+                    if tells:
+                        await tell(db, tells)
+            except Exception as error:
+                if is_read_only(error):
+                    connection.terminate()
+                    raise _NothingWritten from error  # a kept connection to what is a standby now
+                raise
             return answer
 
     async def settle_lost(self) -> None:
@@ -227,11 +242,20 @@ class Engine:
     # -- ownership ----------------------------------------------------------------------------
 
     async def release(self, fence: Fence) -> None:
-        await self.read(
-            lambda db: release(db, self._node_of(fence), fence.thread_id, fence.epoch),
-            patience=PATIENCE,
-        )
+        try:
+            await self.read(
+                lambda db: release(db, self._node_of(fence), fence.thread_id, fence.epoch),
+                patience=PATIENCE,
+            )
+        except StoreUnavailable as error:
+            self._writes.note_error(error)
+            raise
         self.forget(fence)
+
+    async def check_write(self) -> None:
+        """See `Store.check_write`."""
+        await self.write(lambda db: db.run(_TOUCH, self.node))
+        self._writes.note_success()
 
     def _node_of(self, fence: Fence) -> int:
         return self.node if fence.owner == self.owner else -1
@@ -288,8 +312,8 @@ class Engine:
                 await self.read(lambda db: look(db, self.watch))
 
 
-class _NotBegun(Exception):
-    """The connection was broken before anything was sent."""
+class _NothingWritten(Exception):
+    """The connection was of no use, and nothing was written: another one may do."""
 
 
 class Opening:
@@ -300,6 +324,7 @@ class Opening:
         self.lease = PostgresLease(self.engine, address.lease)
         self.batches: Subscribers[tuple[int, float]] = Subscribers()
         self.unreadable = UnreadableRows()
+        self.writes = WriteHealth()
         self._engine: Engine | None = None
         self._starting: asyncio.Task[Engine] | None = None
         self._is_closed = False
@@ -345,7 +370,7 @@ class Opening:
 
     async def _start(self) -> Engine:
         try:
-            engine = Engine(self.address, self.lease, self.batches, self.unreadable)
+            engine = Engine(self.address, self.lease, self.batches, self.unreadable, self.writes)
             await engine.start()
             self._engine = engine
             return engine

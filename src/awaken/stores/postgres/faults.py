@@ -24,6 +24,7 @@ LOST = (
     asyncpg.TooManyConnectionsError,
     asyncpg.QueryCanceledError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,  # a standby, or a server that was made to refuse writes
     OSError,
     EOFError,
 )
@@ -43,6 +44,12 @@ def is_lost(error: BaseException) -> bool:
     """Whether the connection that raised this error is of no use any more."""
     # A value that cannot be encoded is an `InterfaceError`, too: nothing was sent.
     return isinstance(error, LOST) and not isinstance(error, asyncpg.DataError | UnicodeError)
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Whether the server has refused to write, and has written nothing. Another connection may lead
+    to a server that writes, or to the same one when it writes again."""
+    return isinstance(error, asyncpg.ReadOnlySQLTransactionError)
 
 
 def explain(shown: str, error: BaseException) -> BaseException:
@@ -77,8 +84,18 @@ def _translate(shown: str, error: BaseException) -> BaseException:
             f"{shown} has no connection left: raise max_connections, or lower pool= in the address"
         )
     if isinstance(error, LOST):
-        why = str(error) or type(error).__name__
-        return StoreUnavailable(f"{shown} does not answer: {why}; see whether it runs")
+        return StoreUnavailable(_why_away(shown, error))
     if isinstance(error, asyncpg.PostgresError):
         return StoreUnavailable(f"{shown} refused a statement: {error} ({error.sqlstate})")
     return error
+
+
+def _why_away(shown: str, error: BaseException) -> str:
+    if is_read_only(error):
+        return (
+            f"{shown} takes no writes now: {error}; it is a standby, or was made to refuse them "
+            "(default_transaction_read_only)"
+        )
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return f"{shown} names no server that fits its target_session_attrs now: {error}"
+    return f"{shown} does not answer: {str(error) or type(error).__name__}; see whether it runs"

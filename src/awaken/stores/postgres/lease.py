@@ -22,8 +22,10 @@ from awaken.contract.lease import ORPHANS_EVERY_MS
 from awaken.errors import LeaseLost
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Db, Schema, connect, end
+from awaken.stores.postgres.faults import explain
 from awaken.stores.postgres.hints import release_all
 from awaken.stores.postgres.rows import owner_name
+from awaken.stores.write_health import WriteHealth
 
 log = logging.getLogger("awaken.stores")
 T = TypeVar("T")
@@ -43,7 +45,7 @@ UPDATE @nodes SET lease_until = clock_timestamp() + ttl,
                          ELSE clock_timestamp() END
 WHERE id = ? RETURNING id
 """
-_MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
+MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
 _FORGET = "DELETE FROM @nodes WHERE id = ?"
 FORGET_NODES = "DELETE FROM @nodes WHERE lease_until < clock_timestamp() - interval '1 hour'"
 # What a look around would find: something in a thread that nobody owns, or whose owner is dead.
@@ -177,6 +179,7 @@ class Heart:
 
     Args:
         claims: returns the claims that the node believes to have.
+        writes: is told of each renewal, which is a write.
     """
 
     def __init__(
@@ -185,11 +188,12 @@ class Heart:
         schema: Schema,
         lease: PostgresLease,
         claims: Callable[[], list[Fence]],
+        writes: WriteHealth,
     ) -> None:
         self._address = address
         self._schema = schema
         self._lease = lease
-        self._claims = claims
+        self._claims, self._writes = claims, writes
         self._main_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
@@ -270,9 +274,11 @@ class Heart:
                 async with asyncio.timeout(max(self._address.lease / 2, 1.0)):
                     await self._beat(connection)
                 has_failed = False
+                self._writes.note_success()
             except Exception as error:
                 if not has_failed:
                     log.warning("the lease of %s is not renewed: %r", owner_name(self.node), error)
+                self._writes.note_error(explain(self._address.shown, error))
                 has_failed = True
                 if connection is not None:
                     connection.terminate()
@@ -304,7 +310,7 @@ class Heart:
             self._lease.renew(until)
             return
         claims = self._claims()
-        rows = await connection.fetch(self._schema.statement(_MINE), self.node)
+        rows = await connection.fetch(self._schema.statement(MINE), self.node)
         mine = {(thread_id, epoch) for thread_id, epoch in rows}
         lost = [fence for fence in claims if (fence.thread_id, fence.epoch) not in mine]
         self._hand_over(lambda: self._lease.regain(until, lost))

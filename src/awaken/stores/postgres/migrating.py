@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import asyncpg
 
@@ -25,6 +26,14 @@ _STANDBYS = """
 SELECT count(*), current_setting('synchronous_standby_names'),
        current_setting('synchronous_commit')
 FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'
+"""
+# Columns whose sequences say whether a row was ever written, even if it is deleted.
+_NUMBERED = ("nodes.id", "threads.pk")
+# A user that may not read the sequence has not made it, and could not finish the schema.
+_HAS_NUMBERED = """
+SELECT NOT has_sequence_privilege(sequence, 'SELECT')
+       OR pg_sequence_last_value(sequence) IS NOT NULL
+FROM (SELECT pg_get_serial_sequence($1, $2)::regclass AS sequence) AS numbers
 """
 _NOT_WAITED_FOR = ("off", "local")
 log = logging.getLogger("awaken.stores")
@@ -84,9 +93,8 @@ async def prepare(
         raise StoreUnavailable(f"{address.shown} is Postgres {server // 10_000}: 15 is needed")
     schema, latest = Schema(address.schema), len(migrations)
     version = await version_of(connection, schema)
-    if version is None:
-        await migrate(connection, address, migrations)
-        return
+    if version is None or version < latest:
+        version = await _set_up(connection, schema, migrations)
     if version < latest:
         raise StoreUnavailable(
             f"schema {schema.name!r} of {address.shown} has version {version}, this awaken needs "
@@ -119,22 +127,64 @@ async def migrate(
     *,
     dry_run: bool = False,
 ) -> list[Migration]:
-    """Bring a schema up to date, each step in a transaction; returns the steps it lacked."""
+    """Bring a schema up to date; returns the steps it lacked. An empty schema is set up in one
+    transaction; otherwise each step has its own."""
     schema = Schema(address.schema)
-    missing = list(migrations[await version_of(connection, schema) or 0 :])
-    for step in () if dry_run else missing:
-        async with connection.transaction():
-            await _apply(connection, schema, step)
+    version = await version_of(connection, schema)
+    missing = list(migrations[version or 0 :])
+    if missing and version is None and not dry_run:
+        await _set_up(connection, schema, migrations)
+    for step in () if dry_run or version is None else missing:
+        async with _locked(connection):
+            if (await version_of(connection, schema) or 0) < step.number:
+                await _apply(connection, schema, step)
     return missing
 
 
+async def _set_up(
+    connection: asyncpg.Connection, schema: Schema, migrations: Sequence[Migration]
+) -> int:
+    """Take all missing steps in one transaction, if no node has used the schema yet. Returns the
+    version of the schema afterwards.
+
+    Earlier releases set a schema up in several transactions: a process that died between two of
+    them has left an older version, without a node.
+    """
+    async with _locked(connection):
+        version = await version_of(connection, schema) or 0
+        if version < len(migrations) and not await _was_used(connection, schema):
+            for step in migrations[version:]:
+                await _apply(connection, schema, step)
+            version = len(migrations)
+    return version
+
+
+async def _was_used(connection: asyncpg.Connection, schema: Schema) -> bool:
+    """Whether the schema has, or ever had, a node or a thread."""
+    for column in _NUMBERED:
+        table, _, name = column.partition(".")
+        path = f'"{schema.name}".{table}'
+        exists = await connection.fetchval("SELECT to_regclass($1)", path) is not None
+        if exists and await connection.fetchval(_HAS_NUMBERED, path, name):
+            return True
+    return False
+
+
+@asynccontextmanager
+async def _locked(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """A transaction in which no other process changes the tables of a schema."""
+    # Each statement has to see what was committed while this one waited for the lock.
+    async with connection.transaction(isolation="read_committed"):
+        # A lock of the transaction: a session's own would be another one's behind a pooler.
+        await connection.execute("SET LOCAL statement_timeout = 0")
+        if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
+            log.info("another process sets up tables in this database: waiting for it")
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=_PATIENCE)
+        yield
+
+
 async def _apply(connection: asyncpg.Connection, schema: Schema, step: Migration) -> None:
-    """Take one step, unless another process has taken it meanwhile."""
-    # A lock of the transaction: a session's own would be another one's behind a pooler.
-    await connection.execute("SET LOCAL statement_timeout = 0")
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=_PATIENCE)
-    if (await version_of(connection, schema) or 0) >= step.number:
-        return
+    """Take one step. The caller holds the lock."""
     await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema.name}"')
     await connection.execute(f'SET LOCAL search_path = "{schema.name}"')
     await connection.execute(

@@ -85,6 +85,13 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     async def check(self) -> None:
         await (await self._opening.engine()).read(lambda db: db.value(_CHECK))
 
+    @property
+    def is_refusing_writes(self) -> bool:
+        return self._opening.writes.is_refusing
+
+    async def check_write(self) -> None:
+        await (await self._opening.engine()).check_write()
+
     def when_written(self, told: Callable[[int, float], object]) -> None:
         self._opening.batches.subscribe(lambda batch: told(*batch))
 

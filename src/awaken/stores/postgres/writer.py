@@ -16,8 +16,9 @@ from awaken.control.subscribers import Subscribers
 from awaken.control.tasks import OwnedTasks
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.postgres.connections import Db, Schema, end
-from awaken.stores.postgres.faults import AGAIN, explain, is_lost
+from awaken.stores.postgres.faults import AGAIN, explain, is_lost, is_read_only
 from awaken.stores.postgres.packing import COMMIT, Answer, Element, arguments
+from awaken.stores.write_health import WriteHealth
 
 log = logging.getLogger("awaken.stores")
 
@@ -49,6 +50,7 @@ class Writer:
         shown: the address for error texts.
         open: opens a connection.
         batches: is told how many commits went together, and the seconds that took.
+        writes: is told how the commits end.
     """
 
     def __init__(
@@ -57,11 +59,12 @@ class Writer:
         schema: Schema,
         open: Callable[[], Awaitable[asyncpg.Connection]],
         batches: Subscribers[tuple[int, float]],
+        writes: WriteHealth,
     ) -> None:
         self._shown = shown
         self._schema = schema
         self._open = open
-        self._batches = batches
+        self._batches, self._writes = batches, writes
         self._waiting: list[Waiting] = []
         self._in_flight: set[str] = set()
         self._idle: list[asyncio.Future[None]] = []
@@ -111,11 +114,13 @@ class Writer:
     async def _lane(self) -> None:
         connection: asyncpg.Connection | None = None
         while (batch := await self._take()) is not None:
-            if connection is None or connection.is_closed():
-                connection = await self._connected(batch)
-            if connection is not None:
-                await self._send(connection, batch)
-            self._in_flight.difference_update(one.element.thread_id for one in batch)
+            thread_ids = [one.element.thread_id for one in batch]
+            has_answer = False
+            while not has_answer:
+                if connection is None or connection.is_closed():
+                    connection = await self._connected(batch)
+                has_answer = connection is None or await self._send(connection, batch)
+            self._in_flight.difference_update(thread_ids)
         if connection is not None:
             await end(connection)
 
@@ -154,47 +159,62 @@ class Writer:
 
     async def _connected(self, batch: list[Waiting]) -> asyncpg.Connection | None:
         """A connection, or `None` if there is none before the patience of the batch ends."""
-        loop = asyncio.get_running_loop()
-        until = min(one.since for one in batch) + PATIENCE
         while True:
             try:
                 return await self._open()
             except Exception as error:
-                if not is_lost(error) or loop.time() >= until or self._is_closing:
-                    _fail(batch, explain(self._shown, error))
+                if not is_lost(error) or not self._may_wait(batch):
+                    self._fail(batch, explain(self._shown, error))
                     return None
             await asyncio.sleep(_PAUSE)
 
-    async def _send(self, connection: asyncpg.Connection, batch: list[Waiting]) -> None:
+    def _may_wait(self, batch: list[Waiting]) -> bool:
+        """Whether a batch waits longer for a database that is away."""
+        until = min(one.since for one in batch) + PATIENCE
+        return asyncio.get_running_loop().time() < until and not self._is_closing
+
+    async def _send(self, connection: asyncpg.Connection, batch: list[Waiting]) -> bool:
+        """Send a batch. Returns false if the server takes no writes now: `batch` then has what is
+        to be sent on a new connection."""
         for attempt in range(_ATTEMPTS):
             try:
                 await self._trip(connection, batch)
             except AGAIN as error:
                 if attempt == _ATTEMPTS - 1:
-                    _fail(batch, explain(self._shown, error))
-                    return
+                    self._fail(batch, explain(self._shown, error))
             except Exception as error:
-                await self._failed(connection, batch, error)
-                return
+                return await self._failed(connection, batch, error)
             else:
-                return
+                break
+        return True
 
     async def _failed(
         self, connection: asyncpg.Connection, batch: list[Waiting], error: Exception
-    ) -> None:
-        if is_lost(error):
+    ) -> bool:
+        """Handle the error of a batch. Returns what `_send` does."""
+        if is_read_only(error) and self._may_wait(batch):
+            self._writes.note_error(explain(self._shown, error))
+            connection.terminate()
+            await asyncio.sleep(_PAUSE)
+            return False
+        if is_read_only(error):
+            connection.terminate()
+            self._fail(batch, explain(self._shown, error))
+        elif is_lost(error):
             self._lost.append(connection.get_server_pid())
             connection.terminate()
-            _fail(batch, CommitUnknown(explain(self._shown, error)), error)
+            self._fail(batch, CommitUnknown(explain(self._shown, error)), error)
         elif len(batch) == 1:
-            _fail(batch, explain(self._shown, error))
+            self._fail(batch, explain(self._shown, error))
         else:
             # The server refused the whole batch because of one of them, and wrote none.
-            for one in batch:
+            for number, one in enumerate(batch):
                 if connection.is_closed():
-                    _fail([one], explain(self._shown, error))
-                else:
-                    await self._send(connection, [one])
+                    self._fail([one], explain(self._shown, error))
+                elif not await self._send(connection, [one]):
+                    batch[:] = batch[number:]
+                    return False
+        return True
 
     async def _trip(self, connection: asyncpg.Connection, batch: list[Waiting]) -> None:
         targets = [target for one in batch for target in one.targets]
@@ -203,17 +223,18 @@ class Writer:
         began = loop.time()
         rows = await Db(connection, self._schema).rows(COMMIT, *values)
         self._batches.tell((len(batch), loop.time() - began))
+        self._writes.note_success()
         for one, row in zip(batch, rows, strict=True):
             if not one.future.done():
                 one.future.set_result(Answer(*row))
 
-
-def _fail(
-    batch: Sequence[Waiting], error: BaseException, cause: BaseException | None = None
-) -> None:
-    if cause is not None:
-        error.__cause__ = cause
-    for one in batch:
-        if not one.future.done():
-            one.future.set_exception(error)
-            one.future.exception()  # a cancelled caller does not ask for it
+    def _fail(
+        self, batch: Sequence[Waiting], error: BaseException, cause: BaseException | None = None
+    ) -> None:
+        self._writes.note_error(error)
+        if cause is not None:
+            error.__cause__ = cause
+        for one in batch:
+            if not one.future.done():
+                one.future.set_exception(error)
+                one.future.exception()  # a cancelled caller does not ask for it

@@ -24,6 +24,7 @@ from awaken.stores.sqlite.reader import Reader
 from awaken.stores.sqlite.rows import name_commit
 from awaken.stores.sqlite.watch import Watch, thread_channel
 from awaken.stores.sqlite.writer import Batch, Writer
+from awaken.stores.write_health import WriteHealth
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ class Engine:
         watch: Watch,
         batches: Subscribers[Batch],
         unreadable: UnreadableRows,
+        writes: WriteHealth,
     ) -> None:
         self.address = address
         self.owners = Owners(address.path, owner)
@@ -60,7 +62,7 @@ class Engine:
             )
         )
         self.writer = Writer(
-            address.path, self._presence, self.watch, batches, self._open, self._finish
+            address.path, self._presence, self.watch, batches, writes, self._open, self._finish
         )
 
     async def write(
@@ -111,6 +113,15 @@ class Engine:
         if self._unreleased:
             fences, self._unreleased = self._unreleased, []
             self.release_later(fences)
+
+    def list_claims(self, db: sqlite3.Connection) -> list[Fence]:
+        """The claims in `held` that the database has. For the writer's thread."""
+        found: list[Fence] = []
+        for fence in self.held:
+            row = db.execute(queries.OWNER, (fence.thread_id,)).fetchone()
+            if row is not None and (row[1], row[2]) == (fence.owner, fence.epoch):
+                found.append(fence)
+        return found
 
     def _ended(self, fences: Sequence[Fence], error: BaseException | None) -> None:
         if error is None:

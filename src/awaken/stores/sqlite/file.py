@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,13 @@ from awaken.stores.sqlite.owners import new_owner
 from awaken.stores.sqlite.profile import SqliteProfiles
 from awaken.stores.sqlite.watch import Watch
 from awaken.stores.sqlite.writer import ALL, Batch
+from awaken.stores.write_health import WriteHealth
+
+
+def _check_write(db: sqlite3.Connection) -> None:
+    # An update that leaves a row as it is would write no page.
+    db.execute("INSERT INTO epochs (floor) VALUES (0)")
+    db.execute("DELETE FROM epochs WHERE rowid = last_insert_rowid()")
 
 
 class SqliteFile:
@@ -53,6 +61,7 @@ class SqliteFile:
         self._watch = Watch()
         self._batches: Subscribers[Batch] = Subscribers()
         self._unreadable = UnreadableRows()
+        self._writes = WriteHealth()
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._finalizer: weakref.finalize[..., Self] | None = None
@@ -121,6 +130,13 @@ class SqliteFile:
     async def check(self) -> None:
         await self._ready().read(lambda db: db.execute(queries.CHECK).fetchone())
 
+    @property
+    def is_refusing_writes(self) -> bool:
+        return self._writes.is_refusing
+
+    async def check_write(self) -> None:
+        await self._ready().write(_check_write, lost=lambda db: None)
+
     async def processes(self) -> Sequence[Process]:
         engine = self._ready()
         return await engine.read(lambda db: engine.owners.processes())
@@ -150,7 +166,12 @@ class SqliteFile:
                 if self._finalizer is not None:
                     self._finalizer.detach()
                 self._engine = Engine(
-                    address, self._owner, self._watch, self._batches, self._unreadable
+                    address,
+                    self._owner,
+                    self._watch,
+                    self._batches,
+                    self._unreadable,
+                    self._writes,
                 )
                 # A store that is never closed still releases its threads.
                 self._finalizer = weakref.finalize(self, self._engine.writer.abandon)

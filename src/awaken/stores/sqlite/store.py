@@ -148,6 +148,10 @@ class SqliteStore(SqliteFile):
     async def release(self, fence: Fence) -> None:
         await self._ready().release(fence)
 
+    async def list_claims(self) -> Sequence[Fence]:
+        engine = self._ready()
+        return await engine.write(engine.list_claims, alone=True)
+
     async def released(self, thread_id: str) -> None:
         channel = thread_channel(thread_id)
         while True:

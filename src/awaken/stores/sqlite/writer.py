@@ -22,6 +22,7 @@ from awaken.stores.sqlite.jobs import Job, Post
 from awaken.stores.sqlite.presence import Presence
 from awaken.stores.sqlite.transactions import Transactions
 from awaken.stores.sqlite.watch import Watch
+from awaken.stores.write_health import WriteHealth
 
 ALL = "*"
 """The channel of a job after which anything may have changed."""
@@ -49,13 +50,14 @@ class Writer:
         presence: Presence,
         watch: Watch,
         batches: Subscribers[Batch],
+        writes: WriteHealth,
         open: Callable[[], sqlite3.Connection],
         finish: Callable[[sqlite3.Connection], None],
     ) -> None:
         self._path = path
         self._presence = presence
         self._watch = watch
-        self._batches = batches
+        self._batches, self._writes = batches, writes
         self._open = open
         self._finish = finish
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
@@ -164,7 +166,7 @@ class Writer:
             self._end(ending)
 
     def _serve(self, db: sqlite3.Connection, batch: list[Job[Any]]) -> None:
-        began = time.monotonic()
+        began, before = time.monotonic(), db.total_changes
         try:
             if batch[0].alone:
                 self._transactions.run_bare(db, batch[0])
@@ -173,11 +175,21 @@ class Writer:
         except Exception as error:
             self._transactions.fail(batch, error)
         self._batches.tell((len(batch), time.monotonic() - began))
+        if not batch[0].alone:
+            self._note(batch, has_changes=db.total_changes != before)
         post = Post()
         for job in batch:
             job.finish(post)
         self._tell(batch, post)
         post.send()
+
+    def _note(self, batch: Sequence[Job[Any]], *, has_changes: bool) -> None:
+        """Note whether the file takes writes. A transaction that changes nothing does not tell."""
+        errors = [job.error for job in batch if job.error is not None]
+        if has_changes and len(errors) < len(batch):
+            self._writes.note_success()
+        for error in errors:
+            self._writes.note_error(error)
 
     def _end(self, error: Exception) -> None:
         """Fail the remaining jobs and wake all tasks: this thread is about to end."""

@@ -95,6 +95,42 @@ async def an_owner_that_released_a_thread_is_refused(store: Store) -> None:
 
 
 @check
+async def a_write_that_is_refused_for_its_content_says_nothing_about_the_store(
+    store: Store,
+) -> None:
+    fence = await store.claim("t", at_ms=1)
+    await refused(ThreadOwned, store.claim("t", at_ms=2))
+    await refused(StaleFence, write(store, messages=says("x")))
+    assert not store.is_refusing_writes
+    await store.check_write()
+    assert not store.is_refusing_writes
+    await write(store, messages=says("a"), fence=fence)
+
+
+@check
+async def the_claims_of_an_owner_can_be_listed(store: Store) -> None:
+    """Those that it has now: not one that a release or a commit has given up, nor an older one of
+    a thread that was claimed again."""
+    first = await store.claim("t", at_ms=1)
+    await store.release(first)
+    again = await store.claim("t", at_ms=2)
+    unwritten = await store.claim("u", at_ms=2)
+    ended = await store.claim("v", at_ms=2)
+    await write(store, "v", messages=says("a"), fence=ended, release=True)
+    await refused(ThreadOwned, store.claim("u", at_ms=3))
+
+    found = await store.list_claims()
+    assert {(fence.thread_id, fence.owner, fence.epoch) for fence in found} == {
+        ("t", store.owner, again.epoch),
+        ("u", store.owner, unwritten.epoch),
+    }
+    for fence in found:  # and what is listed can be released
+        await store.release(fence)
+    assert await store.list_claims() == []
+    await store.claim("t", at_ms=4)
+
+
+@check
 async def a_fence_of_another_thread_or_owner_opens_nothing(store: Store) -> None:
     here = await store.claim("t", at_ms=1)
     there = await store.claim("u", at_ms=1)

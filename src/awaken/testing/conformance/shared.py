@@ -163,6 +163,8 @@ async def a_thread_belongs_to_one_of_them(open_store: OpenStore) -> None:
 
         owned = await refused(ThreadOwned, two.claim("t", at_ms=2))
         assert owned.owner == one.owner
+        assert [claim.epoch for claim in await one.list_claims()] == [fence.epoch]
+        assert await two.list_claims() == []
         await refused(ThreadOwned, two.delete_thread("t", at_ms=2))
         await refused(StaleFence, write(two, messages=says("x")))
         await refused(StaleFence, write(two, fence=replace(fence, owner=two.owner)))

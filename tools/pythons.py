@@ -28,12 +28,12 @@ def main(arguments: list[str]) -> int:
             return 1
     outcomes: dict[str, str] = {}
     for version in versions:
-        python = find_python(version, os.environ)
-        if python is None:
+        found = find_python(version, os.environ)
+        if found is None:
             outcomes[version] = "not on this machine"
             continue
-        print(f"-- Python {version}: {python}", flush=True)
-        outcomes[version] = "failed" if run_tests(python, arguments) else "passed"
+        print(f"-- Python {version}: {found}", flush=True)
+        outcomes[version] = "failed" if run_tests(found, arguments) else "passed"
     for version, outcome in outcomes.items():
         print(f"Python {version}: {outcome}")
     return int("failed" in outcomes.values())
@@ -62,7 +62,7 @@ def find_python(version: str, environ: Mapping[str, str]) -> Path | None:
 def version_of(python: Path) -> str | None:
     """The version of an interpreter, such as `3.12`; `None` if it does not run: a shim of pyenv
     exists for versions that are not switched on, and fails."""
-    asked = [python, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
+    asked: list[str | Path] = [python, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
     try:
         done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
     except OSError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,7 @@ class Case:
             return True
         return False
 
-    async def end(self) -> tuple[TicketStatus, ResumedOutcome, int]:
+    async def end(self) -> tuple[TicketStatus, ResumedOutcome | None, int]:
         """What became of the ticket and of the call, which has ended once; and how often it ran."""
         (ticket,) = await self.runtime.list_tickets(TicketQuery(thread_id=T))
         events = [one.event async for one in self.runtime.events(T, follow=False)]
@@ -160,7 +161,7 @@ async def test_a_run_that_waits_in_its_process_sees_that_the_clock_was_set(
     assert minutes == (1 if jump > 0 else 181)
 
 
-async def waits(clock: FakeClock, running: asyncio.Future[object]) -> bool:
+async def waits(clock: FakeClock, running: asyncio.Task[Any]) -> bool:
     """Wait until the run waits for the clock, or has ended; says whether it waits."""
     sleeping = asyncio.ensure_future(clock.until_sleeping())
     await asyncio.wait([running, sleeping], return_when=asyncio.FIRST_COMPLETED)

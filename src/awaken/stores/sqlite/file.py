@@ -64,7 +64,7 @@ class SqliteFile:
         self._writes = WriteHealth()
         self._lock = threading.Lock()
         self._engine: Engine | None = None
-        self._finalizer: weakref.finalize[..., Self] | None = None
+        self._finalizer: weakref.finalize[..., SqliteFile] | None = None
         self._closed = False
         self._profiles = SqliteProfiles(self._ready, clock)
         self._access = SqliteAccess(self._ready)

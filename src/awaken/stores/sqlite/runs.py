@@ -84,9 +84,7 @@ def list_interrupted(
                 alive[owner] = owners.is_alive(owner)
             if alive[owner]:
                 continue
-        called = status != RunStatus.WAITING or _is_called(
-            db, unreadable, thread, run_id, now_ms
-        )
+        called = status != RunStatus.WAITING or _is_called(db, unreadable, thread, run_id, now_ms)
         if called or _has_ended_parent(db, run_id):
             record = unreadable.read_run(run_id, body)
             if record is not None and (called or record.is_delegated):

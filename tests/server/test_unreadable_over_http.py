@@ -36,7 +36,7 @@ async def open_server(folder: Path, store: str) -> AsyncIterator[Desk]:
     file = folder / "keys.toml"
     keys = {name: add_key(file, name=name, **said) for name, said in KEYS.items()}
     async with AsyncExitStack() as stack:
-        runtime = await stack.enter_async_context(Runtime(agents(), store=store, recover=True))
+        runtime = await stack.enter_async_context(Runtime(agents(), store=store, recover=False))
         address = await stack.enter_async_context(served(app(runtime, keys=file)))
         client = httpx2.AsyncClient(base_url=address, timeout=100)
         yield Desk(await stack.enter_async_context(client), address, runtime, keys)
@@ -92,10 +92,12 @@ async def test_pages_of_a_list_go_on_behind_what_cannot_be_read(desk: Desk) -> N
 
 async def test_another_users_runs_go_on(desk: Desk) -> None:
     asked = {"agent_id": "a", "messages": ["hi"]}
-    answer = await desk.ask("bob", "POST", "/v1/threads/bobs/runs?wait=60", json=asked)
+    answer = await desk.ask("bob", "POST", "/v1/threads/bobs/runs", json=asked)
+    await desk.runtime.recover()
+    result = await desk.runtime.wait(answer.json()["run_id"], timeout=60)
     listed = (await desk.ask("bob", "GET", "/v1/runs")).json()
 
-    assert (answer.status_code, answer.json()["response"]) == (200, "You said: “hi”.")
+    assert (answer.status_code, result.response) == (202, "You said: “hi”.")
     assert [item["thread_id"] for item in listed["items"]] == ["bobs"]
 
 

@@ -28,6 +28,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from server_kit import served
 
 from awaken import Agent, Runtime, tool
@@ -193,7 +195,8 @@ class Client:
                         event = json.loads(value)["event"]
                         if event["event_type"] == "run_finish":
                             self.ends.append(event)
-                return reply.status
+                status: int = reply.status
+                return status
         except (HTTPException, OSError):
             return 200  # it was cut off
 

@@ -75,6 +75,16 @@ const scenarios = {
     await answer(agent, { approved: true });
     return { asked, expires: expiresAt !== undefined };
   },
+  async approved_as_copilotkit_does(agent) {
+    const runId = crypto.randomUUID();
+    agent.addMessage({ id: crypto.randomUUID(), role: "user", content: "ship" });
+    await agent.runAgent({ runId, tools: [picker] });
+    const [{ id, toolCallId }] = agent.pendingInterrupts;
+    const payload = { approved: true };
+    agent.addMessage({ id: "own", role: "tool", toolCallId, content: JSON.stringify(payload) });
+    const resume = [{ interruptId: id, status: "resolved", payload }];
+    await agent.runAgent({ runId, resume, tools: [picker] });
+  },
   async denied(agent) {
     await agent.say("ship");
     await answer(agent, { approved: false, reason: "too late" });

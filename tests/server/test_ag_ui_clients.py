@@ -92,6 +92,13 @@ EXPECTED: dict[str, tuple[Any, ...]] = {
         result("shipped A1"),
         said("Done: shipped A1"),
     ),
+    "approved_as_copilotkit_does": (
+        user("ship"),
+        said(None, SHIP),
+        result('{"approved":true}'),
+        result("shipped A1"),
+        said("Done: shipped A1"),
+    ),
     "denied": (
         user("ship"),
         said(None, SHIP),

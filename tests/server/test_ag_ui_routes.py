@@ -121,6 +121,27 @@ async def test_the_same_answer_later_gives_the_same_end_again(desk: Desk) -> Non
     assert one.messages[-1]["content"] == "Paid."
 
 
+async def test_an_answer_may_come_under_the_run_id_of_the_run_that_asks(desk: Desk) -> None:
+    """CopilotKit sends it so, with a tool message of its own beside it."""
+    paused = await post(desk, PAYER, asked())
+    call_id = paused[-1]["outcome"]["interrupts"][0]["toolCallId"]
+    own = {"id": "c", "role": "tool", "toolCallId": call_id, "content": '{"approved":true}'}
+    body = asked(messages=[*plain(paused), own], resume=resume(paused))
+    first, again = await post(desk, PAYER, body), await post(desk, PAYER, body)
+    for events in (first, again):
+        assert events[-1]["outcome"] == {"type": "success"}
+        assert [e["content"] for e in events if e["type"] == "TOOL_CALL_RESULT"] == ["paid 5"]
+    runs = await desk.ask("developer", "GET", "/v1/threads/t/runs")
+    assert len(runs.json()["items"]) == 1
+
+
+async def test_an_answer_under_the_same_run_id_to_nothing_is_refused(desk: Desk) -> None:
+    await post(desk, PAYER, asked())
+    other = [{"interruptId": "other:0", "status": "resolved", "payload": {"approved": True}}]
+    answer = await desk.ask("developer", "POST", PAYER, json=asked(resume=other))
+    assert (answer.status_code, code_of(answer)) == (400, "unknown_interrupt")
+
+
 async def test_another_request_under_the_same_run_id_is_refused(desk: Desk) -> None:
     await post(desk, TALKER, asked())
     other = {**HELLO, "id": "u2", "content": "Something else"}

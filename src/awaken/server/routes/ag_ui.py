@@ -48,7 +48,7 @@ async def run(call: Call) -> ASGIApp:
     thread_id = call.names.new(asked.thread_id)
     held = await known(call, thread_id)
     latest = await call.runtime.store.latest_run(thread_id)
-    before = await _before_it(call, held, latest, asked.run_id)
+    before = await _before_it(call, held, latest, asked)
     try:
         taken = ingest(asked, before, _agent_id(call))
     except BadRequest as error:
@@ -74,12 +74,17 @@ async def run(call: Call) -> ASGIApp:
     return await _stream(call, record, submitted.cursor, watched)
 
 
-async def _before_it(call: Call, held: Known, latest: RunRecord | None, request_id: str) -> Known:
+async def _before_it(
+    call: Call, held: Known, latest: RunRecord | None, asked: RunAgentInput
+) -> Known:
     """What was known before this request: a client that has lost the answer sends the same request
-    again, and gets the same run. Tickets that are answered are among those known."""
+    again, and gets the same run. Tickets that are answered are among those known.
+
+    A request that answers interrupts is never such a repetition of the run's first request, even
+    if it has the same `runId`: CopilotKit sends its answers under the id of the run that asks."""
     if latest is None:
         return held
-    if latest.transport_request_id == request_id:
+    if latest.transport_request_id == asked.run_id and not asked.answers():
         asked_with = latest.request.input_message_ids if latest.request is not None else ()
         messages = [message for message in held.messages if message.id not in asked_with]
         return Known(messages=tuple(messages))

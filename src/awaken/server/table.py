@@ -35,7 +35,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     - `takes_tokens`: a stream token may be used. The handler has to find every thread that it
       touches by `awaken.server.finding` or `awaken.server.intake`, which hold the token to its
       thread.
-    - `submits`: the route asks for a run; a server that is about to end answers 503.
+    - `submits`: the route asks for a run. A server that is about to end answers 503, and so it does
+      for streams of a `protocol`.
     """
 
     method: str

@@ -204,7 +204,9 @@ async def _stream(
     if public := _public_keys(call, watched.agent_id):
         events = Following(_with_state(call, run.thread_id, events, is_last, public))
     leaving = await on_leave(call, run.thread_id, run.thread_id)
-    return EventStream(events, AgUiEncoder(watched), is_last=is_last, on_leave=leaving)
+    return EventStream(
+        events, AgUiEncoder(watched), is_last=is_last, cut_when_closed=True, on_leave=leaving
+    )
 
 
 async def _with_state(

@@ -88,6 +88,7 @@ async def _stream(
         is_last=is_last,
         headers=HEADERS,
         end=DONE,
+        cut_when_closed=True,
         on_leave=await on_leave(call, run.run_id, run.thread_id),
     )
 

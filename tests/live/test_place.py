@@ -198,7 +198,10 @@ def test_the_start_of_a_step_comes_before_the_answer_that_the_store_has_of_it() 
     """A reader at another node without a bus reads an answer before its step's start is stored."""
     place = Place(THREAD)
     half = place.pieces("r", StepSnapshot(message_id="m", text="a"))
-    events = (StepStart(message_id="m", agent_id="x"), InferenceComplete(model="y", duration_ms=1))
+    events: tuple[AgentEvent, ...] = (
+        StepStart(message_id="m", agent_id="x"),
+        InferenceComplete(model="y", duration_ms=1),
+    )
     stored = tuple(
         RunEvent(thread_id=THREAD, run_id="r", at_ms=1, seq=seq, event=event)
         for seq, event in enumerate(events, 1)

@@ -26,7 +26,8 @@ class Teller:
         said = "".join(m.text() for m in request.messages if m.role is Role.ASSISTANT)
         for word in ("one ", "two ", "three."):
             if word not in said:
-                while word != "one " and not (SIGNALS / word.strip(" .")).exists():  # noqa: ASYNC240
+                signal = SIGNALS / word.strip(" .")
+                while word != "one " and not signal.exists():  # noqa: ASYNC110 another process makes it
                     await asyncio.sleep(0.01)
                 yield TextDelta(delta=word)
         yield Stop(reason=StopReason.END_TURN)

@@ -1,5 +1,5 @@
-"""Servers that are replaced under open pages of other protocols: no page takes the part of an answer
-that it has for the whole."""
+"""Servers that are replaced under open pages of other protocols: no page takes the part of an
+answer that it has for the whole."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def play(folder: Path) -> Any:
         return Server(folder / "f.db", "--drain", "0.1", target=HERE / "served_teller.py")
 
     servers = [start()]
-    command, pipe = [NODE, "rolling.mjs"], subprocess.PIPE
+    command, pipe = [str(NODE), "rolling.mjs"], subprocess.PIPE
     with subprocess.Popen(command, cwd=KIT, stdin=pipe, stdout=pipe, text=True) as pages:
         assert pages.stdin is not None
         assert pages.stdout is not None

@@ -24,6 +24,7 @@ Handler = Callable[[Call], Awaitable[ASGIApp]]
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """One method of one path.
 
+    - `name` is the operation's in the OpenAPI document: generated clients name their functions so.
     - `needs` are the roles of which the caller must have one; none: no key is needed.
     - `query` and `body` are the types that the request is read as. A `body` of `bytes` is handed on
       as it came, to be read by a protocol.
@@ -42,6 +43,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     handle: Handler
+    name: str
     summary: str
     needs: tuple[Role, ...] = ()
     query: type[msgspec.Struct] | None = None

@@ -332,12 +332,13 @@ def _frames(chunks: Iterable[Json]) -> Response:
     return Response(body, headers={k.decode(): v.decode() for k, v in HEADERS})
 
 
-def _routes(base: str) -> tuple[Route, ...]:
+def _routes(base: str, name: str) -> tuple[Route, ...]:
     return (
         Route(
             method="POST",
             path=base,
             handle=run,
+            name=f"run_{name}",
             summary="Run an agent (AG-UI)",
             protocol=DOCS,
             needs=(Role.INVOKE,),
@@ -352,6 +353,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             method="GET",
             path=f"{base}/capabilities",
             handle=describe,
+            name=f"get_{name}_capabilities",
             summary="What an agent can do (AG-UI)",
             protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
@@ -361,6 +363,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             method="GET",
             path=f"{base}/threads/{{thread}}/connect",
             handle=connect,
+            name=f"connect_{name}",
             summary="Watch a thread (AG-UI)",
             protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
@@ -371,4 +374,7 @@ def _routes(base: str) -> tuple[Route, ...]:
     )
 
 
-ROUTES = (*_routes("/v1/ag-ui"), *_routes("/v1/ag-ui/agents/{agent}"))
+ROUTES = (
+    *_routes("/v1/ag-ui", "ag_ui"),
+    *_routes("/v1/ag-ui/agents/{agent}", "ag_ui_agent"),
+)

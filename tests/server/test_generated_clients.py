@@ -97,8 +97,11 @@ def built(described: Path) -> Path:
     generate = [tools / "openapi-typescript" / "bin" / "cli.js", described, "-o", "api.ts"]
     options = ["--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom"]
     build = [tools / "typescript" / "bin" / "tsc", *options, "client.ts", "api.ts"]
-    for command in (generate, build):
-        told = subprocess.run([NODE, *command], cwd=folder, capture_output=True, text=True)
+    commands: tuple[list[object], ...] = (generate, build)
+    for command in commands:
+        told = subprocess.run(
+            [str(NODE), *map(str, command)], cwd=folder, capture_output=True, text=True
+        )
         assert told.returncode == 0, told.stdout + told.stderr
     return folder
 

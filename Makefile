@@ -109,9 +109,10 @@ ifdef README
 	@PYTHONPATH=tests $(BIN)/python tools/demo_pictures.py
 endif
 
-tests/kit/node_modules/.installed: tests/kit/package-lock.json
+tests/kit/node_modules/.installed: tests/kit/package-lock.json tests/kit/openapi/package-lock.json
 	@echo "installing the outside programs the tests talk to"
 	@cd tests/kit && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@cd tests/kit/openapi && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 test-pythons: $(BIN)/python ## the suite on every Python of pyproject.toml that is here; PYTHONS="/path/to/python …" names more
@@ -214,4 +215,4 @@ lock: $(BIN)/python ## resolve constraints.txt and requirements.lock again; minu
 	$(COMPILE) --constraint constraints.txt --build-deps-for editable --extra server --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf .venv .venv-llm .venv-lock .venv-3.* tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build site .cache
+	rm -rf .venv .venv-llm .venv-lock .venv-3.* tests/kit/node_modules tests/kit/openapi/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build site .cache

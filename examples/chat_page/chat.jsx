@@ -3,11 +3,28 @@
 //   esbuild chat.jsx --bundle --jsx=automatic --outfile=chat.js
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 
 const api = '/v1/ai-sdk/agents/clerk/chat';
-const transport = new DefaultChatTransport({ api });
+const transport = new DefaultChatTransport({ api, fetch: patient });
+
+/** Ask again while the server that would answer is about to end: another one takes its place. */
+async function patient(...request) {
+  for (;;) {
+    const answer = await fetch(...request);
+    if (answer.status !== 503) return answer;
+    await soon();
+  }
+}
+
+const soon = () => new Promise(resolve => setTimeout(resolve, 1000));
+
+/** What was said in a chat; a chat that does not exist yet has no messages. */
+async function load(id) {
+  const answer = await patient(`${api}/${id}/messages`);
+  return answer.ok ? answer.json() : [];
+}
 
 /** A tool call, with two buttons if it waits for a yes. */
 function Call({ part, answer }) {
@@ -40,6 +57,16 @@ function Chat({ id, loaded }) {
     resume: true,
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
+  useEffect(() => {
+    if (!(chat.error instanceof TypeError)) return; // the run itself has failed: `chat.error` says why
+    const follow = async () => {
+      await soon();
+      chat.clearError();
+      await chat.resumeStream();
+      chat.setMessages(await load(id));
+    };
+    follow().catch(() => {}); // the network is away: the error that `resumeStream` leaves starts this again
+  }, [chat.error]);
   const send = event => {
     event.preventDefault();
     chat.sendMessage({ text });
@@ -49,6 +76,7 @@ function Chat({ id, loaded }) {
     <>
       {chat.messages.map(message => (
         <section key={message.id} className={message.role}>
+          {message.metadata?.error && <p>{message.metadata.error}</p>}
           {message.parts.map((part, index) => (
             <Part key={index} part={part} answer={chat.addToolApprovalResponse} />
           ))}
@@ -67,13 +95,11 @@ function Chat({ id, loaded }) {
   );
 }
 
-/** The chat that the address names behind `#`; a chat that does not exist yet has no messages. */
+/** The chat that the address names behind `#`. */
 async function open() {
   const id = location.hash.slice(1) || `chat-${Date.now()}`;
   location.hash = id;
-  const answer = await fetch(`${api}/${id}/messages`);
-  const loaded = answer.ok ? await answer.json() : [];
-  createRoot(document.getElementById('root')).render(<Chat id={id} loaded={loaded} />);
+  createRoot(document.getElementById('root')).render(<Chat id={id} loaded={await load(id)} />);
 }
 
 open();

@@ -75,6 +75,16 @@ const scenarios = {
     await answer(agent, { approved: true });
     return { asked, expires: expiresAt !== undefined };
   },
+  async approved_as_copilotkit_does(agent) {
+    const runId = crypto.randomUUID();
+    agent.addMessage({ id: crypto.randomUUID(), role: "user", content: "ship" });
+    await agent.runAgent({ runId, tools: [picker] });
+    const [{ id, toolCallId }] = agent.pendingInterrupts;
+    const payload = { approved: true };
+    agent.addMessage({ id: "own", role: "tool", toolCallId, content: JSON.stringify(payload) });
+    const resume = [{ interruptId: id, status: "resolved", payload }];
+    await agent.runAgent({ runId, resume, tools: [picker] });
+  },
   async denied(agent) {
     await agent.say("ship");
     await answer(agent, { approved: false, reason: "too late" });
@@ -101,6 +111,26 @@ const scenarios = {
     agent.addMessage({ id: "picked", role: "tool", toolCallId: call.id, content: "blue" });
     await agent.runAgent({ tools: [picker] });
     return { pending: pending?.length ?? null, ids: agent.messages.map((m) => m.id).includes("picked") };
+  },
+  async mixed(agent) {
+    await agent.say("mix");
+    const asked = agent.pendingInterrupts.length;
+    const call = agent.messages.at(-1).toolCalls.find((made) => made.function.name === "pick_color");
+    agent.addMessage({ id: "picked", role: "tool", toolCallId: call.id, content: "blue" });
+    await answer(agent, { approved: true });
+    return { asked };
+  },
+  async half(agent) {
+    const writing = until(agent, (event) => event.type === "TEXT_MESSAGE_CONTENT");
+    const run = agent.say(`slow ${agent.threadId}`);
+    await writing;
+    agent.abortRun();
+    await run.catch(() => {});
+    const begun = until(agent, (event) => event.type === "RUN_STARTED");
+    const next = agent.say("hello");
+    await begun;
+    await control("go", agent.threadId);
+    await next;
   },
   async ignored(agent) {
     await agent.say("pick");

@@ -6,41 +6,15 @@ import * as strict from 'ai-strict';
 import * as seven from 'ai-7';
 import { openHook } from './hook.mjs';
 import { plays } from './plays.mjs';
+import { openChat } from './state.mjs';
 
 const sdks = { loose, strict, seven };
 
-class State {
-  status = 'ready';
-  error = undefined;
-  messages = [];
-  pushMessage = message => { this.messages = [...this.messages, message]; };
-  popMessage = () => { this.messages = this.messages.slice(0, -1); };
-  replaceMessage = (index, message) => { this.messages = this.messages.with(index, message); };
-  snapshot = value => structuredClone(value);
-}
-
 /** A chat of one version of the SDK, or of the hook, at one address. */
-function open(asked) {
-  return asked.version === 'hook' ? openHook({ ...asked, sdk: loose }) : openChat(asked);
-}
-
-function openChat({ version, api, chat, messages = [], ...options }) {
-  const sdk = sdks[version];
+function open({ version, ...asked }) {
+  if (version === 'hook') return openHook({ ...asked, sdk: loose });
   const headers = version === 'seven' ? { 'x-ai-sdk-version': '7' } : {};
-  class Chat extends sdk.AbstractChat {
-    constructor({ transport, ...more }) {
-      const state = new State();
-      state.messages = messages;
-      super({ id: chat, state, transport: new sdk.DefaultChatTransport({ api, headers, ...transport }), ...more });
-    }
-  }
-  const heard = { data: [], finish: undefined };
-  const made = new Chat({
-    onData: part => heard.data.push(part),
-    onFinish: told => { heard.finish = told.finishReason; },
-    ...options,
-  });
-  return Object.assign(made, { heard, api });
+  return openChat({ ...asked, headers, sdk: sdks[version] });
 }
 
 /** Wait until a condition holds, looking at every turn of the event loop. */

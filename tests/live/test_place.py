@@ -3,12 +3,24 @@ rule of `Place` that random play seldom needs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import settings
 from place_machine import DEAD, LOST, OK, THREAD, TOLD, UNHEARD, UNTOLD, Following
 
 from awaken.contract.bus import Standing
-from awaken.domain.event import RunEvent, StepSnapshot, StepStart, ToolCallReady
+from awaken.contract.threads import CommitView
+from awaken.domain.event import (
+    AgentEvent,
+    InferenceComplete,
+    RunEvent,
+    StepSnapshot,
+    StepStart,
+    TextDelta,
+    ToolCallReady,
+)
+from awaken.domain.message import Message
 from awaken.live.place import Place
 
 TestFollowing = Following.TestCase
@@ -180,6 +192,43 @@ def test_a_step_that_the_next_owner_goes_on_with_is_not_told_again(played: Follo
     played.events_arrive()
     assert played.is_live
     played.teardown()
+
+
+def test_the_start_of_a_step_comes_before_the_answer_that_the_store_has_of_it() -> None:
+    """A reader at another node without a bus reads an answer before its step's start is stored."""
+    place = Place(THREAD)
+    half = place.pieces("r", StepSnapshot(message_id="m", text="a"))
+    events: tuple[AgentEvent, ...] = (
+        StepStart(message_id="m", agent_id="x"),
+        InferenceComplete(model="y", duration_ms=1),
+    )
+    stored = tuple(
+        RunEvent(thread_id=THREAD, run_id="r", at_ms=1, seq=seq, event=event)
+        for seq, event in enumerate(events, 1)
+    )
+    answer = Message.assistant("ab", id="m")
+    view = CommitView(
+        position=1, first_seq=0, first_event=1, at_ms=1, messages=(answer,), events=stored
+    )
+    told = [event.event for event in half + place.stored(view)]
+    assert told[:2] == [StepStart(message_id="m"), StepSnapshot(message_id="m", text="a")]
+
+    # A reader that begins a message at each `step_start` has all of it, too.
+    stored_start = told.index(events[0])
+    assert _text_of(told) == _text_of(told[stored_start:]) == "ab"
+
+
+def _text_of(events: Sequence[AgentEvent]) -> str:
+    text = ""
+    for event in events:
+        match event:
+            case TextDelta(delta=delta):
+                text += delta
+            case StepSnapshot(text=whole):
+                text = whole
+            case StepStart():
+                text = ""
+    return text
 
 
 def test_an_answer_comes_between_the_start_of_its_step_and_its_calls() -> None:

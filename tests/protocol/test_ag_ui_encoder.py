@@ -154,9 +154,9 @@ def test_open_calls_of_the_clients_tools_are_no_interrupts() -> None:
     assert play(end).events[-1]["outcome"] == {"type": "success"}
 
 
-def test_beside_a_question_open_calls_of_the_clients_tools_are_interrupts_too() -> None:
+def test_beside_a_question_open_calls_of_the_clients_tools_are_no_interrupts_either() -> None:
     both = interrupts(FRONTEND, ticket(key="k2", tool_call_id="c2"))
-    assert [asked["id"] for asked in both["interrupts"]] == ["k1", "k2"]
+    assert [asked["id"] for asked in both["interrupts"]] == ["k2"]
 
 
 # -- answers and calls ------------------------------------------------------------------------

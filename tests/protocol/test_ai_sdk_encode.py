@@ -135,6 +135,8 @@ def test_each_end_of_a_run_has_its_reason(
     chunks = ended(RunFinish(thread_id=T, run_id=RUN, termination=termination))
     assert kinds(chunks) == kind
     assert chunks[-1]["finishReason"] == reason
+    is_usual = reason in ("stop", "tool-calls")
+    assert ("termination" in chunks[-1]["messageMetadata"]) is not is_usual
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,8 @@ def test_each_end_of_a_run_has_its_reason(
 )
 def test_a_failure_is_an_error_behind_everything_that_is_open(event: AgentEvent) -> None:
     chunks = ended(STEP, TextDelta(delta="a"), event)
-    assert kinds(chunks)[-3:] == ["text-end", "finish-step", "error"]
+    assert kinds(chunks)[-4:] == ["text-end", "finish-step", "message-metadata", "error"]
+    assert chunks[-2]["messageMetadata"] == {"termination": "failed", "error": "it broke"}
     assert chunks[-1]["errorText"] == "it broke"
 
 

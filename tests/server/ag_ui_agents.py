@@ -11,7 +11,7 @@ from awaken.contract.llm import ContentFiltered, InferenceRequest, LlmStreamEven
 from awaken.contract.tool import ToolCallContext, ToolOutput
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Message, Role, Text, Thinking
+from awaken.domain.message import Message, Role, Text, Thinking, ToolCall
 from awaken.ids import UUID7
 from awaken.plugin.registrar import Registrar
 from awaken.state.command import Command
@@ -102,6 +102,10 @@ def _reply(word: str) -> StreamResult:
             return tool_call_response("", "ship", id, {"order": "A1"})
         case "pick":
             return tool_call_response("", "pick_color", id, {"hint": "a warm one"})
+        case "mix":
+            picked = ToolCall(id=id, name="pick_color", arguments={"hint": "a warm one"})
+            shipped = ToolCall(id=UUID7.new(), name="ship", arguments={"order": "A1"})
+            return StreamResult(tool_calls=(picked, shipped), stop_reason=StopReason.TOOL_USE)
         case "note":
             return tool_call_response("", "note", id, {"text": "hers"})
         case "delegate" | "delegate a shipment":

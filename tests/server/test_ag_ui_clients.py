@@ -92,6 +92,13 @@ EXPECTED: dict[str, tuple[Any, ...]] = {
         result("shipped A1"),
         said("Done: shipped A1"),
     ),
+    "approved_as_copilotkit_does": (
+        user("ship"),
+        said(None, SHIP),
+        result('{"approved":true}'),
+        result("shipped A1"),
+        said("Done: shipped A1"),
+    ),
     "denied": (
         user("ship"),
         said(None, SHIP),
@@ -106,12 +113,25 @@ EXPECTED: dict[str, tuple[Any, ...]] = {
     ),
     "edited": (
         user("ship"),
-        said(None, SHIP),
+        said(None, ("ship", {"order": "B2"})),
         result("shipped B2"),
         said("Done: shipped B2"),
     ),
     "pending": (user("ship"), said(None, SHIP), user("hello?")),
     "frontend": (user("pick"), said(None, PICK), result("blue"), said("Done: blue")),
+    "mixed": (
+        user("mix"),
+        said(None, PICK, SHIP),
+        result("blue"),
+        result("shipped A1"),
+        said("Done: shipped A1"),
+    ),
+    "half": (
+        user("slow {thread}"),
+        said("Slowly, but surely."),
+        user("hello"),
+        said("You said: hello"),
+    ),
     "ignored": (
         user("pick"),
         said(None, PICK),
@@ -177,6 +197,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     "delegate_asks": {"tagged": True},
     "failure": {"message": "inference failed: the model is not in the mood", "code": "run_failed"},
     "reconnect_to_interrupt": {"asked": 1},
+    "mixed": {"asked": 1},
     "regenerate": {"same": True},
     "state": {"state": {"notes": ["mine", "hers"], "draft": "only here"}},
 }

@@ -121,6 +121,29 @@ async def test_the_same_answer_later_gives_the_same_end_again(desk: Desk) -> Non
     assert one.messages[-1]["content"] == "Paid."
 
 
+async def test_an_answer_may_come_under_the_run_id_of_the_run_that_asks(desk: Desk) -> None:
+    """CopilotKit sends it so, with a tool message of its own beside it."""
+    paused = await post(desk, PAYER, asked())
+    call_id = paused[-1]["outcome"]["interrupts"][0]["toolCallId"]
+    own = {"id": "c", "role": "tool", "toolCallId": call_id, "content": '{"approved":true}'}
+    body = asked(messages=[*plain(paused), own], resume=resume(paused))
+    first, again = await post(desk, PAYER, body), await post(desk, PAYER, body)
+    for events in (first, again):
+        client = Client(body["messages"])
+        client.take(events)
+        assert [m["content"] for m in client.messages[-2:]] == ["paid 5", "Paid."]
+        assert events[-1]["outcome"] == {"type": "success"}
+    runs = await desk.ask("developer", "GET", "/v1/threads/t/runs")
+    assert len(runs.json()["items"]) == 1
+
+
+async def test_an_answer_under_the_same_run_id_to_nothing_is_refused(desk: Desk) -> None:
+    await post(desk, PAYER, asked())
+    other = [{"interruptId": "other:0", "status": "resolved", "payload": {"approved": True}}]
+    answer = await desk.ask("developer", "POST", PAYER, json=asked(resume=other))
+    assert (answer.status_code, code_of(answer)) == (400, "unknown_interrupt")
+
+
 async def test_another_request_under_the_same_run_id_is_refused(desk: Desk) -> None:
     await post(desk, TALKER, asked())
     other = {**HELLO, "id": "u2", "content": "Something else"}
@@ -164,6 +187,51 @@ async def read_all(desk: Desk, path: str, body: Any, begun: Callable[[], None]) 
     return chunks
 
 
+async def test_a_thread_that_does_not_exist_yet_is_empty(desk: Desk) -> None:
+    client = await connect(desk, TALKER)
+    assert client.messages == []
+    assert client.types == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT", "RUN_FINISHED"]
+    assert (await desk.ask("developer", "GET", "/v1/threads/t")).status_code == 404
+
+
+async def test_edited_arguments_are_shown_live_and_after_a_reload(desk: Desk) -> None:
+    paused = await post(desk, PAYER, asked())
+    edited = {"approved": True, "editedArgs": {"euros": 7}}
+    answer = [{**resume(paused)[0], "payload": edited}]
+    live = Client(plain(paused))
+    live.take(await post(desk, PAYER, asked("r2", messages=live.messages, resume=answer)))
+    for client in (live, await connect(desk, PAYER)):
+        (said,) = (m for m in client.messages if m.get("toolCalls"))
+        assert json.loads(said["toolCalls"][0]["function"]["arguments"]) == {"euros": 7}
+        assert [m["content"] for m in client.messages[-2:]] == ["paid 7", "Paid."]
+
+
+async def test_an_answer_that_a_client_has_half_of_is_whole_with_its_next_request(
+    desk: Desk,
+) -> None:
+    whole = plain(await post(desk, TALKER, asked()))
+    half = [whole[0], {**whole[1], "content": "He"}]
+    again = {"id": "u2", "role": "user", "content": "Hello again"}
+    for number, held in enumerate((half, [whole[0], {**half[1], "id": "taken-back"}])):
+        mine = {**again, "id": f"{again['id']}-{number}"}
+        client = Client([*held, mine])
+        client.take(await post(desk, TALKER, asked(f"n{number}", messages=client.messages)))
+        assert client.messages[:2] == whole
+        assert client.types[1] == "MESSAGES_SNAPSHOT"
+        assert client.messages[-2]["id"] == mine["id"]  # clients append what a snapshot adds
+
+
+async def test_a_page_keeps_messages_of_its_own(desk: Desk) -> None:
+    greeting = {"id": "g", "role": "assistant", "content": "How can I help?"}
+    held = [greeting, HELLO]
+    for number in range(2):
+        client = Client(held)
+        client.take(await post(desk, TALKER, asked(f"r{number}", messages=held)))
+        assert "MESSAGES_SNAPSHOT" not in client.types
+        assert client.messages[0] == greeting
+        held = [*client.messages, {**HELLO, "id": f"u{number + 2}"}]
+
+
 # -- keys and tenants -------------------------------------------------------------------------
 
 
@@ -179,9 +247,9 @@ async def test_only_keys_that_may_invoke_run_agents(
 async def test_another_tenants_thread_is_not_there(desk: Desk) -> None:
     await post(desk, TALKER, asked())
     path = f"{TALKER}/threads/t/connect"
-    for who in ("stranger", "page"):
-        answer = await desk.ask(who, "GET", path)
-        assert (answer.status_code, code_of(answer)) == (404, "not_found")
+    hidden = await desk.ask("page", "GET", path)
+    assert (hidden.status_code, code_of(hidden)) == (404, "not_found")
+    assert (await connect(desk, TALKER, who="stranger")).messages == []  # has its own `t`: none yet
     assert [m.get("content") for m in (await connect(desk, TALKER)).messages] == ["Hello", "Hello."]
     answer = await desk.ask("page", "POST", TALKER, json=asked("r2"))
     assert answer.status_code == 404

@@ -24,6 +24,8 @@ class Stage(NamedTuple):
         api = f"{self.address}/v1/ai-sdk/agents/{agent}/chat"
         where = {"version": version, "api": api, "chat": asked.pop("chat", f"{play}-{version}")}
         told = await self.client.play(play, **where, **asked)
+        if play == "load":
+            return told
         if told["status"] == "ready":
             loaded = await self.client.play("load", **where)
             assert loaded["messages"] == [plain(message) for message in told["messages"]]
@@ -134,6 +136,7 @@ async def test_an_approver_edits_the_arguments(stage: Stage, version: str) -> No
     )
     call, _, text = parts_of(told["messages"][1])
     assert (call["state"], call["output"]) == ("output-available", "paid 5 to Ann")
+    assert call["input"] == {"amount": 5, "to": "Ann"}
     assert text["text"] == "So: paid 5 to Ann"
     assert stage.desk.paid == [(5, "Ann")]
 
@@ -173,6 +176,8 @@ async def test_a_run_is_cancelled_from_the_page(stage: Stage, version: str) -> N
     told = await stage.play("cancel", version, text="wait")
     assert told["cancelled"] == {"cancelled": True}
     assert (told["status"], told["finish"]) == ("ready", "other")
+    loaded = await stage.play("load", version, chat=f"cancel-{version}")
+    assert loaded["messages"][1]["metadata"]["termination"] == "cancelled"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -192,6 +197,11 @@ async def test_a_run_that_fails_is_an_error_of_the_chat(stage: Stage, version: s
     told = await stage.play("send", version, chat=f"fail-{version}", agent="broken", text="hello")
     assert told["status"] == "error"
     assert "the model is away" in told["error"]
+    where = {"chat": f"fail-{version}", "agent": "broken"}
+    _, answer = (await stage.play("load", version, **where))["messages"]
+    assert (answer["role"], parts_of(answer)) == ("assistant", [])
+    assert answer["metadata"]["termination"] == "failed"
+    assert answer["metadata"]["error"] == told["error"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

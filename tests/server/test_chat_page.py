@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import runpy
 import shutil
 import subprocess
@@ -14,11 +15,15 @@ from server_kit import served
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken import Agent, Runtime
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.domain.event import TextDelta
+from awaken.domain.inference import StopReason
 from awaken.server import app
-from awaken.testing import ScriptedModel
+from awaken.testing import FunctionModel, ScriptedModel
 from browser_kit import HOME, KIT, open_browser
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +91,58 @@ async def test_a_page_asks_for_an_approval_and_shows_the_chat_when_it_is_loaded_
         shown = await page.locator("section").all_text_contents()
         await page.reload()
         await expect(page.locator("section")).to_have_text(shown)
+
+
+class CutOnce:
+    """Cuts the first stream of a chat behind its first words."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+        self.was_cut = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_on(message: Message) -> None:
+            await send(message)
+            if b"text-delta" in message.get("body", b"") and not self.was_cut:
+                self.was_cut = True
+                raise ConnectionError
+
+        is_sent = scope["type"] == "http" and scope["method"] == "POST"
+        await self._application(scope, receive, send_on if is_sent else send)
+
+
+async def test_a_page_follows_its_run_when_its_connection_breaks(
+    folder: Path, browser: Browser
+) -> None:
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        yield TextDelta(delta="Half of it, ")
+        begun.set()
+        await released.wait()
+        yield TextDelta(delta="and the rest.")
+        yield Stop(reason=StopReason.END_TURN)
+
+    runtime = Runtime([Agent("clerk", model=FunctionModel(answer))])
+
+    async def script(request: Request) -> FileResponse:
+        return FileResponse(folder / "chat.js")
+
+    async def html(request: Request) -> FileResponse:
+        return FileResponse(folder / "index.html")
+
+    agents = CutOnce(app(runtime))
+    routes = [Route("/", html), Route("/chat.js", script), Mount("/", agents)]
+    async with runtime, served(Starlette(routes=routes)) as address:
+        page = await new_page(browser, address)
+        await say(page, "Hi")
+        await begun.wait()
+        await expect(page.get_by_role("alert")).to_have_count(1)
+        assert agents.was_cut
+        released.set()
+        await expect(page.locator(".assistant p")).to_have_text(["Half of it, and the rest."])
+        await expect(page.locator("output")).to_have_text("ready")
+        await expect(page.get_by_role("alert")).to_have_count(0)
 
 
 async def test_a_page_of_a_listed_origin_works_and_of_another_one_does_not(

@@ -136,7 +136,8 @@ class ToolCallResumed(Event, frozen=True, kw_only=True):
     """A suspended tool call has ended, with an answer or without one, as `outcome` says.
 
     `message_id` is the id of its tool message and `text` what that message says, or the beginning
-    of it. `reason` is why the call ended so or what the approver said, `by` is the approver. Events
+    of it. `edited` are the arguments that the call ran with, if the approver changed them. `reason`
+    is why the call ended so or what the approver said, `by` is the approver. Events
     stored by earlier versions have only `target_id` and `result`.
     """
 
@@ -148,6 +149,7 @@ class ToolCallResumed(Event, frozen=True, kw_only=True):
     reason: str | None = None
     by: str | None = None
     text: str | None = None
+    edited: Json = None
 
 
 class ToolCallCancel(Event, frozen=True, kw_only=True):

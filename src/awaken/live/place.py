@@ -63,6 +63,7 @@ class _Given(msgspec.Struct):
     calls: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
     outputs: dict[str, str] = msgspec.field(default_factory=dict)
     stored: bool = False
+    announced: bool = False
 
     @property
     def text(self) -> str:
@@ -248,7 +249,19 @@ class Place:
         if told is None:
             yield from self._give(event)
         if isinstance(event.event, StepStart):
+            yield from self._show_again()
             yield from self._settle(answers)
+
+    def _show_again(self) -> Iterator[RunEvent]:
+        """The step whose answer the reader has already begins in the log: a reader that clears a
+        message when its step begins gets it back."""
+        given = self._given
+        if given is None or not given.announced:
+            return
+        given.announced = False
+        had = given.snapshot(given.outputs)
+        given.forget()
+        yield from self._complete(given, had)
 
     def _settle(self, answers: Mapping[str | None, Message]) -> Iterator[RunEvent]:
         """Complete what the reader has of the open answer, if that is in the log."""
@@ -420,7 +433,8 @@ class Place:
             turn = given.snapshot(outputs=turn.outputs)
         if given is None or given.message_id != turn.message_id:
             yield from self._drop(turn.message_id)
-            given = self._given = _Given(run_id, turn.message_id)
+            given = self._given = _Given(run_id, turn.message_id, announced=True)
+            yield self._made(run_id, StepStart(message_id=turn.message_id))
         yield from self._complete(given, turn)
 
     def _complete(self, given: _Given, whole: StepSnapshot) -> Iterator[RunEvent]:

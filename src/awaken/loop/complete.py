@@ -403,7 +403,8 @@ def _resumed(
     step: StepCalls, index: int, result: ToolResult, *, is_cancelled: bool
 ) -> ToolCallResumed:
     """The event of a call that was suspended and has ended now."""
-    decision = step.resumed[index].resume_input
+    call = step.resumed[index]
+    decision = call.resume_input
     reason = decision.reason if decision is not None else None
     if is_cancelled:
         outcome, reason = ResumedOutcome.CANCELLED, result.message
@@ -420,6 +421,7 @@ def _resumed(
         outcome=outcome,
         reason=reason,
         by=decision.by if decision is not None else None,
+        edited=step.calls[index].arguments if call.is_edited else None,
     )
 
 

@@ -21,7 +21,6 @@ from awaken.domain.suspension import (
     ResumeAction,
     ResumedOutcome,
     ToolCallResume,
-    ToolCallResumeMode,
     ToolCallStatus,
 )
 from awaken.domain.ticket import TicketStatus, is_digest_of
@@ -306,8 +305,7 @@ def _steps(run: LiveRun, approved: Sequence[ToolCallState]) -> list[StepCalls]:
     steps: dict[str, StepCalls] = {}
     for call in approved:
         arguments = call.arguments
-        edited = call.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL and call.asker is None
-        if edited and call.resume_input:
+        if call.is_edited and call.resume_input:
             # The approver has edited the arguments: the gates must judge those that will run.
             arguments = call.resume_input.result
         own = ToolCall(id=call.call_id, name=call.tool_name, arguments=arguments)

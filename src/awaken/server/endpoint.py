@@ -29,12 +29,12 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route
         principal = permitted(route, scope)
-        if route.submits and self._runtime.is_draining:
+        if self._runtime.is_draining and not _is_served_to_the_end(route):
             raise Refused(
                 503,
                 "draining",
                 "this server is about to end: try again in a second",
-                headers={"retry-after": "1"},
+                headers={"retry-after": "1", "connection": "close"},
             )
         request = Request(scope, receive)
         query = read_query(request, route.query)
@@ -45,6 +45,16 @@ class Endpoint:
             return
         with self._streams.one(principal.scope):
             await answer(scope, receive, send)
+
+
+def _is_served_to_the_end(route: Route) -> bool:
+    """Whether a server that is about to end still answers requests to a route.
+
+    Runs are refused, and so are streams of protocols whose clients would have to ask again. Our own
+    streams are opened: an `EventSource` comes back after a stream that ends, and never after a
+    refusal.
+    """
+    return not (route.submits or (route.streams and route.protocol is not None))
 
 
 def permitted(route: Route, scope: Scope) -> Principal:

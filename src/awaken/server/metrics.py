@@ -122,6 +122,7 @@ ROUTES = (
         method="GET",
         path=PATH,
         handle=metrics,
+        name="get_metrics",
         summary="Figures of this process, for Prometheus",
         answers={200: str},
         media_type="text/plain",

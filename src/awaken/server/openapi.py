@@ -63,6 +63,8 @@ def document(routes: Sequence[Route]) -> Json:
         )
     for type_ in {route.query for route in routes if route.query is not None}:
         del components[_name(by_type[repr(type_)])]  # they are parameters, one by one
+    for component in components.values():
+        _simplify(component)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Awaken", "version": __version__},
@@ -75,6 +77,23 @@ def document(routes: Sequence[Route]) -> Json:
     }
 
 
+def _simplify(schema: Json) -> None:
+    """Write a schema in the words that generators of clients understand, in place. It stays equal
+    but for defaults: answers leave out fields that have theirs, and generators for TypeScript take
+    a field with a default for one that is always there."""
+    if isinstance(schema, list):
+        for part in schema:
+            _simplify(part)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "array" and not schema.get("items"):
+            schema["items"] = {}  # `maxItems` says that there is nothing behind `prefixItems`
+        for name, part in schema.items():
+            if name == "properties":
+                for field in part.values():
+                    field.pop("default", None)
+            _simplify(part)
+
+
 def _types(route: Route) -> list[Any]:
     given = [route.query, route.body if route.body is not bytes else None]
     return [type_ for type_ in (*given, *route.answers.values()) if type_ is not None]
@@ -83,7 +102,7 @@ def _types(route: Route) -> list[Any]:
 def _operation(route: Route, schemas: dict[str, Json], components: dict[str, Json]) -> Json:
     shown: dict[str, Json] = {
         "summary": route.summary,
-        "operationId": f"{route.method} {route.path}",
+        "operationId": route.name,
         "parameters": _parameters(route, schemas, components),
         "responses": _responses(route, schemas),
         "security": [{"key": []}] if route.needs else [],

@@ -18,7 +18,7 @@ cannot have the browser send one of these as `Host`."""
 ANY = "*"
 _LINK = ("navigate", "document")
 _METHODS = "GET, POST, PATCH, DELETE"
-_EXPOSED = "etag, retry-after, x-request-id, location"
+_EXPOSED = "etag, retry-after, x-awaken-error, x-request-id, location"
 
 
 class Hosts:

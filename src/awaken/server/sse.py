@@ -67,6 +67,9 @@ class EventStream(Generic[T]):
         frame: makes bytes of a chunk of the encoder; `None`: its chunks are bytes.
         headers: further headers of the answer.
         end: bytes behind the last frame of a stream that has come to its end.
+        cut_when_closed: the connection is cut if the stream is closed before its end. Clients of
+            other protocols take any regular end of an answer for the end of the run. Those of our
+            own see that no last event came, and an `EventSource` comes back by itself.
         on_leave: is called if the client leaves before that.
     """
 
@@ -79,11 +82,13 @@ class EventStream(Generic[T]):
         frame: Callable[[Any], bytes] | None = data_frame,
         headers: Iterable[tuple[bytes, bytes]] = (),
         end: bytes = b"",
+        cut_when_closed: bool = False,
         on_leave: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._events, self._encoder = events, encoder
         self._is_last, self._frame = is_last, frame
         self._end, self._on_leave = end, on_leave
+        self._cut_when_closed = cut_when_closed
         self._headers = [*HEADERS, *headers]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,7 +121,7 @@ class EventStream(Generic[T]):
             return
         if connection.is_left and self._on_leave is not None:
             await self._on_leave()
-        elif not (connection.is_left or connection.is_writing):
+        elif not (connection.is_left or connection.is_writing or self._cut_when_closed):
             await connection.end(CLOSING)
 
     async def _write(self, connection: Connection, streams: OpenStreams) -> None:

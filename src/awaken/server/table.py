@@ -24,6 +24,7 @@ Handler = Callable[[Call], Awaitable[ASGIApp]]
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """One method of one path.
 
+    - `name` is the operation's in the OpenAPI document: generated clients name their functions so.
     - `needs` are the roles of which the caller must have one; none: no key is needed.
     - `query` and `body` are the types that the request is read as. A `body` of `bytes` is handed on
       as it came, to be read by a protocol.
@@ -35,12 +36,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     - `takes_tokens`: a stream token may be used. The handler has to find every thread that it
       touches by `awaken.server.finding` or `awaken.server.intake`, which hold the token to its
       thread.
-    - `submits`: the route asks for a run; a server that is about to end answers 503.
+    - `submits`: the route asks for a run. A server that is about to end answers 503, and so it does
+      for streams of a `protocol`.
     """
 
     method: str
     path: str
     handle: Handler
+    name: str
     summary: str
     needs: tuple[Role, ...] = ()
     query: type[msgspec.Struct] | None = None

@@ -59,6 +59,13 @@ class ToolCallState(Value, frozen=True, kw_only=True):
             return self.asker.tool_name, self.asker.arguments
         return self.tool_name, self.arguments
 
+    @property
+    def is_edited(self) -> bool:
+        """Whether the approver has given the call other arguments. The question of a delegate is
+        passed on to the delegate, with them."""
+        is_passed_on = self.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL
+        return is_passed_on and self.asker is None and self.resume_input is not None
+
     def with_resume_mode(self, mode: ToolCallResumeMode) -> ToolCallState:
         return _replace(self, resume_mode=mode)
 

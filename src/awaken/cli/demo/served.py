@@ -116,6 +116,7 @@ class Demo:
             method="POST",
             path="/v1/demo/kill",
             handle=_kill,
+            name="kill_this_process",
             summary="Kill this process with SIGKILL",
             needs=(Role.ADMIN,),
             answers={},

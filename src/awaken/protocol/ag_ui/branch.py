@@ -149,6 +149,13 @@ class Branch:
             chunks.append(self.snapshot())
         return chunks
 
+    def edit_call(self, id: str, arguments: Json) -> list[Chunk]:
+        """A call runs with other arguments than those that were written."""
+        if not self._transcript.has_call(id) or _is_same(self._transcript.arguments(id), arguments):
+            return []
+        self._transcript.set_arguments(id, dumps_text(arguments))
+        return [self.snapshot()]
+
     def drop_call(self, id: str) -> list[Chunk]:
         """A call that was begun is not made."""
         if not self._transcript.has_call(id):

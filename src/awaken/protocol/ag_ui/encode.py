@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ToolCallOutcome
 from awaken.protocol.ag_ui.branch import Branch, Chunk
 from awaken.protocol.ag_ui.messages import WireMessage, wire_messages
+from awaken.protocol.ag_ui.reconcile import reconcile
 from awaken.protocol.ag_ui.state import ClientState
 from awaken.protocol.ag_ui.tickets import interrupt, is_frontend
 from awaken.protocol.ag_ui.transcript import Transcript
@@ -156,9 +158,11 @@ class AgUiEncoder:
         return {"type": "success"}
 
     def _outcome(self, tickets: Sequence[RunWaitingTicket]) -> Json:
-        """What a run waits for: the user's answers, or calls that the client carries out."""
-        if tickets and not all(is_frontend(ticket) for ticket in tickets):
-            return {"type": "interrupt", "interrupts": [interrupt(ticket) for ticket in tickets]}
+        """What a run waits for: the user's answers, or calls that the client carries out. Beside
+        questions to the user those calls are not named: the client knows them by themselves, and
+        sends their results as messages."""
+        if asked := [ticket for ticket in tickets if not is_frontend(ticket)]:
+            return {"type": "interrupt", "interrupts": [interrupt(ticket) for ticket in asked]}
         if tickets and self._watched.is_1_0:
             # Clients before 1.0 know their pending calls by themselves, and refuse the field.
             return {
@@ -292,8 +296,16 @@ class AgUiEncoder:
         if branch.tag is not None:
             return []
         chunks = branch.close_answer()
-        for message in wire_messages(event.messages):
-            self._transcript.add(message)
+        log, held = wire_messages(event.messages), self._transcript.all()
+        current = reconcile(held, log)
+        # A client keeps its order, and appends what a snapshot adds: what is to stand behind that
+        # is taken from it first.
+        ids = {str(message.get("id")) for message in held}
+        same = list(takewhile(lambda message: str(message.get("id")) in ids, current))
+        if any(str(message.get("id")) in ids for message in current[len(same) :]):
+            chunks.append({"type": "MESSAGES_SNAPSHOT", "messages": same})
+        self._transcript.replace_all(current)
+        self._transcript.logged.update(str(message["id"]) for message in log)
         return [*chunks, branch.snapshot()]
 
     # -- calls --------------------------------------------------------------------------------
@@ -319,6 +331,9 @@ class AgUiEncoder:
         if branch.tag is None and event.target_id in self._watched.answered:
             return []  # the client has the message: it would hold it twice
         text = event.text if event.text is not None else event.reason or ""
+        if event.edited is not None:
+            edited = branch.edit_call(event.target_id, event.edited)
+            return [*edited, *branch.answer_call(event.message_id, event.target_id, text)]
         return branch.answer_call(event.message_id, event.target_id, text)
 
     def _call_output(self, branch: Branch, event: ToolCallStreamDelta) -> list[Chunk]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.codec import dumps_text
+from awaken.codec import digest, dumps_text
 from awaken.domain.identity import Adapter
 from awaken.domain.message import Message, Role, Visibility
 from awaken.domain.suspension import Decision, ToolCallResume
@@ -62,12 +62,20 @@ def ingest(asked: RunAgentInput, known: Known, agent_id: str | None) -> Taken:
         frontend_tools=tuple(_descriptor(tool) for tool in asked.tools or ()),
         state=asked.state if isinstance(asked.state, dict) else {},
         forwarded_props=asked.forwarded_props or None,
-        key=asked.run_id,
+        key=_key(asked),
         adapter=Adapter.AG_UI,
         request_id=asked.run_id,
     )
     calls = [ticket.call_id for ticket in known.tickets if ticket.key in by_message]
     return Taken(intake, frozenset(calls))
+
+
+def _key(asked: RunAgentInput) -> str:
+    """The key of the request. A client may answer a run's interrupts under the `runId` of the
+    request that started the run: each set of answers has a key of its own."""
+    if not asked.answers():
+        return asked.run_id
+    return f"{asked.run_id} {digest(asked.answers())}"
 
 
 Answers = dict[str, ToolCallResume]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from awaken.codec import Json, dumps_text
 from awaken.domain.message import (
     Audio,
@@ -23,12 +25,15 @@ from awaken.domain.message import (
     Video,
     Visibility,
 )
+from awaken.domain.suspension import ToolCallResumeMode
+from awaken.domain.ticket import Ticket
 from awaken.protocol.ag_ui.wire import SentMessage
 from awaken.protocol.intake import BadRequest
 
 WireMessage = dict[str, Any]
 """A message as the client holds it."""
 
+_EDITS = ToolCallResumeMode.PASS_DECISION_TO_TOOL
 _MEDIA: dict[str, type[Image] | type[Audio] | type[Video]] = {
     "image": Image,
     "audio": Audio,
@@ -149,6 +154,27 @@ def _assistant(message: Message, id: str) -> list[WireMessage]:
     for call in message.tool_calls or ():
         add_call(said, call.id, call.name, dumps_text(call.arguments))
     return [*found, said]
+
+
+def with_edits(messages: Sequence[Message], tickets: Iterable[Ticket]) -> list[Message]:
+    """The messages, with the arguments that approvers have given to calls in place of the model's.
+    The key of a ticket names the message of its call, and the call's place in it."""
+    edited: dict[str, dict[int, Json]] = {}
+    for ticket in tickets:
+        given = ticket.decision
+        if given is not None and given.mode is _EDITS and ticket.asker is None:
+            message_id, _, index = ticket.key.rpartition(":")
+            if index.isdecimal():
+                edited.setdefault(message_id, {})[int(index)] = given.result
+    return [_with_arguments(m, edited[m.id]) if m.id in edited else m for m in messages]
+
+
+def _with_arguments(message: Message, arguments: Mapping[int, Json]) -> Message:
+    calls = [
+        msgspec.structs.replace(call, arguments=arguments.get(index, call.arguments))
+        for index, call in enumerate(message.tool_calls or ())
+    ]
+    return msgspec.structs.replace(message, tool_calls=tuple(calls))
 
 
 def behind_call(

@@ -18,6 +18,10 @@ class Transcript:
 
     def __init__(self, messages: Iterable[WireMessage] = ()) -> None:
         self.logged: set[str] = set()
+        self.replace_all(messages)
+
+    def replace_all(self, messages: Iterable[WireMessage]) -> None:
+        """Hold these messages, and no others."""
         self._messages: dict[str, WireMessage] = {}
         # Text is joined when it is asked for: an answer comes in thousands of pieces.
         self._pieces: dict[str, list[str]] = {}

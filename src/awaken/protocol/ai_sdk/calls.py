@@ -121,15 +121,19 @@ class Calls:
         yield {"type": "tool-approval-request", "approvalId": key, "toolCallId": event.id}
         yield {"type": "data-approval", "id": key, "data": _question(event)}
 
-    def resumed(self, event: ToolCallResumed) -> Json:
+    def resumed(self, event: ToolCallResumed) -> Iterator[Json]:
         id = event.target_id
+        if event.edited is not None:
+            named = {"toolCallId": id, "toolName": event.name, **self._place(event.name)}
+            yield {"type": "tool-input-available", **named, "input": event.edited}
         if event.outcome in _REFUSED:
-            return {"type": "tool-output-denied", "toolCallId": id}
-        if event.outcome in _CARRIED_OUT:
+            yield {"type": "tool-output-denied", "toolCallId": id}
+        elif event.outcome in _CARRIED_OUT:
             place = {} if self.is_frontend(event.name) else {"providerExecuted": True}
             output = _unwrapped(event.result)
-            return {"type": "tool-output-available", "toolCallId": id, "output": output, **place}
-        return self._error(id, _why(event))
+            yield {"type": "tool-output-available", "toolCallId": id, "output": output, **place}
+        else:
+            yield self._error(id, _why(event))
 
     def _output(self, id: str, output: Json) -> Json:
         return {

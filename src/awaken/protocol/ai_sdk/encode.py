@@ -39,7 +39,7 @@ from awaken.domain.suspension import ResumedOutcome
 from awaken.protocol.ai_sdk.activity import Activities
 from awaken.protocol.ai_sdk.blocks import Blocks, Kind
 from awaken.protocol.ai_sdk.calls import Calls
-from awaken.protocol.ai_sdk.ending import ending_of, usage_of
+from awaken.protocol.ai_sdk.ending import ending_of, failed, usage_of
 from awaken.protocol.ai_sdk.team import Team
 
 V6, V7 = 6, 7
@@ -137,7 +137,7 @@ class AiSdkEncoder:
 
     def _error(self, event: Error, told: RunEvent) -> Iterator[Json]:
         yield from self._close_step()
-        self._ending = [{"type": "error", "errorText": event.message}]
+        self._ending = failed(event.message)
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class AiSdkEncoder:
             reason = {"reason": event.reason} if event.reason else {}
             answer = {"type": "tool-approval-response", "approvalId": key, "approved": approved}
             yield {**answer, **reason}
-        yield self._calls.resumed(event)
+        yield from self._calls.resumed(event)
 
     def _keep(self, chunk: Json, told: RunEvent) -> Json:
         """Note the chunk of a durable event of this step: it outlives a reset."""

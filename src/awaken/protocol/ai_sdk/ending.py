@@ -6,9 +6,11 @@ from awaken.codec import Json
 from awaken.domain.event import RunFinish
 from awaken.domain.inference import TokenUsage
 from awaken.domain.lifecycle import (
+    BehaviorRequested,
     Blocked,
     CancelledEnd,
     Failed,
+    NaturalEnd,
     Stopped,
     Suspended,
     TerminationReason,
@@ -28,15 +30,27 @@ def ending_of(event: RunFinish) -> list[Json]:
     """The chunks at the end of a run."""
     termination = event.termination
     if isinstance(termination, Failed):
-        return [{"type": "error", "errorText": termination.value}]
+        return failed(termination.value)
     cost = {} if event.cost is None else {"cost": event.cost}
     metadata = {**usage_of(event.usage), **cost, "steps": event.steps}
+    if not isinstance(termination, NaturalEnd | BehaviorRequested | Suspended):
+        metadata["termination"] = str(type(termination).__struct_config__.tag)
     finish = {
         "type": "finish",
         "finishReason": _reason(termination),
         "messageMetadata": metadata,
     }
     return [{"type": "abort"}, finish] if isinstance(termination, CancelledEnd) else [finish]
+
+
+def failed(text: str) -> list[Json]:
+    """The chunks at the end of a run that has failed. A page that is loaded later has the metadata
+    alone: an error belongs to a stream, not to a message."""
+    metadata = {"termination": "failed", "error": text}
+    return [
+        {"type": "message-metadata", "messageMetadata": metadata},
+        {"type": "error", "errorText": text},
+    ]
 
 
 def _reason(termination: TerminationReason) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from awaken.codec import Json
@@ -34,9 +34,10 @@ class History:
         runs: the runs to show.
     """
 
-    def __init__(self, thread_id: str, runs: Iterable[RunRecord]) -> None:
+    def __init__(self, thread_id: str, runs: Sequence[RunRecord]) -> None:
         self._made = {run.run_id: _encoder(thread_id, run) for run in runs}
         self._built = {run_id: MessageBuilder() for run_id in self._made}
+        self._asked = _latest_by_question(runs)
         self._roots = {run_id: run_id for run_id in self._made}
         for run_id, encoder in self._made.items():
             self._apply(run_id, encoder.start())
@@ -53,21 +54,39 @@ class History:
             self._built[run_id].apply(chunk)
 
     def messages(self, log: Iterable[Message]) -> list[Json]:
-        """The messages of the page, in the order of the log. A run without a message in the log is
-        left out: it has said nothing, or what it said was taken out of view."""
+        """The messages of the page, in the order of the log. Of the runs without a message in the
+        log, only those that failed or were cancelled before they said anything are shown, behind
+        the message that they were to answer; what others said was taken out of view."""
         for run_id, encoder in self._made.items():
             self._apply(run_id, encoder.finish())
         return list(self._in_order(log))
 
     def _in_order(self, log: Iterable[Message]) -> Iterator[Json]:
+        log = list(log)
+        spoke = {message.produced_by_run_id() for message in log}
         shown: set[str] = set()
         for message in log:
             run_id = message.produced_by_run_id()
             if message.is_visible_user():
                 yield _user_message(message)
+                asked = self._asked.get(message.id or "")
+                if asked is not None and asked not in spoke and self._ended_early(asked):
+                    yield self._built[asked].message()
             elif run_id in self._built and run_id not in shown:
                 shown.add(run_id)
                 yield self._built[run_id].message()
+
+    def _ended_early(self, run_id: str) -> bool:
+        return "termination" in self._built[run_id].metadata
+
+
+def _latest_by_question(runs: Iterable[RunRecord]) -> dict[str, str]:
+    """The latest run by the id of the last message that it was to answer."""
+    found: dict[str, str] = {}
+    for run in sorted(runs, key=lambda run: (run.created_at_ms, run.run_id)):
+        if run.request is not None and run.request.input_message_ids:
+            found[run.request.input_message_ids[-1]] = run.run_id
+    return found
 
 
 def _encoder(thread_id: str, run: RunRecord) -> AiSdkEncoder:

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from awaken.codec import Json
 from awaken.contract.threads import ThreadContext, ThreadQuery, TicketQuery
-from awaken.domain.event import RunEvent, StateSnapshot
+from awaken.domain.event import MessagesSnapshot, RunEvent, StateSnapshot
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.message import Role as MessageRole
@@ -21,14 +21,14 @@ from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 from awaken.protocol.ag_ui.capabilities import capabilities
 from awaken.protocol.ag_ui.encode import AgUiEncoder, Watched
 from awaken.protocol.ag_ui.ingest import INTERRUPTS_PENDING, Taken, ingest
-from awaken.protocol.ag_ui.messages import WireMessage, behind_call, wire_messages
+from awaken.protocol.ag_ui.messages import WireMessage, behind_call, wire_messages, with_edits
+from awaken.protocol.ag_ui.reconcile import is_current
 from awaken.protocol.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
 from awaken.protocol.intake import BadRequest, Known
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
-from awaken.server.finding import find_thread
 from awaken.server.following import follow_run
-from awaken.server.intake import carry_out, known
+from awaken.server.intake import carry_out, existing, known
 from awaken.server.leaving import on_leave
 from awaken.server.media import with_media
 from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
@@ -36,6 +36,7 @@ from awaken.server.table import CHAT_LIMIT, Role, Route
 
 DOCS = "https://docs.ag-ui.com"
 _MANY = 1_000
+_AT_WORK = (RunStatus.CREATED, RunStatus.RUNNING)
 _replace = msgspec.structs.replace
 
 
@@ -48,7 +49,7 @@ async def run(call: Call) -> ASGIApp:
     thread_id = call.names.new(asked.thread_id)
     held = await known(call, thread_id)
     latest = await call.runtime.store.latest_run(thread_id)
-    before = await _before_it(call, held, latest, asked.run_id)
+    before = await _before_it(call, held, latest, asked)
     try:
         taken = ingest(asked, before, _agent_id(call))
     except BadRequest as error:
@@ -71,15 +72,23 @@ async def run(call: Call) -> ASGIApp:
         answered=taken.answered,
         is_1_0=asked.protocol_version == PROTOCOL_VERSION,
     )
+    is_open = latest is not None and latest.status in _AT_WORK
+    if is_open or not is_current(asked.messages, wire_messages(held.messages)):
+        return await _stream(call, record, submitted.cursor, watched, held)
     return await _stream(call, record, submitted.cursor, watched)
 
 
-async def _before_it(call: Call, held: Known, latest: RunRecord | None, request_id: str) -> Known:
+async def _before_it(
+    call: Call, held: Known, latest: RunRecord | None, asked: RunAgentInput
+) -> Known:
     """What was known before this request: a client that has lost the answer sends the same request
-    again, and gets the same run. Tickets that are answered are among those known."""
+    again, and gets the same run. Tickets that are answered are among those known.
+
+    A request that answers interrupts is never such a repetition of the run's first request, even
+    if it has the same `runId`: CopilotKit sends its answers under the id of the run that asks."""
     if latest is None:
         return held
-    if latest.transport_request_id == request_id:
+    if latest.transport_request_id == asked.run_id and not asked.answers():
         asked_with = latest.request.input_message_ids if latest.request is not None else ()
         messages = [message for message in held.messages if message.id not in asked_with]
         return Known(messages=tuple(messages))
@@ -89,7 +98,7 @@ async def _before_it(call: Call, held: Known, latest: RunRecord | None, request_
 
 def _is_at_work(latest: RunRecord, taken: Taken) -> bool:
     """Whether the message to answer once more is being answered: the client has lost the stream."""
-    at_work = latest.status in (RunStatus.CREATED, RunStatus.RUNNING)
+    at_work = latest.status in _AT_WORK
     asked_with = latest.request.input_message_ids if latest.request is not None else ()
     return at_work and taken.intake.rewind_to in asked_with
 
@@ -98,9 +107,15 @@ def _is_at_work(latest: RunRecord, taken: Taken) -> bool:
 
 
 async def connect(call: Call) -> ASGIApp:
-    """Tell a client of a thread: its messages and state, then its open run."""
-    thread = await find_thread(call, call.path("thread"))
-    return await _watch(call, thread.id)
+    """Tell a client of a thread: its messages and state, then its open run. A thread that no one
+    has begun has none: clients ask for it before their first message."""
+    thread_id = call.names.new(call.path("thread"))
+    if await existing(call, thread_id) is not None:
+        return await _watch(call, thread_id)
+    outside = call.names.outside(thread_id)
+    nothing = Watched(thread_id=outside, client_run_id="none", run_id="", is_told=True)
+    encoder = AgUiEncoder(_replace(nothing, is_1_0=_is_1_0(call, None)))
+    return _frames([*encoder.start(), *encoder.rest(())])
 
 
 async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None) -> ASGIApp:
@@ -109,7 +124,7 @@ async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None)
         raise unknown("thread")
     record = await _run_to_watch(call, context)
     agent_id = record.agent_id if record is not None else ""
-    shown = await with_media(call, _in_view(context))
+    shown = await with_media(call, await _with_edits(call, thread_id, _in_view(context)))
     watched = Watched(
         thread_id=call.names.outside(thread_id),
         client_run_id=_client_run_id(record, asked),
@@ -157,6 +172,13 @@ def _in_view(context: ThreadContext) -> list[Message]:
     return found
 
 
+async def _with_edits(call: Call, thread_id: str, messages: list[Message]) -> list[Message]:
+    """The messages, with the arguments of calls as their approvers have changed them."""
+    query = TicketQuery(thread_id=thread_id, limit=_MANY)
+    tickets = (await call.runtime.list_tickets(query)).items
+    return with_edits(messages, tickets)
+
+
 async def _with_delegates(
     call: Call, thread_id: str, messages: list[WireMessage]
 ) -> list[WireMessage]:
@@ -168,7 +190,8 @@ async def _with_delegates(
         asked = run.request if run is not None else None
         if run is None or asked is None or asked.parent_tool_call_id is None:
             continue
-        told = [m for m in await call.runtime.messages(thread.id) if m.role is not MessageRole.USER]
+        log = await _with_edits(call, thread.id, list(await call.runtime.messages(thread.id)))
+        told = [message for message in log if message.role is not MessageRole.USER]
         tag = call.names.outside(run.run_id)
         theirs = [{**message, "subagentRunId": tag} for message in wire_messages(told)]
         messages = behind_call(messages, asked.parent_tool_call_id, theirs)
@@ -191,15 +214,49 @@ def _is_1_0(call: Call, asked: RunAgentInput | None) -> bool:
 
 
 async def _stream(
-    call: Call, run: RunRecord, after: int, watched: Watched
+    call: Call, run: RunRecord, after: int, watched: Watched, held: Known | None = None
 ) -> EventStream[RunEvent]:
-    """An answer that tells of a run until it ends or pauses."""
+    """An answer that tells of a run until it ends or pauses. With `held`, what the log had before
+    the run, it begins with the log as it is when the run starts."""
     is_last = until_run_ends(watched.run_id)
     events = follow_run(call, run, after=after)
+    if held is not None:
+        events = Following(_with_log(call, run, events, watched, held))
     if public := _public_keys(call, watched.agent_id):
         events = Following(_with_state(call, run.thread_id, events, is_last, public))
     leaving = await on_leave(call, run.thread_id, run.thread_id)
-    return EventStream(events, AgUiEncoder(watched), is_last=is_last, on_leave=leaving)
+    return EventStream(
+        events, AgUiEncoder(watched), is_last=is_last, cut_when_closed=True, on_leave=leaving
+    )
+
+
+async def _with_log(
+    call: Call, run: RunRecord, events: Following, watched: Watched, held: Known
+) -> AsyncGenerator[list[RunEvent], None]:
+    """The events, and before the first one of the run the log as it is then, if the client has
+    not all of it. An earlier run has ended by then: an answer of which the client has read a part
+    is in the log, or was taken back. What the run says itself comes as its events."""
+    before = {message.id for message in held.messages}
+    is_due = True
+    async with aclosing(events):
+        async for batch in events.batches():
+            first = next((e for e in batch if e.run_id == watched.run_id), None) if is_due else None
+            if first is None:
+                yield batch
+                continue
+            is_due = False
+            log = [
+                message
+                for message in (await known(call, run.thread_id)).messages
+                if message.id in before or message.produced_by_run_id() != run.run_id
+            ]
+            if is_current(watched.messages, wire_messages(log)):
+                yield batch
+                continue
+            shown = await with_media(call, await _with_edits(call, run.thread_id, log))
+            whole = _replace(first, seq=None, event=MessagesSnapshot(messages=tuple(shown)))
+            place = batch.index(first)
+            yield [*batch[:place], whole, *batch[place:]]
 
 
 async def _with_state(
@@ -275,12 +332,13 @@ def _frames(chunks: Iterable[Json]) -> Response:
     return Response(body, headers={k.decode(): v.decode() for k, v in HEADERS})
 
 
-def _routes(base: str) -> tuple[Route, ...]:
+def _routes(base: str, name: str) -> tuple[Route, ...]:
     return (
         Route(
             method="POST",
             path=base,
             handle=run,
+            name=f"run_{name}",
             summary="Run an agent (AG-UI)",
             protocol=DOCS,
             needs=(Role.INVOKE,),
@@ -295,6 +353,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             method="GET",
             path=f"{base}/capabilities",
             handle=describe,
+            name=f"get_{name}_capabilities",
             summary="What an agent can do (AG-UI)",
             protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
@@ -304,6 +363,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             method="GET",
             path=f"{base}/threads/{{thread}}/connect",
             handle=connect,
+            name=f"connect_{name}",
             summary="Watch a thread (AG-UI)",
             protocol=DOCS,
             needs=(Role.INVOKE, Role.READ),
@@ -314,4 +374,7 @@ def _routes(base: str) -> tuple[Route, ...]:
     )
 
 
-ROUTES = (*_routes("/v1/ag-ui"), *_routes("/v1/ag-ui/agents/{agent}"))
+ROUTES = (
+    *_routes("/v1/ag-ui", "ag_ui"),
+    *_routes("/v1/ag-ui/agents/{agent}", "ag_ui_agent"),
+)

@@ -88,6 +88,7 @@ async def _stream(
         is_last=is_last,
         headers=HEADERS,
         end=DONE,
+        cut_when_closed=True,
         on_leave=await on_leave(call, run.run_id, run.thread_id),
     )
 
@@ -138,13 +139,14 @@ async def _existing(call: Call, see_all: tuple[Role, ...] = READERS) -> str:
 # -- the table ------------------------------------------------------------------------------------
 
 
-def _routes(api: str) -> tuple[Route, ...]:
+def _routes(api: str, chat: str) -> tuple[Route, ...]:
     asks = (Role.INVOKE,)
     return (
         Route(
             method="POST",
             path=api,
             handle=send,
+            name=f"send_{chat}",
             summary="Send a message or an answer to a chat (AI SDK)",
             protocol=DOCS,
             needs=asks,
@@ -159,6 +161,7 @@ def _routes(api: str) -> tuple[Route, ...]:
             method="GET",
             path=f"{api}/{{chat}}/stream",
             handle=resume,
+            name=f"resume_{chat}",
             summary="Resume the stream of a chat's open run (AI SDK)",
             protocol=DOCS,
             needs=asks,
@@ -170,6 +173,7 @@ def _routes(api: str) -> tuple[Route, ...]:
             method="GET",
             path=f"{api}/{{chat}}/messages",
             handle=messages,
+            name=f"list_{chat}_messages",
             summary="The messages of a chat, for a page that is loaded (AI SDK)",
             protocol=DOCS,
             needs=asks,
@@ -180,6 +184,7 @@ def _routes(api: str) -> tuple[Route, ...]:
             method="POST",
             path=f"{api}/{{chat}}/cancel",
             handle=cancel,
+            name=f"cancel_{chat}",
             summary="Cancel a chat's open run (AI SDK)",
             protocol=DOCS,
             needs=asks,
@@ -189,4 +194,7 @@ def _routes(api: str) -> tuple[Route, ...]:
     )
 
 
-ROUTES = (*_routes("/v1/ai-sdk/agents/{agent}/chat"), *_routes("/v1/ai-sdk/chat"))
+ROUTES = (
+    *_routes("/v1/ai-sdk/agents/{agent}/chat", "agent_chat"),
+    *_routes("/v1/ai-sdk/chat", "chat"),
+)

@@ -49,6 +49,7 @@ ROUTES = (
         method="GET",
         path="/v1/audit",
         handle=list_deeds,
+        name="list_audit",
         summary="What people and programs did through the servers of this store",
         needs=(Role.ADMIN,),
         query=AuditAsked,

@@ -24,6 +24,7 @@ ROUTES = (
         method="GET",
         path="/v1/openapi.json",
         handle=describe,
+        name="get_openapi",
         summary="This document",
         answers={200: dict[str, Any]},
     ),

@@ -80,6 +80,7 @@ ROUTES = tuple(
         method="GET",
         path=path,
         handle=handle,
+        name=f"read_{what}_events",
         summary=f"Read or follow the events of a {what}",
         needs=_NEEDS,
         query=EventsAsked,

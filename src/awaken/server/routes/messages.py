@@ -61,6 +61,7 @@ ROUTES = (
         method="GET",
         path="/v1/threads/{thread}/messages",
         handle=list_messages,
+        name="list_messages",
         summary="List a thread's messages; a page's cursor is the next one's `after` or `before`",
         needs=(Role.INVOKE, Role.READ),
         query=MessagesAsked,

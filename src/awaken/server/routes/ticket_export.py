@@ -92,6 +92,7 @@ ROUTES = (
         method="GET",
         path="/v1/tickets/export",
         handle=export,
+        name="export_tickets",
         summary="How questions were answered, newest first, as CSV",
         needs=(Role.READ, Role.DECIDE),
         answers={200: str},

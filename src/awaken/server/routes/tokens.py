@@ -92,6 +92,7 @@ ROUTES = (
         method="POST",
         path="/v1/tokens",
         handle=make,
+        name="create_token",
         summary="Make a token for one thread or one path, to hand to a browser",
         needs=_OF_A_THREAD,
         body=OneTokenAsked,

@@ -1,0 +1,127 @@
+// Pages that stay open while both of their servers are replaced, one after the other: each page
+// follows its run as `docs/react.md` and `docs/ag-ui.md` tell it to.
+//
+// Each line of standard input is the address of the server that takes requests from then on. For each
+// word of the answer a line says that every page has it; the last line has what the pages show.
+import http from 'node:http';
+import { createInterface } from 'node:readline';
+import * as agui from '@ag-ui/client';
+import * as agui0 from '@ag-ui/client-0';
+import * as six from 'ai';
+import * as strict from 'ai-strict';
+import * as seven from 'ai-7';
+import { openHook } from './hook.mjs';
+import { openChat } from './state.mjs';
+
+const WORDS = ['one', 'two', 'three'];
+console.warn = console.error = () => {};
+process.on('unhandledRejection', () => {}); // @ag-ui/client rejects once more than it can be caught
+
+// -- what stands before the servers ----------------------------------------------------------------
+
+let server;
+
+/** Pass a request on to the server of the moment. An answer that breaks off there breaks off here. */
+const balancer = http.createServer((request, response) => {
+  const { hostname, port } = new URL(server);
+  const path = request.url;
+  const passed = http.request({ hostname, port, path, method: request.method, headers: { ...request.headers, host: `${hostname}:${port}` } }, answer => {
+    response.writeHead(answer.statusCode, answer.headers);
+    answer.pipe(response);
+    answer.on('close', () => answer.complete || response.destroy());
+  });
+  passed.on('error', () => response.destroy());
+  request.pipe(passed);
+});
+await new Promise(done => balancer.listen(0, '127.0.0.1', done));
+const address = `http://127.0.0.1:${balancer.address().port}`;
+
+// -- pages -----------------------------------------------------------------------------------------
+
+const soon = () => new Promise(done => setTimeout(done, 50));
+const says = text => WORDS.filter(word => text.includes(word)).length;
+
+/** Ask again while the server that would answer is about to end. */
+async function patient(...request) {
+  for (;;) {
+    const answer = await fetch(...request);
+    if (answer.status !== 503) return answer;
+    await soon();
+  }
+}
+
+async function chatPage(name, open) {
+  const api = `${address}/v1/ai-sdk/agents/teller/chat`;
+  const chat = await open({ api, chat: name, transport: { fetch: patient } });
+  const text = () => chat.messages.filter(m => m.role === 'assistant').map(m => m.parts.map(part => part.text ?? '').join('')).join('|');
+  const load = async () => (await patient(`${api}/${name}/messages`)).json();
+  const breaks = [];
+  const follow = async () => {
+    await chat.sendMessage({ text: 'tell' });
+    while (chat.error instanceof TypeError) {
+      breaks.push(chat.error.message);
+      await soon();
+      chat.clearError(); // else a client of version 6 keeps the error if there is nothing to resume
+      await chat.resumeStream();
+      const loaded = await load().catch(() => undefined);
+      if (loaded && chat.status === 'ready') chat.messages = loaded;
+    }
+    return { text: text(), status: chat.status, breaks, loaded: (await load()).length };
+  };
+  return { words: () => says(text()), done: follow() };
+}
+
+async function agentPage(name, lib) {
+  const url = `${address}/v1/ag-ui/agents/teller`;
+  class Agent extends lib.HttpAgent {
+    connect() {
+      const where = `${this.url}/threads/${this.threadId}/connect`;
+      return lib.transformHttpEventStream(lib.runHttpRequest(() => patient(where)));
+    }
+  }
+  const agent = new Agent({ url, threadId: name });
+  const text = () => agent.messages.filter(m => m.role === 'assistant').map(m => m.content).join('|');
+  const breaks = [];
+  const ask = async () => {
+    for (let reach = () => agent.runAgent(); ; reach = () => agent.connectAgent()) {
+      try {
+        return await reach();
+      } catch (error) {
+        if (!(error instanceof TypeError)) throw error;
+        breaks.push(error.message);
+        await soon();
+      }
+    }
+  };
+  const follow = async () => {
+    agent.addMessage({ id: `${name}-1`, role: 'user', content: 'tell' });
+    await ask();
+    return { text: text(), status: agent.isRunning ? 'running' : 'ready', breaks };
+  };
+  return { words: () => says(text()), done: follow() };
+}
+
+// -- the play --------------------------------------------------------------------------------------
+
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+server = (await lines.next()).value;
+(async () => {
+  for await (const line of lines) server = line;
+})();
+
+const pages = {
+  useChat: await chatPage('useChat', given => openHook({ ...given, sdk: six })),
+  'ai 6': await chatPage('ai-6', given => openChat({ ...given, sdk: six })),
+  'ai 6.0.230': await chatPage('ai-strict', given => openChat({ ...given, sdk: strict })),
+  'ai 7': await chatPage('ai-7', given => openChat({ ...given, sdk: seven, headers: { 'x-ai-sdk-version': '7' } })),
+  'ag-ui 1.0': await agentPage('ag-ui', agui),
+  'ag-ui 0.0.59': await agentPage('ag-ui-0', agui0),
+};
+for (let count = 1; count < WORDS.length; count += 1) {
+  while (Object.values(pages).some(page => page.words() < count)) await soon();
+  console.log(JSON.stringify({ words: count }));
+}
+const shown = {};
+for (const [name, page] of Object.entries(pages)) shown[name] = await page.done;
+console.log(JSON.stringify(shown));
+process.exit(0);

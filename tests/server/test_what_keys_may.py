@@ -94,7 +94,7 @@ async def test_a_token_loses_what_its_key_loses(desk: Desk, tmp_path: Path) -> N
     assert (begun.status_code, refused.status_code, read.status_code) == (200, 403, 200)
     file.write_text(head + own + rest + 'agents = ["billing"]\n')
     narrowed = await desk.ask("browser", "POST", "/v1/threads/t/runs", json=SAID)
-    assert (narrowed.status_code, code_of(narrowed)) == (404, "agent_not_found")
+    assert (narrowed.status_code, code_of(narrowed)) == (404, "not_found")
     file.write_text(head + own + rest.replace('"acme"', '"moved"'))
     moved = await desk.ask("browser", "GET", "/v1/threads/t")
     assert moved.status_code == 401

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from ipaddress import ip_address
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -110,10 +111,18 @@ class Audited:
             route=str(getattr(scope.get("route"), "path", scope["path"])),
             on=_on(scope),
             status=status,
-            address=client[0] if client else "",
+            address=_address(client),
             session=session.id[:SHOWN] if session is not None else None,
             request_id=scope.get("request_id"),
         )
+
+
+def _address(client: tuple[str, int] | None) -> str:
+    """The address of a client. A proxy may have passed on what the client wrote: no other text."""
+    try:
+        return str(ip_address(client[0].partition("%")[0])) if client else ""
+    except ValueError:
+        return ""
 
 
 def _on(scope: Scope) -> dict[str, str]:

@@ -12,7 +12,7 @@ from starlette.types import Scope
 from awaken.domain.access import Role, Terms
 from awaken.domain.principal import Principal
 from awaken.server.console.sessions import Sessions
-from awaken.server.edge import Arrival
+from awaken.server.edge import Arrival, own_path
 from awaken.server.errors import Refused, unauthorized
 from awaken.server.keys import Authenticator, Keys, bearer, known_key
 from awaken.server.passes import Pass
@@ -103,12 +103,6 @@ def _held_to(maker: Principal, roles: tuple[str, ...]) -> Principal:
     if Role.ADMIN not in maker.roles:
         roles = tuple(role for role in roles if role in maker.roles)
     return msgspec.structs.replace(maker, roles=roles)
-
-
-def own_path(scope: Scope) -> str:
-    """The path of a request, wherever the application is mounted."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _token(arrival: Arrival) -> str | None:

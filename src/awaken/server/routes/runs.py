@@ -35,9 +35,8 @@ from awaken.server.given import (
     PageSize,
     RunAsked,
     Seconds,
-    messages_of,
 )
-from awaken.server.intake import Extras, carry_out
+from awaken.server.intake import Extras, carry_out, given_messages
 from awaken.server.routes.streams import StreamAsked, stream_events
 from awaken.server.table import Role, Route
 from awaken.server.views import PageView, ResultView, RunView, View
@@ -92,7 +91,7 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
         Intake(
             thread_id=thread_id,
             agent_id=asked.agent_id,
-            messages=messages_of(asked.messages),
+            messages=given_messages(call, asked.messages),
             overrides=asked.overrides.overrides() if asked.overrides is not None else None,
             frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
             mode=asked.mode,

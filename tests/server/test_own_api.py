@@ -129,9 +129,13 @@ async def test_lists_go_on_behind_their_cursor(desk: Desk) -> None:
         assert (bad.status_code, code_of(bad)) == (410, "cursor_gone")
     (run,) = (await desk.ask("viewer", "GET", "/v1/threads/t1/runs")).json()["items"]
     assert (run["thread_id"], run["status"], run["response"]) == ("t1", "done", "Hello.")
-    one = (await desk.ask("viewer", "GET", f"/v1/runs/{run['run_id']}")).json()
-    seen = (await desk.ask("developer", "GET", f"/v1/runs/{run['run_id']}")).json()
-    assert (one["request"], one["state"]) == (None, None)
+    path = f"/v1/runs/{run['run_id']}"
+    for who in ("viewer", "developer"):
+        one = (await desk.ask(who, "GET", path)).json()
+        assert (one["request"], one["state"]) == (None, None)
+    refused = await desk.ask("viewer", "GET", path + "?details=true")
+    assert (refused.status_code, code_of(refused)) == (403, "missing_role")
+    seen = (await desk.ask("developer", "GET", path + "?details=true")).json()
     assert seen["request"]["sender_id"] == "page"
     assert seen["state"] is not None
 

@@ -42,6 +42,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         file, name="support", scope="acme", roles=("invoke", "read"), agents=("talker",)
     )
     keys["reader"] = add_key(file, name="reader", scope="acme", roles=("invoke", "read"))
+    keys["root"] = add_key(file, name="root", roles=("admin",))
     agents = (talker(), payer(), billing())
     async with open_desk(tmp_path, agents=agents, keys=keys) as desk:
         yield desk
@@ -263,3 +264,76 @@ async def list_all(desk: Desk) -> list[Ticket]:
         page = await desk.runtime.list_tickets(query)
         found += page.items
     return found
+
+
+# -- the audit ------------------------------------------------------------------------------------
+
+
+async def deeds(desk: Desk, who: str = "boss") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await desk.ask(who, "GET", "/v1/audit?limit=100")).json()[
+        "items"
+    ]
+    return found
+
+
+async def test_the_audit_goes_by_the_route_and_not_by_what_clients_name(desk: Desk) -> None:
+    for name in ("arguments", "tokens", "export"):
+        await desk.ask("developer", "POST", "/v1/threads", json={"id": name})
+        await desk.ask("developer", "PATCH", f"/v1/threads/{name}", json={"title": "x"})
+        assert (await desk.ask("boss", "DELETE", f"/v1/threads/{name}")).status_code == 204
+        assert (await desk.ask("developer", "GET", f"/v1/threads/{name}")).status_code == 404
+    noted = [(deed["method"], deed["on"].get("thread")) for deed in reversed(await deeds(desk))]
+    assert noted == [
+        pair
+        for name in ("arguments", "tokens", "export")
+        for pair in (("POST", None), ("PATCH", name), ("DELETE", name))
+    ]
+
+
+async def test_reads_of_requests_and_state_are_noted_refused_or_not(desk: Desk) -> None:
+    run = await run_in(desk, "t", "talker")
+    one = f"/v1/runs/{run['run_id']}"
+    for who in ("developer", "viewer", "nobody"):
+        for path in (
+            one,
+            f"{one}?details=true",
+            f"{one}/steps/1/request",
+            f"{one}/steps/1/state",
+            "/v1/threads/t/state",
+            "/v1/tickets/export",
+            "/v1/threads",
+        ):
+            await desk.ask(who, "GET", path)
+        await desk.ask(who, "POST", "/v1/tokens", json={"thread_id": "t"})
+    noted = [(deed["who"], deed["route"], deed["status"]) for deed in reversed(await deeds(desk))][
+        1:
+    ]
+    step, state = "/v1/runs/{run}/steps/{step}", "/v1/threads/{thread}/state"
+    assert noted == [
+        ("developer", "/v1/runs/{run}", 200),
+        ("developer", f"{step}/request", 200),
+        ("developer", f"{step}/state", 200),
+        ("developer", state, 200),
+        ("developer", "/v1/tickets/export", 200),
+        ("viewer", "/v1/runs/{run}", 403),
+        ("viewer", f"{step}/request", 403),
+        ("viewer", f"{step}/state", 403),
+        ("viewer", state, 403),
+        ("viewer", "/v1/tickets/export", 200),
+    ]
+    strangers = [(deed["route"], deed["status"]) for deed in reversed(await deeds(desk, "root"))]
+    assert strangers == [
+        (f"{one}/steps/1/request", 401),
+        (f"{one}/steps/1/state", 401),
+        ("/v1/threads/t/state", 401),
+        ("/v1/tickets/export", 401),
+    ]
+
+
+async def test_a_stranger_writes_little_into_the_audit(desk: Desk) -> None:
+    for path in ("/v1/runs/{}/cancel", "/v1/nothing/{}"):
+        await desk.ask("nobody", "POST", path.format("a" * 60_000))
+        await desk.ask(None, "POST", path.format("a" * 60_000))
+    found = await deeds(desk, "root")
+    assert len(found) == 4
+    assert all(len(str(deed)) < 1_000 for deed in found)

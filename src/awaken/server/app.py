@@ -91,7 +91,7 @@ def app(
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, routes
     made.state.keys, made.state.ticket_news = known, TicketNews(RuntimeNews(runtime))
     made.state.sessions, made.state.pages = sessions, pages
-    made.add_middleware(Audited, Audit(access))
+    made.add_middleware(Audited, Audit(access), routes)
     return observed(made, runtime, authentication.is_good)
 
 

@@ -29,6 +29,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route
+        scope["is_audited"] = route.has_audit
         principal = permitted(route, scope)
         if route.submits and self._runtime.is_draining:
             raise Refused(

@@ -36,6 +36,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
       touches by `awaken.server.finding` or `awaken.server.intake`, which hold the token to its
       thread.
     - `submits`: the route asks for a run; a server that is about to end answers 503.
+    - `is_audited`: its requests are written down in the audit. Without it, those are that may
+      change something.
     """
 
     method: str
@@ -53,3 +55,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str | None = None
     takes_tokens: bool = False
     submits: bool = False
+    is_audited: bool | None = None
+
+    @property
+    def has_audit(self) -> bool:
+        """Whether requests to the route are written down in the audit."""
+        return self.method != "GET" if self.is_audited is None else self.is_audited

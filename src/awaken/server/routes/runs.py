@@ -62,6 +62,12 @@ class RunsAsked(Given, frozen=True, kw_only=True):
     cursor: Line | None = None
 
 
+class RunDetailsAsked(Given, frozen=True, kw_only=True):
+    """`details`: the answer has the run's request and its state, too."""
+
+    details: bool = False
+
+
 class RunAccepted(View, frozen=True, kw_only=True):
     """A run that will be carried out; `events` is where to follow it, from `cursor` on."""
 
@@ -184,14 +190,18 @@ async def _list(call: Call, thread_id: str | None) -> ASGIApp:
 
 
 async def get(call: Call) -> ASGIApp:
+    asked: RunDetailsAsked = call.query
     run, _ = await find_run(call, call.path("run"))
-    if call.has(Role.INSPECT):
+    if asked.details:
+        call.request.scope["is_audited"] = True
+        if not call.has(Role.INSPECT):
+            raise Refused(403, "missing_role", "the request and the state need the role inspect")
         store = call.runtime.store
         of_thread = await store.load_thread_state(run.thread_id)
         of_run = await store.load_run_state(run.run_id)
         state = PersistedState(extensions=of_thread.extensions | of_run.extensions)
         run = msgspec.structs.replace(run, state=state)
-    return JsonResponse(RunView.of(run, call))
+    return JsonResponse(RunView.of(run, call, has_details=asked.details))
 
 
 _SUBMITTED = {200: ResultView, 202: RunAccepted}
@@ -250,6 +260,7 @@ ROUTES = (
         handle=get,
         summary="Get one run",
         needs=_READ,
+        query=RunDetailsAsked,
         answers={200: RunView},
         takes_tokens=True,
     ),

@@ -98,5 +98,7 @@ ROUTES = (
         body=OneTokenAsked,
         answers={201: TokenMade},
         errors=(404,),
+        # A page makes one for every stream; it allows no more than its maker may do anyway.
+        is_audited=False,
     ),
 )

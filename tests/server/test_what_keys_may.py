@@ -337,3 +337,26 @@ async def test_a_stranger_writes_little_into_the_audit(desk: Desk) -> None:
     found = await deeds(desk, "root")
     assert len(found) == 4
     assert all(len(str(deed)) < 1_000 for deed in found)
+
+
+async def test_a_failure_names_no_scope(tmp_path: Path) -> None:
+    """A text of 1.5 MB is more than a commit may have; the error quotes the thread."""
+    async with open_desk(tmp_path, store=f"sqlite:///{tmp_path}/f.db") as desk:
+        await _fail(desk)
+
+
+async def _fail(desk: Desk) -> None:
+    stream = {"accept": "text/event-stream"}
+    asked = {"agent_id": "talker", "messages": ["x" * 1_500_000]}
+    path = "/v1/threads/huge/runs?wait=30"
+    answer = await desk.ask("page", "POST", path, json=asked)
+    run = await desk.ask("page", "GET", f"/v1/runs/{answer.json()['run_id']}")
+    followed = await desk.ask(
+        "page", "POST", path.replace("huge", "huge2"), json=asked, headers=stream
+    )
+    ended = answer.json()["termination"]
+    assert ended["type"] == "error"
+    assert "'huge'" in ended["value"]
+    assert "'huge2'" in followed.text
+    for text in (answer.text, run.text, followed.text):
+        assert "acme" not in text

@@ -227,7 +227,7 @@ def test_a_run_whose_thread_is_gone_is_said_so(
         ).fetchone()
         database.execute("UPDATE threads SET id = 'renamed' WHERE id = 'bill'")
         database.commit()
-    for command in (("show", run), ("export", run, "--pytest"), ("replay", run, "app.py")):
+    for command in (("show", run), ("export", run, "--pytest"), ("replay", run, "app:payer")):
         said = refused(*command, "--store", f"sqlite:///{file}")
         assert "names thread 'bill', which is not there" in said
         assert "Traceback" not in said

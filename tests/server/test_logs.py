@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -23,14 +24,19 @@ STEERS = (
 @pytest.fixture
 def root() -> Iterator[None]:
     """Puts the logging of this process back."""
-    root, hook = logging.getLogger(), threading.excepthook
+    root, hook, other = logging.getLogger(), threading.excepthook, sys.unraisablehook
     loggers = [root, logging.getLogger("awaken"), logging.getLogger("uvicorn.error")]
     before = root.handlers[:], [one.level for one in loggers]
     yield
-    root.handlers, threading.excepthook = before[0], hook
+    root.handlers, threading.excepthook, sys.unraisablehook = before[0], hook, other
     logging.captureWarnings(False)
     for one, level in zip(loggers, before[1], strict=True):
         one.setLevel(level)
+
+
+class Lost:
+    def __del__(self) -> None:
+        raise ValueError(STEERS)
 
 
 @tool
@@ -53,11 +59,13 @@ async def test_a_traceback_with_words_of_a_model_steers_no_terminal(
     thread = threading.Thread(target=lambda: int(STEERS), name=f"t{STEERS}")
     thread.start()
     thread.join()
+    lost = Lost()
+    del lost
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn(STEERS, stacklevel=1)
     text = out.getvalue()
-    assert text.count("PWNED") >= 5, "the tool, the line, the thread twice, and the warning"
+    assert text.count("PWNED") >= 6, "tool, line, thread twice, lost error, warning"
     assert "no such city" in text
     for line in text.split("\n"):
         assert line.isprintable(), line

@@ -76,7 +76,7 @@ def set_up_logs(format: LogFormat, out: TextIO | None = None) -> None:
     root.setLevel(logging.WARNING)
     logging.getLogger("awaken").setLevel(logging.WARNING if format == "none" else logging.INFO)
     logging.captureWarnings(True)
-    threading.excepthook = _log_thread_error
+    threading.excepthook, sys.unraisablehook = _log_thread_error, _log_unraisable
     # It would complain of every stream that is closed because its client takes nothing.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
@@ -85,3 +85,7 @@ def _log_thread_error(args: threading.ExceptHookArgs) -> None:
     name = args.thread.name if args.thread is not None else "a thread"
     error = args.exc_value
     log.error("%s ended with an error", name, exc_info=error)
+
+
+def _log_unraisable(found: sys.UnraisableHookArgs) -> None:
+    log.error("an error was raised where no caller can catch it", exc_info=found.exc_value)

@@ -104,7 +104,7 @@ async def test_a_token_loses_what_its_key_loses(desk: Desk, tmp_path: Path) -> N
     refused = await desk.ask("browser", "POST", "/v1/threads/t/runs", json=SAID)
     read = await desk.ask("browser", "GET", "/v1/threads/t")
     assert (begun.status_code, refused.status_code, read.status_code) == (200, 403, 200)
-    file.write_text(head + own + rest + 'agents = ["billing"]\n')
+    file.write_text(head + own + rest.replace("\n\n[", '\nagents = ["billing"]\n\n[', 1))
     narrowed = await desk.ask("browser", "POST", "/v1/threads/t/runs", json=SAID)
     assert (narrowed.status_code, code_of(narrowed)) == (404, "not_found")
     file.write_text(head + own + rest.replace('"acme"', '"moved"'))

@@ -221,6 +221,13 @@ async def test_an_idle_thread_of_others_takes_a_message_that_would_interrupt(des
     asked = {**SAID, "mode": "interrupt"}
     taken = await desk.ask("reader", "POST", "/v1/threads/theirs/runs?wait=30", json=asked)
     assert (taken.status_code, taken.json()["response"]) == (200, "Hello.")
+    asked = {"agent_id": "payer", "messages": ["Pay"], "mode": "interrupt"}
+    path, again = "/v1/threads/theirs/runs?wait=30", {"idempotency-key": "k"}
+    first = await desk.ask("reader", "POST", path, json=asked, headers=again)
+    known = await desk.ask("reader", "POST", path, json=asked, headers=again)
+    assert first.json()["run_id"] == known.json()["run_id"]
+    other = await desk.ask("reader", "POST", path, json=asked)
+    assert (other.status_code, other.json()["waiting"]) == (200, True), "its own run is ended"
 
 
 class OneByOne(MemoryStore):

@@ -83,7 +83,7 @@ class Authentication:
             raise unauthorized("the key that made the token is not good any more")
         if found.path not in (None, own_path(scope)):
             raise Refused(403, "not_with_a_token", "this token is good for another path")
-        scope["principal"], scope["terms"] = _held_to(maker[0], found.principal.roles), maker[1]
+        scope["principal"], scope["terms"] = _limit_roles(maker[0], found.principal.roles), maker[1]
         scope["token_thread"], scope["token_has_seen"] = found.thread, found.has_seen
         scope["pass"] = held
 
@@ -98,7 +98,7 @@ class Authentication:
         return found.principal, found.terms
 
 
-def _held_to(maker: Principal, roles: tuple[str, ...]) -> Principal:
+def _limit_roles(maker: Principal, roles: tuple[str, ...]) -> Principal:
     """The maker of a token with those of its roles that the maker still has."""
     if Role.ADMIN not in maker.roles:
         roles = tuple(role for role in roles if role in maker.roles)

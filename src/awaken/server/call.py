@@ -52,7 +52,7 @@ class Call:
         return thread
 
     @property
-    def token_has_seen(self) -> bool:
+    def has_seen_token_thread(self) -> bool:
         """Whether the thread of the stream token was there, and was seen, when it was made."""
         seen: bool = self.request.scope.get("token_has_seen", False)
         return seen

@@ -95,7 +95,7 @@ async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool
     if call.only_thread is not None:
         if root.id != call.only_thread:
             return False
-        if call.token_has_seen:
+        if call.has_seen_token_thread:
             return True
     if not call.has(*see_all) and root.metadata.created_by != who.id:
         return False

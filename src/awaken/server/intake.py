@@ -106,7 +106,7 @@ async def _carry_out(call: Call, intake: Intake, extras: Extras) -> Submitted:
         check_may_configure(call, "the model and its parameters are chosen")
     for target, _ in intake.decisions:
         await _check_answer(call, intake.thread_id, target)
-    mode = await _checked_mode(call, intake)
+    await _check_interrupt(call, intake)
     await _check_room(call)
     return await call.runtime.submit(
         _agent(call, intake.agent_id),
@@ -116,7 +116,7 @@ async def _carry_out(call: Call, intake: Intake, extras: Extras) -> Submitted:
         overrides=intake.overrides,
         budget=narrowed(extras.budget, call.terms.budget),
         frontend_tools=intake.frontend_tools,
-        mode=mode,
+        mode=intake.mode,
         key=intake.key,
         not_before_ms=extras.not_before_ms,
         user=extras.user,
@@ -143,27 +143,23 @@ def _agent(call: Call, agent_id: str | None) -> str | None:
     return agent_id
 
 
-async def _checked_mode(call: Call, intake: Intake) -> SubmitMode:
-    """What becomes of the thread's open run.
-
+async def _check_interrupt(call: Call, intake: Intake) -> None:
+    """
     Raises:
-        Refused: it would be ended, or what it has written taken back, and the caller may not cancel
-            it.
+        Refused: an open run of others would be ended, or what it has written taken back, and the
+            caller may not cancel it.
     """
     is_harsh = intake.mode is SubmitMode.INTERRUPT or intake.rewind_to is not None
     if intake.thread_id is None or not is_harsh:
-        return intake.mode
+        return
     thread = await call.runtime.store.load_thread(intake.thread_id)
     if thread is None or await may_see(call, thread, (Role.DECIDE,)):
-        return intake.mode
+        return
     for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CREATED):
-        query = RunQuery(thread_id=thread.id, status=status, limit=1)
-        if (await call.runtime.list_runs(query)).items:
-            raise Refused(
-                403, "missing_role", "to end a run in a thread of others needs the role decide"
-            )
-    # A run that is begun from now on is not ended.
-    return SubmitMode.QUEUE if intake.mode is SubmitMode.INTERRUPT else intake.mode
+        query = RunQuery(thread_id=thread.id, status=status, limit=_MANY)
+        for run in await call.runtime.list_runs(query):
+            if run.request is None or run.request.sender_id != call.principal.id:
+                raise Refused(403, "missing_role", "to end a run of others needs the role decide")
 
 
 async def _check_answer(call: Call, thread_id: str | None, target: str) -> None:
@@ -187,7 +183,7 @@ def check_may_configure(call: Call, what: str) -> None:
         raise Refused(403, "missing_role", f"{what} with the role configure")
 
 
-def given_messages(call: Call, given: GivenMessages) -> tuple[Message, ...]:
+def parse_messages(call: Call, given: GivenMessages) -> tuple[Message, ...]:
     """The messages of a request, each with an id.
 
     Raises:

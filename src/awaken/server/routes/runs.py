@@ -36,7 +36,7 @@ from awaken.server.given import (
     RunAsked,
     Seconds,
 )
-from awaken.server.intake import Extras, carry_out, given_messages
+from awaken.server.intake import Extras, carry_out, parse_messages
 from awaken.server.routes.streams import StreamAsked, stream_events
 from awaken.server.table import Role, Route
 from awaken.server.views import PageView, ResultView, RunView, View
@@ -97,7 +97,7 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
         Intake(
             thread_id=thread_id,
             agent_id=asked.agent_id,
-            messages=given_messages(call, asked.messages),
+            messages=parse_messages(call, asked.messages),
             overrides=asked.overrides.overrides() if asked.overrides is not None else None,
             frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
             mode=asked.mode,

@@ -12,7 +12,7 @@ import pytest
 from awaken.cli import main
 from awaken.domain.access import KeyEntry, Terms
 from awaken.domain.budget import Budget
-from awaken.server.keys import KeyFile, StoreKeys, known_key
+from awaken.server.keys import KeyFile, StoreKeys, add_key, known_key
 from awaken.stores.sqlite import SqliteStore
 
 
@@ -142,3 +142,34 @@ def test_a_mistake_about_stores_is_explained(
     assert code == 2
     assert said in err
     assert not (tmp_path / "keys.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("[keys.{id}]", '[keys."{id}"]'),
+        ("[keys.{id}]", "  [keys.{id}]"),
+        ("[keys.{id}]", "[ keys . {id} ]"),
+        ("[keys.{id}]", "[keys.{id}]\nname = 'x'\n  [keys.other]"),
+    ],
+    ids=["quoted", "indented", "with blanks", "before an indented one"],
+)
+def test_a_key_that_cannot_be_taken_out_is_said_to_be_still_good(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], written: str, otherwise: str
+) -> None:
+    file = tmp_path / "keys.toml"
+    id = add_key(file, name="web", roles=("invoke",)).split("_")[1]
+    text = file.read_text().replace("name =", "# name =")
+    entry = text.partition("]\n")[2]
+    text = text.replace(written.format(id=id), otherwise.format(id=id))
+    if "other" in text:
+        text = text.replace("name = 'x'\n", "name = 'x'\n" + entry)
+    file.write_text(text)
+    assert id in KeyFile(file).content.keys
+    code, out, err = _run(capsys, "revoke", id, "--keys", str(file))
+    assert code != 0
+    assert out == ""
+    assert f"key '{id}' is NOT revoked" in err
+    assert "by hand" in err
+    assert file.read_text() == text, "the file stays as it was"
+    assert id in KeyFile(file).content.keys

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -212,3 +215,19 @@ def test_runs_that_no_process_carries_out_are_listed(
     shown = awaken("runs", "--orphaned", "--agent", "payer", cwd=home)
     assert (shown.returncode, shown.stdout) == (0, "no runs\n")
     assert awaken("runs", "--orphaned", "--status", "done", cwd=home).returncode == 2
+
+
+def test_a_run_whose_thread_is_gone_is_said_so(
+    home: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    file = shutil.copytree(home, tmp_path / "copy") / "awaken.db"
+    with closing(sqlite3.connect(file)) as database:
+        (run,) = database.execute(
+            "SELECT runs.id FROM runs JOIN threads ON thread = threads.pk WHERE threads.id = 'bill'"
+        ).fetchone()
+        database.execute("UPDATE threads SET id = 'renamed' WHERE id = 'bill'")
+        database.commit()
+    for command in (("show", run), ("export", run, "--pytest"), ("replay", run, "app:payer")):
+        said = refused(*command, "--store", f"sqlite:///{file}")
+        assert "names thread 'bill', which is not there" in said
+        assert "Traceback" not in said

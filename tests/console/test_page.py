@@ -427,3 +427,65 @@ async def test_lists_say_how_many_rows_the_server_cannot_read(
         await page.goto(shop.link("threads"))
         await expect(page.get_by_text("healthy")).to_be_visible()
         await page.close()
+
+
+async def test_a_link_of_somebody_else_asks_before_it_replaces_a_session(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Whoever makes a link could otherwise have the viewer write into a tenant of theirs."""
+    file = tmp_path / "keys.toml"
+    mine = add_key(file, name="ann", scope="acme", roles=("admin",))
+    theirs = add_key(file, name="eve", scope="other", roles=("admin",))
+    async with open_shop(tmp_path, keys=file) as shop:
+
+        async def link(key: str) -> str:
+            head = {"authorization": f"Bearer {key}"}
+            made = await shop.client.post("/v1/session/words", headers=head)
+            return f"{shop.address}/console/threads#t={made.json()['word']}"
+
+        context = await browser.new_context()
+        page = await context.new_page()
+        heading = page.get_by_role("heading", name="Threads", exact=True)
+        await page.goto(await link(mine))
+        await expect(heading).to_be_visible()
+        again = await context.new_page()
+        await again.goto(await link(mine))
+        await expect(again.get_by_role("heading", name="Threads", exact=True)).to_be_visible()
+        await again.close()
+        for answer, name, scope in (
+            ("Stay as I am", "ann", "acme"),
+            ("Use the link", "eve", "other"),
+        ):
+            other = await context.new_page()
+            await other.goto(await link(theirs))
+            asked = other.get_by_role("main")
+            await expect(asked).to_contain_text("signs you in as eve of other")
+            await expect(asked).to_contain_text("signed in as ann of acme")
+            await other.get_by_role("button", name=answer).click()
+            await expect(other.get_by_role("heading", name="Threads", exact=True)).to_be_visible()
+            who = await other.evaluate(
+                """async () => (await fetch('/v1/me', {headers: {authorization:
+                `Bearer ${sessionStorage.getItem('awaken.session')}`}})).json()"""
+            )
+            assert (who["name"], who["scope"]) == (name, scope)
+            await other.close()
+        await context.close()
+
+
+async def test_a_link_in_a_text_says_where_it_leads(page: Page, shop: Shop) -> None:
+    await shop.hostile_run(
+        "links",
+        [
+            "[https://bank.example/login](https://k.example/x)",
+            "[the bank at k.example](https://k.example/y)",
+            "[https://bank.example@k.example/z](https://bank.example@k.example/z)",
+            "[https://k.example/own](https://k.example/own)",
+        ],
+    )
+    await page.goto(shop.link("threads/links"))
+    for path, hosts in (("x", 1), ("y", 1), ("z", 1), ("own", 0)):
+        link = page.locator(f'a[href$="k.example/{path}"]').last
+        await expect(link).to_be_visible()
+        assert await link.locator("xpath=following-sibling::*[1][self::small]").count() == hosts, (
+            path
+        )

@@ -117,6 +117,16 @@ assert.equal(blocksOf('[x](javascript:alert)')[0].spans[0].kind, 'text');
 
 assert.deepEqual(blocksOf('| a | b |\n|---|---|\n| 1 | **2** |\nend').map((block) => block.kind), ['table', 'paragraph']);
 
+assert.deepEqual(blocksOf('a|b\n| :--- | ---:|\nc|d').map((block) => block.kind), ['table']);
+assert.deepEqual(blocksOf('a|b\n| -- | - |').map((block) => block.kind), ['paragraph']);
+
+// It reads a text of 1 MB in time that is in proportion to it: this ends the test's process otherwise.
+const many = (part) => part.repeat(1_000_000 / part.length);
+for (const text of ['[', '![', '[a](', '[a]', '`', '*a', '**a', '_', '|', 'a|b\n-|-\n\n', 'a|b\n---|---\n\n', '```\n', '~~~\n', '# ', '- ', '> ', '[ ', '](', '\u2028', '[\u2028', '---|'].map(many)) blocksOf(text);
+for (const blank of [' ', '\t', '\u2028', '\u3000', '\r']) {
+  for (const [head, end] of [['a|b\n', 'x|'], ['\n', 'x'], ['- ', 'x\u2028y'], ['# ', 'x\ry'], ['> ', '\u2028>'], ['a|b\n---', '|x']]) blocksOf(head + many(blank) + end);
+}
+
 // A joiner that makes one picture of two is no hidden character; others are.
 assert.equal(pieces('👩🏽‍🔧').length, 1);
 assert.deepEqual(pieces('a\u200db').map((piece) => piece.mark ?? piece.text), ['a', 'U+200D', 'b']);

@@ -13,6 +13,7 @@ import httpx2
 from server_kit import served
 
 from awaken import Agent, Runtime, tool
+from awaken.contract.store import Store
 from awaken.server import app
 from awaken.server.keys import add_key
 from awaken.testing import ScriptedModel, tool_call_response
@@ -23,7 +24,7 @@ ROLES = {
     "viewer": ("read",),
     "approver": ("decide",),
     "operator": ("read", "decide"),
-    "developer": ("invoke", "read", "decide", "inspect"),
+    "developer": ("invoke", "read", "decide", "inspect", "configure"),
 }
 """The roles of each key of the tenant `acme`; `stranger` is the admin of another tenant."""
 
@@ -103,7 +104,7 @@ class Desk:
 async def open_desk(
     folder: Path,
     *,
-    store: str = "memory:",
+    store: str | Store = "memory:",
     agents: Iterable[Agent] | None = None,
     keys: dict[str, str] | None = None,
     recover: bool = True,
@@ -128,5 +129,5 @@ def code_of(answer: httpx2.Response) -> str:
 
 def events_of(answer: httpx2.Response) -> list[dict[str, Any]]:
     """The events of a stream."""
-    lines = [line for line in answer.text.splitlines() if line.startswith("data: ")]
+    lines = [line for line in answer.text.splitlines() if line.startswith("data: {")]
     return [json.loads(line.removeprefix("data: ")) for line in lines]

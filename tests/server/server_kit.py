@@ -25,6 +25,7 @@ async def served(application: ASGIApp) -> AsyncIterator[str]:
         log_level="error",
         lifespan="off",
         loop="none",
+        proxy_headers=False,
         timeout_keep_alive=600,  # a slow machine must not look like a client that is gone
     )
     server = uvicorn.Server(config)

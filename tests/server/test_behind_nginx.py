@@ -40,8 +40,10 @@ def configuration(port: int, upstream: list[str], certificate: Path) -> str:
 
 
 @asynccontextmanager
-async def nginx(folder: Path, *servers: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of nginx, which passes requests on to these servers."""
+async def nginx(
+    folder: Path, *servers: str, source: str = "127.0.0.1"
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of nginx at the address `source`; nginx passes requests on to these servers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -50,7 +52,9 @@ async def nginx(folder: Path, *servers: str) -> AsyncIterator[httpx2.AsyncClient
     async with open_nginx(folder, configuration(port, upstream, certificate), port):
         trusts = ssl.create_default_context(cafile=str(certificate))
         async with httpx2.AsyncClient(
-            base_url=f"https://127.0.0.1:{port}", verify=trusts, timeout=550
+            base_url=f"https://127.0.0.1:{port}",
+            timeout=550,
+            transport=httpx2.AsyncHTTPTransport(verify=trusts, local_address=source),
         ) as client:
             yield client
 

@@ -6,13 +6,15 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 from edge_kit import Desk, open_desk, payer
 from prometheus_client.parser import text_string_to_metric_families
 
-from awaken import Agent
+from awaken import Agent, Runtime
 from awaken.domain.inference import TokenUsage
+from awaken.server import app
 from awaken.testing import ScriptedModel, text_response
 
 pytestmark = pytest.mark.anyio
@@ -91,3 +93,18 @@ async def test_every_figure_of_the_list_is_served(tmp_path: Path) -> None:
     assert after[total,] - before[total,] >= after[count,] - before[count,]
     assert after["awaken_commit_seconds_sum",] > 0
     assert after["awaken_lease_seconds_left",] == inf
+
+
+async def test_methods_that_a_client_makes_up_are_one_figure() -> None:
+    """A server in which the application is mounted may let them through."""
+    async with Runtime([counting()]) as runtime:
+        made = app(runtime)
+        transport = httpx2.ASGITransport(app=made)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            for number in range(50):
+                await client.request(f"X{number}", "/nothing")
+            await client.get("/health/live")
+        text = made.state.observer.metrics.text()
+    counted = [line for line in text.splitlines() if line.startswith("awaken_http_requests_total{")]
+    assert len(counted) == 2
+    assert any('method="other"' in line and line.endswith(" 50") for line in counted)

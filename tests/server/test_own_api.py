@@ -129,9 +129,13 @@ async def test_lists_go_on_behind_their_cursor(desk: Desk) -> None:
         assert (bad.status_code, code_of(bad)) == (410, "cursor_gone")
     (run,) = (await desk.ask("viewer", "GET", "/v1/threads/t1/runs")).json()["items"]
     assert (run["thread_id"], run["status"], run["response"]) == ("t1", "done", "Hello.")
-    one = (await desk.ask("viewer", "GET", f"/v1/runs/{run['run_id']}")).json()
-    seen = (await desk.ask("developer", "GET", f"/v1/runs/{run['run_id']}")).json()
-    assert (one["request"], one["state"]) == (None, None)
+    path = f"/v1/runs/{run['run_id']}"
+    for who in ("viewer", "developer"):
+        one = (await desk.ask(who, "GET", path)).json()
+        assert (one["request"], one["state"]) == (None, None)
+    refused = await desk.ask("viewer", "GET", path + "?details=true")
+    assert (refused.status_code, code_of(refused)) == (403, "missing_role")
+    seen = (await desk.ask("developer", "GET", path + "?details=true")).json()
     assert seen["request"]["sender_id"] == "page"
     assert seen["state"] is not None
 
@@ -140,8 +144,8 @@ async def test_messages_are_read_forwards_and_backwards(desk: Desk) -> None:
     for _ in range(3):
         await desk.ask("page", "POST", "/v1/threads/t/runs?wait=30", json=SAID)
 
-    async def read(query: str) -> tuple[list[int], str | None]:
-        page = (await desk.ask("page", "GET", f"/v1/threads/t/messages?{query}")).json()
+    async def read(query: str, who: str = "page") -> tuple[list[int], str | None]:
+        page = (await desk.ask(who, "GET", f"/v1/threads/t/messages?{query}")).json()
         return [item["seq"] for item in page["items"]], page["cursor"]
 
     assert await read("") == ([1, 2, 3, 4, 5, 6], None)
@@ -149,7 +153,7 @@ async def test_messages_are_read_forwards_and_backwards(desk: Desk) -> None:
     assert await read("limit=4&after=4") == ([5, 6], None)
     assert await read("order=desc&limit=4") == ([6, 5, 4, 3], "3")
     assert await read("order=desc&limit=4&before=3") == ([2, 1], None)
-    assert await read("visibility=internal") == ([], None)
+    assert await read("visibility=internal", "developer") == ([], None)
     assert await read("before=0") == ([], None)
 
 
@@ -333,7 +337,7 @@ async def test_what_a_delegate_does_is_seen_without_the_scope(tmp_path: Path) ->
         tree = await desk.ask("operator", "GET", "/v1/threads/t/events?tree=true&until=run")
         path = run + "/events?tree=true"
         followed = await desk.ask("operator", "GET", path, headers=stream)
-        await desk.ask("operator", "GET", "/v1/threads/t/messages?visibility=all")
+        await desk.ask("developer", "GET", "/v1/threads/t/messages?visibility=all")
         threads = (await desk.ask("operator", "GET", "/v1/threads?parent_thread_id=t")).json()
         answers = desk.answers
     assert ticket["asked_by"] == "payer"

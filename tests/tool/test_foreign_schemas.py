@@ -146,7 +146,7 @@ async def test_an_answer_is_held_to_a_schema_whose_root_is_a_reference() -> None
 def test_at_most_twenty_violations_are_told() -> None:
     many = {"items": {"type": "string"}}
     with pytest.raises(ToolError) as caught:
-        validate_against_schema(many, list(range(100_000)))
+        validate_against_schema(many, list(range(1_000)))
     told = caught.value.message.split("; ")
     assert len(told) == 21
     assert told[-1] == "and more"

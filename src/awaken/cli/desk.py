@@ -122,7 +122,11 @@ class Desk:
 
     async def _subject_of(self, run: RunRecord) -> Subject:
         thread = await self.store.load_thread(run.thread_id)
-        assert thread is not None, "a run belongs to a thread"
+        if thread is None:
+            raise Mistake(
+                f"run {run.run_id!r} of {self.address} names thread {run.thread_id!r}, which is "
+                "not there: something other than awaken has changed the database"
+            )
         return Subject(thread=thread, run=run)
 
     async def _threads(self, prefix: str) -> Sequence[Thread]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import os
 import socket
 import sys
@@ -49,6 +50,8 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     keys: str | None
     no_auth: bool
+    hosts: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
     cors_origins: tuple[str, ...]
     drain: float
     log: str
@@ -70,7 +73,12 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
         }
         words += [word for option, value in given.items() if value for word in (option, value)]
         words += ["--no-auth"] if self.no_auth else []
-        words += [word for origin in self.cors_origins for word in ("--cors-origin", origin)]
+        many = {
+            "--allow-host": self.hosts,
+            "--proxy": self.proxies,
+            "--cors-origin": self.cors_origins,
+        }
+        words += [word for option, values in many.items() for v in values for word in (option, v)]
         words += ["--host", self.host, "--drain", str(self.drain), "--log", self.log]
         if self.metrics_port is not None:
             words += ["--metrics-port", str(self.metrics_port + number)]
@@ -79,6 +87,17 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def _variable(name: str) -> dict[str, Any]:
     return {"envvar": f"AWAKEN_{name}", "show_envvar": True, "show_default": True}
+
+
+def _check_proxies(
+    ctx: click.Context, param: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    for address in given:
+        try:
+            ipaddress.ip_network(address)
+        except ValueError as error:
+            raise click.BadParameter(f"give an address such as 127.0.0.1: {error}") from None
+    return given
 
 
 @click.command(short_help="Serve your agents over HTTP.")
@@ -116,6 +135,27 @@ def _variable(name: str) -> dict[str, Any]:
     is_flag=True,
     help="Let everyone in who can reach the address.",
     **_variable("NO_AUTH"),
+)
+@click.option(
+    "--allow-host",
+    "hosts",
+    metavar="NAME",
+    multiple=True,
+    help="A name that the server answers to without keys, besides localhost and addresses; "
+    "* is every name.",
+    envvar="AWAKEN_ALLOW_HOST",
+    show_envvar=True,
+)
+@click.option(
+    "--proxy",
+    "proxies",
+    metavar="ADDRESS",
+    multiple=True,
+    callback=_check_proxies,
+    help="The address or network of a proxy whose X-Forwarded-For is believed (uvicorn's "
+    "--forwarded-allow-ips). The audit then has the client's address.",
+    envvar="AWAKEN_PROXY",
+    show_envvar=True,
 )
 @click.option(
     "--cors-origin",
@@ -270,7 +310,7 @@ def _run(
 
     async def main() -> None:
         serving = load("awaken.server.serve", "Serving")(
-            runtime, application, drain=options.drain, reload=reload
+            runtime, application, drain=options.drain, reload=reload, proxies=options.proxies
         )
         if options.inherited:
             asyncio.get_running_loop().add_reader(options.inherited[2], serving.stop)
@@ -305,8 +345,8 @@ def _edge(options: ServeOptions) -> dict[str, Any]:
         edge["keys"] = options.keys
     if options.cors_origins:
         edge["cors_origins"] = options.cors_origins
-    if options.no_auth:
-        edge["hosts"] = ["*"]
+    if options.hosts or options.no_auth:
+        edge["hosts"] = [*load("awaken.server.origins", "LOOPBACK"), options.host, *options.hosts]
     if options.metrics_port is not None:
         edge["metrics"] = False
     return edge

@@ -13,14 +13,17 @@ class Role(StrEnum):
     """What a key may do.
 
     `invoke`: submit, send, cancel its own runs, read its own threads. `read`: see everything of the
-    scope but requests and state. `decide`: answer tickets and cancel. `inspect`: see requests and
-    state. `admin`: all of this, delete, and see to keys and upkeep.
+    scope but requests and state. `decide`: answer tickets and cancel. `inspect`: see requests,
+    state and messages for the model alone. `configure`: choose the model and its parameters for a
+    run, and write messages as `system` or `assistant`. `admin`: all of this, delete, and see to
+    keys and upkeep.
     """
 
     INVOKE = "invoke"
     READ = "read"
     DECIDE = "decide"
     INSPECT = "inspect"
+    CONFIGURE = "configure"
     ADMIN = "admin"
 
 

@@ -1,12 +1,13 @@
-"""Limiting the references of a JSON Schema: a few lines can unfold to more than can be checked."""
+"""Limiting a JSON Schema: a few lines can unfold to more than can be checked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
 from awaken.codec import Json
+from awaken.domain.schema_cost import CHEAP, MAX_PATTERN_BYTES, PatternCost, pattern_cost
 
 MOST_AT_ONE_PLACE = 10_000
 """The most subschemas that one value may be checked against."""
@@ -22,20 +23,34 @@ _INSIDE = (
 )
 _INSIDE_BY_NAME = ("properties", "patternProperties")
 
+_UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
+_COMPARED = 4
+"""What it costs to compare a part of a value with one of an enumeration."""
+
 Schema = dict[str, Any]
 
 
-def check_references(schema: Json) -> None:
-    """Return if no value would be checked against too many subschemas.
+class SchemaWeight(NamedTuple):
+    """What a schema costs. `at_one_place` is the most work that one part of a value can make, in
+    subschemas. `has_costly_patterns`: there is a regular expression whose use has to be limited.
+    `has_alternatives`: the first fault may be made of very many."""
+
+    at_one_place: int = 1
+    has_costly_patterns: bool = False
+    has_alternatives: bool = False
+
+
+def weigh_schema(schema: Json) -> SchemaWeight:
+    """What it costs to hold a value against a schema.
 
     Each value is counted on its own: items and properties are values of their own, and a schema
     that refers to itself there ends where the value does.
 
     Raises:
-        ValueError: the references unfold too far, or form a loop on one value.
+        ValueError: the references unfold too far, or form a loop on one value; or its regular
+            expressions take too much memory.
     """
-    if isinstance(schema, dict):
-        _Walk(schema).check()
+    return _Walk(schema).weigh() if isinstance(schema, dict) else SchemaWeight()
 
 
 class _Walk:
@@ -44,9 +59,12 @@ class _Walk:
         self._base: dict[int, str] = {}
         self._named: dict[str, Schema] = {"": root}
         self._counts: dict[int, int | None] = {}
+        self._weights: dict[int, int] = {}
+        self._patterns: dict[str, PatternCost] = {}
         self._note_names(root, "")
 
-    def check(self) -> None:
+    def weigh(self) -> SchemaWeight:
+        heaviest, has_alternatives, is_costly = 1, False, False
         seen: set[int] = set()
         waiting = [self._root]
         while waiting:
@@ -54,8 +72,13 @@ class _Walk:
             if id(schema) not in seen:
                 seen.add(id(schema))
                 self._count(schema)
+                heaviest = max(heaviest, self._weight(schema))
+                has_alternatives |= "anyOf" in schema or "oneOf" in schema
+                if isinstance(pattern := schema.get("pattern"), str):
+                    is_costly |= self._pattern_cost(pattern) > CHEAP
                 waiting += self._beside(schema)
                 waiting += _children(schema, _INSIDE, _INSIDE_BY_NAME)
+        return SchemaWeight(heaviest, is_costly, has_alternatives)
 
     def _count(self, schema: Schema) -> int:
         """The number of subschemas that a value is checked against because of this one."""
@@ -67,6 +90,8 @@ class _Walk:
             return known
         self._counts[key] = None
         count = 1 + sum(map(self._count, self._beside(schema)))
+        if any(word in schema for word in _UNEVALUATED):
+            count *= 2  # what stands beside is checked again, to find out what it has evaluated
         if count > MOST_AT_ONE_PLACE:
             raise ValueError(
                 "its references unfold so far that one value is held against more than "
@@ -74,6 +99,33 @@ class _Walk:
             )
         self._counts[key] = count
         return count
+
+    def _weight(self, schema: Schema) -> int:
+        """The work that one part of a value makes because of this schema, in subschemas."""
+        key = id(schema)
+        if key not in self._weights:
+            again = 2 if any(word in schema for word in _UNEVALUATED) else 1
+            beside = sum(map(self._weight, self._beside(schema)))
+            self._weights[key] = again * (self._own_weight(schema) + beside)
+        return self._weights[key]
+
+    def _own_weight(self, schema: Schema) -> int:
+        weight, choices, names = 1, schema.get("enum"), schema.get("patternProperties")
+        if isinstance(choices, list) and any(isinstance(one, list | dict) for one in choices):
+            weight += _COMPARED * len(choices)
+        if isinstance(names, dict):
+            weight += sum(map(self._pattern_cost, names))
+        if isinstance(required := schema.get("required"), list):
+            weight += len(required)
+        return weight
+
+    def _pattern_cost(self, pattern: str) -> int:
+        """What a character costs."""
+        if pattern not in self._patterns:
+            self._patterns[pattern] = pattern_cost(pattern)
+            if sum(cost.size for cost in self._patterns.values()) > MAX_PATTERN_BYTES:
+                raise ValueError("its regular expressions take too much memory")
+        return self._patterns[pattern].per_character
 
     def _beside(self, schema: Schema) -> Iterator[Schema]:
         for word in _REFERENCES:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
 from awaken.codec import Json, digest
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolErrorKind
 
-_CACHED = 1024
+_CACHED = 256
 _MAX_TEXT = 300
 _MOST_TOLD = 20
-_validators: dict[str, Any] = {}
+_LIGHT = 10
+"""The weight of a schema below which every value is checked."""
+_MAX_WORK = 10_000_000
+"""The most subschemas that a whole value may be held against."""
+_MAX_LISTED = 20_000
+"""The same, for values all of whose violations are looked for."""
+_NO_LIMIT = nullcontext()
+_validators: dict[str, CompiledSchema] = {}
 
 
 def as_object(args: Json) -> dict[str, Any]:
@@ -49,23 +57,65 @@ def validate_against_schema(schema: Json, args: Json) -> None:
     """Return if `args` fit `schema` (Draft 2020-12); `None`, `{}` and `True` accept everything.
 
     Raises:
-        ToolError: `invalid_arguments` with the first 20 violations and their paths, or `internal`
-            if the schema itself is broken.
+        ToolError: `invalid_arguments` with violations and their paths: the first 20 of a small
+            value, the first one of a large value. Or `internal` if the schema itself is broken.
     """
     if schema is None or schema is True or schema == {}:
         return
-    validator = compiled(schema)
-    try:
-        # The iterator is lazy: a million wrong items cost no more than 21.
-        found = list(islice(validator.iter_errors(args), _MOST_TOLD + 1))
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise ToolError.invalid_arguments(f"the arguments are not JSON: {error}") from error
-    if found:
-        raise ToolError.invalid_arguments(told_of([_violation(error) for error in found]))
+    problem = compiled(schema).problem(args)
+    if problem is not None:
+        raise ToolError.invalid_arguments(problem)
 
 
-def compiled(schema: Json) -> Any:
-    """The validator of `schema`; equal schemas share one.
+class CompiledSchema:
+    """A schema that values can be held against, in a time that has a bound."""
+
+    def __init__(self, schema: Any) -> None:
+        # These are loaded here: few agents have a tool whose schema came from outside.
+        weight = importlib.import_module("awaken.domain.references").weigh_schema(schema)
+        self._cost = importlib.import_module("awaken.domain.schema_cost")
+        self._weight, self._has_alternatives = weight.at_one_place, weight.has_alternatives
+        self._is_limited = weight.has_costly_patterns
+        keywords = {"uniqueItems": self._cost.UniqueItems}
+        if self._is_limited:
+            keywords["pattern"] = self._cost.Pattern
+        # Offline: an untrusted schema must not make this process fetch URLs.
+        self._validator = importlib.import_module("jsonschema_rs").Draft202012Validator(
+            schema, offline=True, keywords=keywords, pattern_options=self._cost.OPTIONS
+        )
+
+    def problem(self, args: Json) -> str | None:
+        """Why a value does not fit the schema, or `None` if it does."""
+        is_heavy = self._weight > _LIGHT
+        if is_heavy and self._cost.count_values(args, _MAX_WORK) * self._weight > _MAX_WORK:
+            return "the arguments are too large to be checked against this schema: send fewer"
+        try:
+            with self._cost.MatchLimit() if self._is_limited else _NO_LIMIT as limit:
+                if self._validator.is_valid(args):
+                    return None
+            if limit is not None and limit.is_reached:
+                return "the arguments have too much text for the patterns of this schema: send less"
+            with self._cost.MatchLimit():
+                return self._violations(args)
+        except (ValueError, OverflowError, RecursionError) as error:
+            return f"the arguments are not JSON: {error}"
+
+    def _violations(self, args: Json) -> str:
+        # `iter_errors` makes all errors before it gives the first one.
+        if self._cost.count_values(args, _MAX_LISTED) * self._weight <= _MAX_LISTED:
+            found = list(islice(self._validator.iter_errors(args), _MOST_TOLD + 1))
+            return told_of([_violation(error) for error in found])
+        if self._has_alternatives:  # whose error has all errors of each alternative in it
+            return "they do not fit the schema, and are too large to say where: send fewer"
+        try:
+            self._validator.validate(args)
+        except ValueError as error:
+            return told_of([_violation(error)])
+        return "they do not fit the schema"
+
+
+def compiled(schema: Json) -> CompiledSchema:
+    """The compiled form of `schema`; equal schemas share one.
 
     Raises:
         ToolError: `internal`, the schema is broken.
@@ -77,11 +127,7 @@ def compiled(schema: Json) -> Any:
                 raise ValueError("it is neither an object nor a boolean")
             if len(_validators) >= _CACHED:
                 _validators.pop(next(iter(_validators)), None)
-            # Both are loaded here: few agents have a tool whose schema came from outside.
-            importlib.import_module("awaken.domain.references").check_references(schema)
-            jsonschema_rs = importlib.import_module("jsonschema_rs")
-            # Offline: an untrusted schema must not make this process fetch URLs.
-            _validators[key] = jsonschema_rs.Draft202012Validator(schema, offline=True)
+            _validators[key] = CompiledSchema(schema)
         return _validators[key]
     except Exception as error:
         why = getattr(error, "message", error)

@@ -23,7 +23,7 @@ from awaken.server.errors import unknown
 from awaken.server.heads import Heads
 from awaken.server.health import WriteProbe
 from awaken.server.keys import IN_STORE, Authenticator, KeyFile, Keys, StoreKeys
-from awaken.server.limits import Connections, Limits, Rates, Streams
+from awaken.server.limits import Connections, Limits, Rates, Shares, Streams
 from awaken.server.metrics import PATH as METRICS
 from awaken.server.observe import observed
 from awaken.server.origins import ANY, LOOPBACK, Hosts, Origins
@@ -79,13 +79,12 @@ def app(
     steps: list[Step] = [Connections(limits.connections), Heads()]
     if hosts is not None or is_open:
         steps.append(Hosts(LOOPBACK if hosts is None else hosts))
-    steps += [
-        Origins(origins),
-        authentication,
-        Rates(limits),
-    ]
+    steps += [Origins(origins), authentication]
+    if not is_open:
+        steps.append(Shares(limits))
+    steps.append(Rates(limits))
     made = Starlette(
-        routes=[*_by_path(routes, runtime, Streams(limits.streams)), *pages.routes()],
+        routes=[*_by_path(routes, runtime, limits), *pages.routes()],
         middleware=[Middleware(Edge, steps)],
     )
     made.router.redirect_slashes = False
@@ -94,7 +93,7 @@ def app(
     made.state.keys, made.state.ticket_news = known, TicketNews(RuntimeNews(runtime))
     made.state.sessions, made.state.pages = sessions, pages
     made.state.write_probe = WriteProbe(runtime.engine.clock)
-    made.add_middleware(Audited, Audit(access))
+    made.add_middleware(Audited, Audit(access), routes)
     return observed(made, runtime, authentication.is_good)
 
 
@@ -120,10 +119,11 @@ class _Secret:
         return self._of_store
 
 
-def _by_path(routes: Sequence[Route], runtime: Runtime, streams: Streams) -> list[StarletteRoute]:
+def _by_path(routes: Sequence[Route], runtime: Runtime, limits: Limits) -> list[StarletteRoute]:
+    streams = Streams(limits.streams)
     paths: dict[str, dict[str, Endpoint]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method] = Endpoint(route, runtime, streams)
+        paths.setdefault(route.path, {})[route.method] = Endpoint(route, runtime, limits, streams)
     return [StarletteRoute(path, Resource(methods)) for path, methods in paths.items()]
 
 

@@ -6,18 +6,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qs
 
+import msgspec
 from starlette.types import Scope
 
-from awaken.domain.access import Role
+from awaken.domain.access import Role, Terms
 from awaken.domain.principal import Principal
 from awaken.domain.storable import parse_argument
 from awaken.errors import ConfigError
 from awaken.server.console.sessions import Sessions
-from awaken.server.edge import Arrival
+from awaken.server.edge import Arrival, own_path
 from awaken.server.errors import Refused, unauthorized
 from awaken.server.keys import Authenticator, Keys, bearer, known_key
 from awaken.server.passes import Pass
-from awaken.server.tokens import Tokens
+from awaken.server.tokens import Claims, Tokens
 
 LOCAL = Principal(id="local", roles=tuple(Role))
 """Who makes requests to a server without keys."""
@@ -79,12 +80,24 @@ class Authentication:
     async def _take_token(self, token: str, scope: Scope) -> None:
         found = await self._tokens.read(token)
         held = Pass(key=found.key, session=found.session)
-        if not await self.is_good(held):
+        maker = await self._maker(found, held)
+        if maker is None or maker[0].scope != found.principal.scope:
             raise unauthorized("the key that made the token is not good any more")
         if found.path not in (None, own_path(scope)):
             raise Refused(403, "not_with_a_token", "this token is good for another path")
-        scope["principal"], scope["terms"] = found.principal, found.terms
-        scope["token_thread"], scope["pass"] = found.thread, held
+        scope["principal"], scope["terms"] = _limit_roles(maker[0], found.principal.roles), maker[1]
+        scope["token_thread"], scope["token_has_seen"] = found.thread, found.has_seen
+        scope["pass"] = held
+
+    async def _maker(self, found: Claims, held: Pass) -> tuple[Principal, Terms] | None:
+        """Who made a token, as their key says now, and its terms; `None` if it is not good."""
+        if held.session is not None:
+            session = await self._sessions.find_by_id(held.session)
+            return (session[0].principal, session[1]) if session is not None else None
+        if held.key is not None and self._keys is not None:
+            entry = await self._keys.find(held.key)
+            return (entry.principal(held.key), entry.terms) if entry is not None else None
+        return found.principal, found.terms
 
 
 def _parse(principal: Principal | None) -> Principal | None:
@@ -101,10 +114,11 @@ def _parse(principal: Principal | None) -> Principal | None:
         raise TypeError(f"what authenticate returned cannot be used: {error}") from error
 
 
-def own_path(scope: Scope) -> str:
-    """The path of a request, wherever the application is mounted."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
+def _limit_roles(maker: Principal, roles: tuple[str, ...]) -> Principal:
+    """The maker of a token with those of its roles that the maker still has."""
+    if Role.ADMIN not in maker.roles:
+        roles = tuple(role for role in roles if role in maker.roles)
+    return msgspec.structs.replace(maker, roles=roles)
 
 
 def _token(arrival: Arrival) -> str | None:

@@ -14,8 +14,8 @@ from awaken.domain.storable import explain_json
 from awaken.server.errors import Refused
 
 MAX_DEPTH = 64
-PATIENCE = 30.0
-"""Seconds for which a client may send nothing of a body that is not whole."""
+BYTES_A_SECOND = 16 * 1024
+"""How quickly a body has to come in the long run."""
 _TOKEN = "token"
 """The parameter of a query that the edge has read already."""
 
@@ -49,34 +49,37 @@ def read_query(request: Request, type_: type[msgspec.Struct] | None) -> Any:
     return query
 
 
-async def read_body(request: Request, type_: Any, limit: int) -> Any:
+async def read_body(request: Request, type_: Any, limit: int, seconds: float) -> Any:
     """The body as `type_`, or its bytes.
 
-    Nothing is read beyond the limit, or beyond the place where the JSON is nested too deeply.
+    Nothing is read beyond the limit, or beyond the place where the JSON is nested too deeply. A
+    body has `seconds` to come whole, and one more for each 16 KiB of it; a piece has `seconds`.
 
     Raises:
-        Refused: the body is longer than `limit`, is nested too deeply, does not come, or does not
-            fit its type.
+        Refused: the body is longer than `limit`, is nested too deeply, comes too slowly, or does
+            not fit its type.
     """
     if type_ is None:
         return None
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:
         raise _too_large(limit)
-    body, depth = bytearray(), Depth()
+    body, depth, loop = bytearray(), Depth(), asyncio.get_running_loop()
+    began = loop.time()
     try:
-        async with asyncio.timeout(PATIENCE) as patience:
+        async with asyncio.timeout(seconds) as patience:
             async for part in request.stream():
                 body += part
                 if len(body) > limit:
                     raise _too_large(limit)
                 depth.add(part)
-                patience.reschedule(asyncio.get_running_loop().time() + PATIENCE)
+                whole = began + seconds + len(body) / BYTES_A_SECOND
+                patience.reschedule(min(whole, loop.time() + seconds))
     except TimeoutError:
         raise Refused(
             408,
             "body_too_slow",
-            f"nothing came of the body for {PATIENCE:g} s",
+            f"the body did not come within {seconds:g} s, and one more for each 16 KiB of it",
             headers=_CLOSED,
         ) from None
     if type_ is bytes:

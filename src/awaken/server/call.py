@@ -52,6 +52,12 @@ class Call:
         return thread
 
     @property
+    def has_seen_token_thread(self) -> bool:
+        """Whether the thread of the stream token was there, and was seen, when it was made."""
+        seen: bool = self.request.scope.get("token_has_seen", False)
+        return seen
+
+    @property
     def terms(self) -> Terms:
         """What the caller's key says about its use."""
         terms: Terms = self.request.scope.get("terms", NO_TERMS)

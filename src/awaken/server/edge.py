@@ -54,6 +54,12 @@ class Arrival:
         return principal
 
 
+def own_path(scope: Scope) -> str:
+    """The path of a request, wherever the application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
 class Step(Protocol):
     """One check of the edge."""
 

@@ -13,7 +13,7 @@ from awaken.front.runtime import Runtime
 from awaken.server.bodies import read_body, read_query
 from awaken.server.call import Call
 from awaken.server.errors import Refused, unauthorized
-from awaken.server.limits import Streams
+from awaken.server.limits import Limits, Streams
 from awaken.server.table import Role, Route
 
 NO_ONE = Principal(id="")
@@ -23,11 +23,13 @@ NO_ONE = Principal(id="")
 class Endpoint:
     """Answers the requests to one route."""
 
-    def __init__(self, route: Route, runtime: Runtime, streams: Streams) -> None:
-        self._route, self._runtime, self._streams = route, runtime, streams
+    def __init__(self, route: Route, runtime: Runtime, limits: Limits, streams: Streams) -> None:
+        self._route, self._runtime = route, runtime
+        self._limits, self._streams = limits, streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route
+        scope["is_audited"] = route.has_audit
         principal = permitted(route, scope)
         if self._runtime.is_draining and not _is_served_to_the_end(route):
             raise Refused(
@@ -38,7 +40,7 @@ class Endpoint:
             )
         request = Request(scope, receive)
         query = read_query(request, route.query)
-        body = await read_body(request, route.body, route.body_limit)
+        body = await read_body(request, route.body, route.body_limit, self._limits.body_seconds)
         answer = await route.handle(Call(request, self._runtime, principal, query, body))
         if isinstance(answer, Response):
             await answer(scope, receive, send)

@@ -86,13 +86,17 @@ async def may_see_in(call: Call, thread_id: str, see_all: tuple[Role, ...]) -> b
 
 
 async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool:
-    """Whether the client may see a thread."""
+    """Whether the client may see a thread. A token shows the thread that was seen when it was made;
+    one that was begun later, by anyone of the scope, is seen as its key would see it."""
     who = call.principal
     if thread.scope != who.scope:
         return False
     root = await root_of(call, thread)
     if call.only_thread is not None:
-        return root.id == call.only_thread
+        if root.id != call.only_thread:
+            return False
+        if call.has_seen_token_thread:
+            return True
     if not call.has(*see_all) and root.metadata.created_by != who.id:
         return False
     return who.agents is None or await _is_narrowed_to(call, root, who.agents)
@@ -107,9 +111,18 @@ async def root_of(call: Call, thread: Thread) -> Thread:
 
 
 async def _is_narrowed_to(call: Call, root: Thread, agents: tuple[str, ...]) -> bool:
-    """Whether the thread's latest run is one of these agents'; a thread without runs is free."""
-    latest = await call.runtime.list_runs(RunQuery(thread_id=root.id, limit=1))
-    return all(run.agent_id in agents for run in latest)
+    """Whether the thread's latest run is one of these agents'. A copy without runs is seen as its
+    original is, if that is still there; an empty thread is free."""
+    seen: set[str] = set()
+    while root.id not in seen:
+        seen.add(root.id)
+        for run in await call.runtime.list_runs(RunQuery(thread_id=root.id, limit=1)):
+            return run.agent_id in agents
+        origin = await call.runtime.store.load_thread(root.forked_from or "")
+        if origin is None:
+            return root.message_count == 0
+        root = await root_of(call, origin)
+    return False
 
 
 def may_read_all(call: Call) -> bool:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from awaken.contract.submissions import Submitted
+import msgspec
+
+from awaken.contract.submissions import SubmitMode, Submitted
 from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.budget import Budget
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message
+from awaken.domain.message import Role as MessageRole
 from awaken.domain.suspension import ToolCallResumeMode
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -17,6 +21,7 @@ from awaken.protocol.intake import LOOKED_AT, Intake, Known
 from awaken.server.call import Call
 from awaken.server.errors import UNKNOWN, Refused, unknown
 from awaken.server.finding import READERS, may_see
+from awaken.server.given import GivenMessages, messages_of
 from awaken.server.limits import Limits, narrowed, too_many
 from awaken.server.metrics import Metrics
 from awaken.server.table import Role
@@ -97,8 +102,11 @@ async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> S
 async def _carry_out(call: Call, intake: Intake, extras: Extras) -> Submitted:
     if intake.thread_id is not None:
         await existing(call, intake.thread_id)
+    if intake.overrides is not None:
+        check_may_configure(call, "the model and its parameters are chosen")
     for target, _ in intake.decisions:
         await _check_answer(call, intake.thread_id, target)
+    await _check_interrupt(call, intake)
     await _check_room(call)
     return await call.runtime.submit(
         _agent(call, intake.agent_id),
@@ -135,10 +143,56 @@ def _agent(call: Call, agent_id: str | None) -> str | None:
     return agent_id
 
 
+async def _check_interrupt(call: Call, intake: Intake) -> None:
+    """
+    Raises:
+        Refused: an open run of others would be ended, or what it has written taken back, and the
+            caller may not cancel it.
+    """
+    is_harsh = intake.mode is SubmitMode.INTERRUPT or intake.rewind_to is not None
+    if intake.thread_id is None or not is_harsh:
+        return
+    thread = await call.runtime.store.load_thread(intake.thread_id)
+    if thread is None or await may_see(call, thread, (Role.DECIDE,)):
+        return
+    for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CREATED):
+        query = RunQuery(thread_id=thread.id, status=status, limit=_MANY)
+        for run in await call.runtime.list_runs(query):
+            if run.request is None or run.request.sender_id != call.principal.id:
+                raise Refused(403, "missing_role", "to end a run of others needs the role decide")
+
+
 async def _check_answer(call: Call, thread_id: str | None, target: str) -> None:
-    for ticket in await open_tickets(call, thread_id or ""):
-        if ticket.answers_to(target):
-            check_may_answer(call, ticket)
+    query = TicketQuery(thread_id=thread_id or "", status=TicketStatus.OPEN, limit=_MANY)
+    while True:
+        page = await call.runtime.list_tickets(query)
+        for ticket in page:
+            if ticket.answers_to(target):
+                check_may_answer(call, ticket)
+        if page.cursor is None:
+            return
+        query = msgspec.structs.replace(query, cursor=page.cursor)
+
+
+def check_may_configure(call: Call, what: str) -> None:
+    """
+    Raises:
+        Refused: the caller may not say how a run asks its model. No stream token may.
+    """
+    if call.only_thread is not None or not call.has(Role.CONFIGURE):
+        raise Refused(403, "missing_role", f"{what} with the role configure")
+
+
+def parse_messages(call: Call, given: GivenMessages) -> tuple[Message, ...]:
+    """The messages of a request, each with an id.
+
+    Raises:
+        Refused: one of them is not a user's, and the caller may not write it.
+    """
+    messages = messages_of(given)
+    for role in {message.role for message in messages} - {MessageRole.USER}:
+        check_may_configure(call, f"messages of the role {role.value!r} are written")
+    return messages
 
 
 def check_may_answer(call: Call, ticket: Ticket) -> None:

@@ -260,12 +260,30 @@ def revoke_key(path: Path, id: str) -> None:
     """Take a key out of a file; the rest of the file, with its comments, stays as it is.
 
     Raises:
-        ConfigError: there is no such key, or the file cannot be read or written.
+        ConfigError: there is no such key, the file cannot be read or written, or the key stands in
+            it in a way that only a person can change. The file stays as it was.
     """
-    if id not in read_keys(path).keys:
+    content = read_keys(path)
+    if id not in content.keys:
         raise ConfigError(f"{str(path)!r} has no key {id!r}: `awaken keys list` shows them")
     table = re.compile(rf"^\[keys\.{re.escape(id)}\b.*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
-    _write(path, table.sub("", path.read_text()))
+    text = table.sub("", path.read_text())
+    others = {name: entry for name, entry in content.keys.items() if name != id}
+    # TOML has many ways to write a table, and people edit the file.
+    if not _has_keys(text, others):
+        raise ConfigError(
+            f"key {id!r} is NOT revoked: {str(path)!r} does not have it as `awaken keys add` "
+            "writes it; take it out by hand"
+        )
+    _write(path, text)
+
+
+def _has_keys(text: str, keys: Mapping[str, FileEntry]) -> bool:
+    """Whether the text of a key file has these keys and no others."""
+    try:
+        return msgspec.convert(tomllib.loads(text), KeyFileContent).keys == keys
+    except ValueError:
+        return False
 
 
 def _write(path: Path, text: str) -> None:

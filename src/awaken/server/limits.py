@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,7 +12,7 @@ import msgspec
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.domain.access import NO_TERMS, Terms
 from awaken.domain.budget import LIMITS, Budget
-from awaken.server.edge import Arrival
+from awaken.server.edge import Arrival, own_path
 from awaken.server.errors import Refused
 
 _MOST_BUCKETS = 10_000
@@ -20,7 +21,11 @@ _MOST_BUCKETS = 10_000
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a server.
 
-    - `connections`: how many requests are answered at once, streams included.
+    - `connections`: how many requests are answered at once, streams included. `/health` is answered
+      beside them.
+    - `scope_share`, `stranger_share`: the part of them that one scope may have, and that all
+      requests without a key may have, if there are keys.
+    - `body_seconds`: the seconds that a body has to come, and one more for each 16 KiB of it.
     - `rate`, `burst`: how many requests a second a key may make in the long run, and how many at
       once. A key's entry may say otherwise.
     - `streams`: how many streams of one scope are open on this node.
@@ -28,6 +33,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     connections: int = 10_000
+    scope_share: float = 0.5
+    stranger_share: float = 0.1
+    body_seconds: float = 30.0
     rate: float = 100.0
     burst: int = 200
     streams: int = 5_000
@@ -47,6 +55,8 @@ class Connections:
         self._most, self._now = most, 0
 
     async def check(self, arrival: Arrival) -> None:
+        if _is_health(arrival):
+            return
         if self._now >= self._most:
             raise Refused(
                 503, "too_many_connections", "the server is busy", headers={"retry-after": "1"}
@@ -56,6 +66,38 @@ class Connections:
 
     def _leave(self) -> None:
         self._now -= 1
+
+
+class Shares:
+    """Refuses requests of a scope, or of strangers, that have their share of the connections: what
+    one tenant leaves open takes nothing from others."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._of_scope = max(1, int(limits.connections * limits.scope_share))
+        self._of_strangers = max(1, int(limits.connections * limits.stranger_share))
+        self._now: Counter[str | None] = Counter()
+
+    async def check(self, arrival: Arrival) -> None:
+        if _is_health(arrival):
+            return
+        known = arrival.principal
+        whose = known.scope if known is not None else None
+        if self._now[whose] >= (self._of_scope if known is not None else self._of_strangers):
+            raise too_many(
+                "too_many_connections", "too many requests are open: wait for one to end"
+            )
+        self._now[whose] += 1
+        arrival.held.callback(self._leave, whose)
+
+    def _leave(self, whose: str | None) -> None:
+        self._now[whose] -= 1
+        if not self._now[whose]:
+            del self._now[whose]
+
+
+def _is_health(arrival: Arrival) -> bool:
+    """Whether an orchestrator asks: it ends a process that does not answer."""
+    return own_path(arrival.scope).startswith("/health")
 
 
 class Rates:

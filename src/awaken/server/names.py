@@ -9,6 +9,7 @@ import msgspec
 from awaken.domain.event import (
     ActivitySnapshot,
     AgentEvent,
+    Error,
     MessagesSnapshot,
     RunEvent,
     RunFinish,
@@ -17,6 +18,7 @@ from awaken.domain.event import (
     ToolCallResumed,
 )
 from awaken.domain.identity import RunIdentity
+from awaken.domain.lifecycle import Failed, TerminationReason
 from awaken.domain.message import Message
 from awaken.domain.names import scoped_id
 from awaken.domain.progress import PROGRESS_ACTIVITY
@@ -77,6 +79,10 @@ class Names:
         """An error text of our own, without the scope in the ids that it quotes."""
         return text.replace(self._prefix, "") if self._prefix else text
 
+    def reason(self, reason: TerminationReason) -> TerminationReason:
+        """Why a run ended, as this tenant's clients see it: a failure quotes ids."""
+        return Failed(value=self.text(reason.value)) if isinstance(reason, Failed) else reason
+
     def event(self, told: RunEvent) -> RunEvent:
         """An event as this tenant's clients see it."""
         if not self._prefix:
@@ -106,7 +112,10 @@ class Names:
                     run_id=self.outside(event.run_id),
                     identity=self._identity(event.identity),
                     tickets=tuple(map(self.question, event.tickets)),
+                    termination=self.reason(event.termination),
                 )
+            case Error():
+                return _replace(event, message=self.text(event.message))
             case ToolCallDone():
                 return _replace(event, result=self._result(event.result))
             case ToolCallResumed(result={"metadata": {"child_run_id": _} as told} as result):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -22,19 +23,21 @@ _EXPOSED = "etag, retry-after, x-awaken-error, x-request-id, location"
 
 
 class Hosts:
-    """Refuses requests to names that are not the server's."""
+    """Refuses requests to names that are not the server's. An address is no name: a page has one of
+    its own as `Host` only if it comes from there."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(name.lower() for name in names)
 
     async def check(self, arrival: Arrival) -> None:
         host = arrival.request_headers.get("host", "")
-        if ANY not in self._names and _name_of(host) not in self._names:
+        name = _name_of(host)
+        if ANY not in self._names and name not in self._names and not _is_address(name):
             raise Refused(
                 403,
                 "foreign_host",
                 f"this server does not answer to the host {host[:100]!r}",
-                hint="name the host when the server is started, or use keys",
+                hint="name the host with --allow-host, or use keys",
             )
 
 
@@ -93,6 +96,14 @@ def _name_of(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0].lower() + "]"
     return host.partition(":")[0].lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_own(origin: str, host: str) -> bool:

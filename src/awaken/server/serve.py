@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -47,6 +47,7 @@ class Serving:
     Args:
         drain: the seconds that runs have for the end of their step.
         reload: reads again what can change while the server runs; it says what it did.
+        proxies: the addresses and networks of proxies whose `X-Forwarded-For` is believed.
     """
 
     def __init__(
@@ -56,10 +57,11 @@ class Serving:
         *,
         drain: float,
         reload: Callable[[], str],
+        proxies: Sequence[str] = (),
     ) -> None:
         self._runtime, self._drain, self._reload = runtime, drain, reload
         self._observer: Observer = application.state.observer
-        self._server = _server(application)
+        self._server = _server(application, proxies)
         self._metrics = _server(MetricsPage(self._observer.metrics))
         self._tasks = OwnedTasks(log)
         self._is_stopping = False
@@ -156,7 +158,7 @@ class Serving:
                 signal.signal(number, handler)
 
 
-def _server(application: ASGIApp) -> _Server:
+def _server(application: ASGIApp, proxies: Sequence[str] = ()) -> _Server:
     return _Server(
         uvicorn.Config(
             application,
@@ -167,6 +169,9 @@ def _server(application: ASGIApp) -> _Server:
             log_config=None,
             access_log=False,
             server_header=False,
+            # Uvicorn believes every client on this machine if it is not told otherwise.
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=list(proxies),
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=ENDING,
         )

@@ -38,6 +38,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
       thread.
     - `submits`: the route asks for a run. A server that is about to end answers 503, and so it does
       for streams of a `protocol`.
+    - `is_audited`: its requests are written down in the audit. Without it, those are that may
+      change something.
     """
 
     method: str
@@ -56,3 +58,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str | None = None
     takes_tokens: bool = False
     submits: bool = False
+    is_audited: bool | None = None
+
+    @property
+    def has_audit(self) -> bool:
+        """Whether requests to the route are written down in the audit."""
+        return self.method != "GET" if self.is_audited is None else self.is_audited

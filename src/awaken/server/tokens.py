@@ -25,10 +25,12 @@ _PREFIX = "awt_"
 class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a token says: whose it is, the thread it is good for (by its id inside), the only path
     it is good for if there is one, and until when. It was made with a key, whose `terms` it has,
-    and perhaps in a session, by their ids: it is good while they are."""
+    and perhaps in a session, by their ids: it is good while they are. `has_seen`: the thread was
+    there when the token was made, and its maker may see it."""
 
     principal: Principal
     thread: str
+    has_seen: bool = False
     path: str | None = None
     expires_at_ms: int
     terms: Terms = NO_TERMS

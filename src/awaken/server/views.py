@@ -19,7 +19,6 @@ from awaken.domain.unreadable import RowKind, UnreadableRow
 from awaken.front.result import RunResult
 from awaken.server.call import Call
 from awaken.server.names import Names
-from awaken.server.table import Role
 
 T = TypeVar("T")
 
@@ -203,9 +202,8 @@ class RunView(View, frozen=True, kw_only=True):
     state: Json = None
 
     @classmethod
-    def of(cls, run: RunRecord, call: Call) -> RunView:
+    def of(cls, run: RunRecord, call: Call, *, has_details: bool = False) -> RunView:
         names, waiting = call.names, run.waiting
-        seen = call.has(Role.INSPECT)
         return cls(
             run_id=names.outside(run.run_id),
             thread_id=names.outside(run.thread_id),
@@ -213,7 +211,7 @@ class RunView(View, frozen=True, kw_only=True):
             kind=run.kind,
             parent_run_id=names.outside_if(run.parent_run_id),
             status=run.status,
-            termination=run.termination_reason,
+            termination=names.reason(run.termination_reason) if run.termination_reason else None,
             response=run.final_output,
             waits_for=waiting.reason if waiting is not None else None,
             tickets=tuple(map(QuestionView.of, waiting.tickets)) if waiting is not None else (),
@@ -225,8 +223,8 @@ class RunView(View, frozen=True, kw_only=True):
             finished_at=run.finished_at_ms,
             updated_at=run.updated_at_ms or run.updated_at * 1000,
             cancelled_by=run.cancelled_by,
-            request=_request(run, names) if seen else None,
-            state=run.state.extensions if seen and run.state is not None else None,
+            request=_request(run, names) if has_details else None,
+            state=run.state.extensions if has_details and run.state is not None else None,
         )
 
 
@@ -249,7 +247,7 @@ class ResultView(View, frozen=True, kw_only=True):
             run_id=names.outside(result.run_id),
             thread_id=names.outside(result.thread_id),
             response=result.response,
-            termination=result.termination,
+            termination=names.reason(result.termination),
             waiting=result.waiting,
             tickets=tuple(map(QuestionView.of, result.tickets)),
             steps=result.steps,

@@ -6,7 +6,16 @@ import msgspec
 
 from awaken.codec import dumps, loads
 from awaken.domain.metadata import ThreadMetadata, ThreadPatch
-from awaken.errors import Serialization, UnreadableValue, VersionConflict, describe
+from awaken.errors import (
+    InvalidRecord,
+    Serialization,
+    UnreadableValue,
+    VersionConflict,
+    describe,
+)
+
+MAX_METADATA = 64 * 1024
+"""The most bytes of a thread's metadata: every list of threads has it."""
 
 
 def changed_metadata(
@@ -18,6 +27,7 @@ def changed_metadata(
         VersionConflict: the metadata has another revision than the expected one.
         Serialization: a value in the patch cannot be encoded.
         UnreadableValue: it could not be read back.
+        InvalidRecord: the metadata would be larger than `MAX_METADATA`, and larger than it is.
     """
     if expected_revision is not None and expected_revision != known.revision:
         raise VersionConflict(thread_id, expected=expected_revision, actual=known.revision)
@@ -25,6 +35,11 @@ def changed_metadata(
         text = dumps(patch.apply(known))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Serialization(f"the metadata of thread {thread_id!r}: {describe(error)}") from error
+    if len(text) > max(MAX_METADATA, len(dumps(known))):
+        raise InvalidRecord(
+            f"the metadata of thread {thread_id!r} would have {len(text)} bytes, more than "
+            f"{MAX_METADATA}: keep large values in blobs, and only their ids in `custom`"
+        )
     try:
         return loads(text, ThreadMetadata), text
     except msgspec.ValidationError as error:

@@ -337,6 +337,10 @@ class Faults:
             "anonymous": JSONResponse({"task": {"status": {"state": "TASK_STATE_WORKING"}}}),
             "odd": JSONResponse({"task": "a string"}),
             "numbers": JSONResponse({"task": {"id": 7}}),
+            "endless": Response(
+                b'{"message": {"messageId": "m", "metadata": {"n": %b}}}' % (b"7" * 400),
+                media_type="application/json",
+            ),
             "latin": Response(b'{"message": "\xe4"}', media_type="application/json"),
             "deep": Response(b"[" * 100_000, media_type="application/json"),
             "huge": Response(b" " * 200_000 + b"{}", media_type="application/json"),

@@ -126,6 +126,11 @@ def test_the_wait_is_clamped(given: int, seconds: float) -> None:
         (HEAD + b'Content-Length: 3\r\n\r\n"\xe4"', "cannot be read"),
         (HEAD + b"Content-Length: 2\r\n\r\n{}", "offers no interface"),
         (
+            HEAD + b'Content-Length: 454\r\n\r\n{"capabilities": {"extensions": [{"params": {"n": '
+            b"%b}}]}}" % (b"7" * 400),
+            "cannot be read",
+        ),
+        (
             b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n",
             "link-local address",
         ),
@@ -198,6 +203,14 @@ def test_the_id_is_the_interfaces_else_made_of_the_name(name: str, tenant: str, 
     spec = found(interface("HTTP+JSON", tenant=tenant), name=name)
     assert spec.id == id
     assert spec.endpoint.target == (tenant or None)
+
+
+@pytest.mark.parametrize("tenant", ["t" * 200_000, "a\x1b[2Jb", "a\nb"])
+def test_a_tenant_that_is_no_name_is_refused(tenant: str) -> None:
+    with pytest.raises(DiscoveryFailed, match="the tenant on its card") as caught:
+        found(interface("HTTP+JSON", tenant=tenant))
+    assert len(str(caught.value)) < 500
+    assert str(caught.value).isprintable()
 
 
 def test_the_sources_own_target_and_options_are_kept() -> None:

@@ -64,6 +64,7 @@ def thread(request: pytest.FixtureRequest) -> str:
         ("neither", "neither a task nor a message"),
         ("list", "not a SendMessageResponse"),
         ("numbers", "not a SendMessageResponse"),
+        ("endless", "not a SendMessageResponse"),
         ("anonymous", "a task without an id"),
         ("odd", "a task without an id"),
         ("huge", "more than 100000 bytes, which is the endpoint's option max_response_bytes"),

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 import msgspec
 from a2a.types.a2a_pb2 import AgentCard, AgentInterface
-from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.json_format import ParseDict
 
 from awaken.backend.a2a.config import BACKEND, A2aConfig, Binding, read_config
 from awaken.backend.a2a.factory import RemoteSource
 from awaken.backend.a2a.http import Http, HttpRequest, SizeLimit
+from awaken.backend.a2a.parts import UNREADABLE
 from awaken.codec import Json, loads, one_line, printable
 from awaken.contract.backend import ExecutionBackendError, ExecutionBackendFactoryError
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
@@ -23,6 +24,7 @@ CARD_PATH = "/.well-known/agent-card.json"
 MAX_CARD = SizeLimit(size=256 * 1024, why="the most a card may have")
 MAX_DESCRIPTION = 4_000
 MAX_NAME = 64
+MAX_TENANT = 200
 MAX_WHY = 1_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VERSION = "1.0"
@@ -61,6 +63,7 @@ def agent_on_card(source: RemoteSource, body: bytes) -> AgentSpec:
     """
     value, card = _read(source, body)
     interface = _choose(source, card.supported_interfaces, value)
+    _check_tenant(source, interface.tenant)
     endpoint = _endpoint(source, card, interface)
     return AgentSpec(
         id=_id(interface.tenant, card.name),
@@ -81,7 +84,7 @@ def _read(source: RemoteSource, body: bytes) -> tuple[dict[str, Json], AgentCard
         if credentials is not None and credentials.is_in(body):
             value = credentials.without_secret(value)
         return value, ParseDict(value, AgentCard(), ignore_unknown_fields=True)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ParseError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, *UNREADABLE) as error:
         raise _failed(source, f"the card cannot be read: {error}") from error
 
 
@@ -106,6 +109,15 @@ def _choose(
         f"the card offers {', '.join(names) or 'no interface'}; "
         f"needed is {' or '.join(known)} of version {_VERSION}",
     )
+
+
+def _check_tenant(source: RemoteSource, tenant: str) -> None:
+    if len(tenant) > MAX_TENANT or not tenant.isprintable():
+        raise _failed(
+            source,
+            f"the tenant on its card is {one_line(tenant, MAX_NAME)!r}: it has more than "
+            f"{MAX_TENANT} characters, or some that cannot be printed",
+        )
 
 
 def _endpoint(source: RemoteSource, card: AgentCard, interface: AgentInterface) -> RemoteEndpoint:

@@ -28,11 +28,12 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.types.a2a_pb2 import Message as A2aMessage
 from a2a.utils.errors import A2A_ERROR_REASONS, JSON_RPC_ERROR_CODE_MAP
-from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message as ProtoMessage
 
 from awaken.backend.a2a.config import A2aConfig, Binding
 from awaken.backend.a2a.http import Http, HttpRequest, HttpStream, TooLarge
+from awaken.backend.a2a.parts import UNREADABLE
 from awaken.backend.a2a.sse import SseDecoder
 from awaken.codec import Json, dumps, loads, one_line
 from awaken.contract.backend import RemoteError
@@ -313,7 +314,7 @@ class A2aClient:
             if size > _AT_ONCE:  # it takes a second or two, in which other tasks should run
                 return await asyncio.to_thread(_read, value, into)
             return _read(value, into)
-        except (ParseError, ValueError, TypeError, AttributeError) as error:
+        except UNREADABLE as error:
             name = into.DESCRIPTOR.name
             why = one_line(str(error), _LONGEST)
             raise BadAnswer(f"{self._origin} sent an answer that is not a {name}: {why}") from error

@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from a2a.types.a2a_pb2 import Message as A2aMessage
 from a2a.types.a2a_pb2 import Part
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, ParseError
 
 from awaken.codec import Json, clean_text, dumps_text
 from awaken.contract.backend import ExecutionFailed
@@ -35,6 +35,8 @@ from awaken.domain.message import (
     Video,
 )
 
+UNREADABLE = (ParseError, ValueError, TypeError, AttributeError, OverflowError)
+"""What `ParseDict` raises for JSON that does not fit a message."""
 _NAMESPACE = uuid5(NAMESPACE_URL, "awaken:a2a")
 # The built-in table only: the machine's own types must not change what is sent.
 _TYPES = MimeTypes()

@@ -34,7 +34,7 @@ from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.server.call import Call
 from awaken.server.endpoint import Endpoint, Resource
-from awaken.server.limits import Streams
+from awaken.server.limits import Limits, Streams
 from awaken.server.listening import address_of
 from awaken.server.logs import set_up_logs
 from awaken.server.serve import Serving
@@ -122,7 +122,7 @@ class Demo:
             answers={},
         )
         return StarletteRoute(
-            route.path, Resource({"POST": Endpoint(route, self._runtime, Streams(1))})
+            route.path, Resource({"POST": Endpoint(route, self._runtime, Limits(), Streams(1))})
         )
 
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from ipaddress import ip_address
 
 import msgspec
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -17,7 +20,8 @@ from awaken.contract.access import Access
 from awaken.domain.access import Deed, Session
 from awaken.domain.principal import Principal
 from awaken.errors import AwakenError
-from awaken.server.edge import CLIENT_LEFT
+from awaken.server.edge import CLIENT_LEFT, own_path
+from awaken.server.table import Route
 
 PATIENCE = 1.0
 """Seconds for which an answer waits until its deed is written down."""
@@ -25,9 +29,8 @@ MOST_OF_STRANGERS = 60
 """How many deeds of no one known are written down in a minute."""
 SHOWN = 16
 """How much of a session's id a deed has: enough to tell sessions apart."""
-_READS = ("/request", "/state", "/export")
-"""The ends of paths whose reads are written down as well."""
-_CHANGES_NOTHING = ("/v1/tokens", "/arguments")
+MOST_CHARACTERS = 200
+"""How much of a path and of an id is written down: clients choose them."""
 log = logging.getLogger("awaken.server.audit")
 
 
@@ -75,28 +78,43 @@ class Audit:
 class Audited:
     """Notes the requests that pass through it."""
 
-    def __init__(self, app: ASGIApp, audit: Audit, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, app: ASGIApp, audit: Audit, routes: Sequence[Route], clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._app, self._audit, self._clock = app, audit, clock
+        self._routes = [(route, compile_path(route.path)[0]) for route in routes]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _is_noted(scope):
+        if scope["type"] != "http" or not own_path(scope).startswith("/v1/"):
             await self._app(scope, receive, send)
             return
-        is_noted = False
+        is_answered = False
 
         async def send_on(message: Message) -> None:
-            nonlocal is_noted
+            nonlocal is_answered
             if message["type"] == "http.response.start":
-                is_noted = True
+                is_answered = True
                 # Before the answer: what a client was told of is written down.
-                await self._audit.note(self._deed(scope, message["status"]))
+                if self._is_audited(scope):
+                    await self._audit.note(self._deed(scope, message["status"]))
             await send(message)
 
         try:
             await self._app(scope, receive, send_on)
         finally:
-            if not is_noted:
+            if not is_answered and self._is_audited(scope):
                 await self._audit.note(self._deed(scope, CLIENT_LEFT))
+
+    def _is_audited(self, scope: Scope) -> bool:
+        """Whether a request is written down: as its route says, also if it was refused before."""
+        said: bool | None = scope.get("is_audited")
+        if said is not None:
+            return said
+        path = own_path(scope)
+        for route, pattern in self._routes:
+            if route.method == scope["method"] and pattern.match(path):
+                return route.has_audit
+        return scope["method"] not in ("GET", "HEAD", "OPTIONS")
 
     def _deed(self, scope: Scope, status: int) -> Deed:
         principal: Principal | None = scope.get("principal")
@@ -107,25 +125,25 @@ class Audited:
             who=principal.id if principal is not None else "",
             scope=principal.scope if principal is not None else "",
             method=scope["method"],
-            route=str(getattr(scope.get("route"), "path", scope["path"])),
+            route=str(getattr(scope.get("route"), "path", scope["path"]))[:MOST_CHARACTERS],
             on=_on(scope),
             status=status,
-            address=client[0] if client else "",
+            address=_address(client),
             session=session.id[:SHOWN] if session is not None else None,
             request_id=scope.get("request_id"),
         )
 
 
+def _address(client: tuple[str, int] | None) -> str:
+    """The address of a client. A proxy may have passed on what the client wrote: no other text."""
+    try:
+        return str(ip_address(client[0].partition("%")[0])) if client else ""
+    except ValueError:
+        return ""
+
+
 def _on(scope: Scope) -> dict[str, str]:
     """The ids of the path, and that of the run that was asked for."""
-    on = {name: str(value) for name, value in scope.get("path_params", {}).items()}
+    params = scope.get("path_params", {}).items()
+    on = {name: str(value)[:MOST_CHARACTERS] for name, value in params}
     return {**on, "run": scope["submitted_run"]} if "submitted_run" in scope else on
-
-
-def _is_noted(scope: Scope) -> bool:
-    if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
-        return False
-    if scope["method"] in ("GET", "HEAD", "OPTIONS"):
-        return str(scope["path"]).endswith(_READS)
-    # A page makes a token for every stream; it allows no more than its maker may do anyway.
-    return not str(scope["path"]).endswith(_CHANGES_NOTHING)

@@ -17,8 +17,8 @@ from awaken.errors import ArgumentsRefused, InvalidResume
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
 from awaken.server.finding import DECIDERS, READERS, find_run
-from awaken.server.given import DecisionGiven, Given, MessagesGiven, Seconds, messages_of
-from awaken.server.intake import check_may_answer
+from awaken.server.given import DecisionGiven, Given, MessagesGiven, Seconds
+from awaken.server.intake import check_may_answer, parse_messages
 from awaken.server.names import Names
 from awaken.server.routes.runs import idempotency_key
 from awaken.server.table import Role, Route
@@ -89,7 +89,7 @@ class Decided(View, frozen=True, kw_only=True):
 async def send(call: Call) -> ASGIApp:
     given: MessagesGiven = call.body
     run, _ = await find_run(call, call.path("run"), READERS)
-    messages = messages_of(given.messages)
+    messages = parse_messages(call, given.messages)
     if not await call.runtime.send(run.run_id, messages, principal=call.principal):
         raise Refused(
             409,

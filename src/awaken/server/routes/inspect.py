@@ -186,6 +186,7 @@ ROUTES = (
         needs=(Role.INVOKE, Role.DECIDE),
         body=ArgumentsGiven,
         answers={200: ArgumentsChecked},
+        is_audited=False,
     ),
     Route(
         method="GET",
@@ -196,6 +197,7 @@ ROUTES = (
         needs=(Role.INSPECT,),
         query=RequestAsked,
         answers={200: RequestView},
+        is_audited=True,
     ),
     Route(
         method="GET",
@@ -205,5 +207,6 @@ ROUTES = (
         summary="The state before a step of a run, and after it",
         needs=(Role.INSPECT,),
         answers={200: StepState},
+        is_audited=True,
     ),
 )

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 
 from awaken.domain.message import MessageRecord, Visibility
 from awaken.server.call import Call, JsonResponse
+from awaken.server.errors import Refused
 from awaken.server.finding import find_thread
 from awaken.server.given import Count, Given, PageSize
 from awaken.server.table import Role, Route
@@ -27,6 +28,8 @@ class MessagesAsked(Given, frozen=True, kw_only=True):
 
 async def list_messages(call: Call) -> ASGIApp:
     asked: MessagesAsked = call.query
+    if asked.visibility != "external" and not call.has(Role.INSPECT):
+        raise Refused(403, "missing_role", "messages for the model alone need the role inspect")
     thread = await find_thread(call, call.path("thread"))
     last = thread.message_count
     if asked.before is not None:

@@ -35,9 +35,8 @@ from awaken.server.given import (
     PageSize,
     RunAsked,
     Seconds,
-    messages_of,
 )
-from awaken.server.intake import Extras, carry_out
+from awaken.server.intake import Extras, carry_out, parse_messages
 from awaken.server.routes.streams import StreamAsked, stream_events
 from awaken.server.table import Role, Route
 from awaken.server.views import PageView, ResultView, RunView, View
@@ -61,6 +60,12 @@ class RunsAsked(Given, frozen=True, kw_only=True):
     updated_after: Count | None = None
     limit: PageSize = 50
     cursor: Line | None = None
+
+
+class RunDetailsAsked(Given, frozen=True, kw_only=True):
+    """`details`: the answer has the run's request and its state, too."""
+
+    details: bool = False
 
 
 class RunAccepted(View, frozen=True, kw_only=True):
@@ -92,7 +97,7 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
         Intake(
             thread_id=thread_id,
             agent_id=asked.agent_id,
-            messages=messages_of(asked.messages),
+            messages=parse_messages(call, asked.messages),
             overrides=asked.overrides.overrides() if asked.overrides is not None else None,
             frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
             mode=asked.mode,
@@ -185,14 +190,18 @@ async def _list(call: Call, thread_id: str | None) -> ASGIApp:
 
 
 async def get(call: Call) -> ASGIApp:
+    asked: RunDetailsAsked = call.query
     run, _ = await find_run(call, call.path("run"))
-    if call.has(Role.INSPECT):
+    if asked.details:
+        call.request.scope["is_audited"] = True
+        if not call.has(Role.INSPECT):
+            raise Refused(403, "missing_role", "the request and the state need the role inspect")
         store = call.runtime.store
         of_thread = await store.load_thread_state(run.thread_id)
         of_run = await store.load_run_state(run.run_id)
         state = PersistedState(extensions=of_thread.extensions | of_run.extensions)
         run = msgspec.structs.replace(run, state=state)
-    return JsonResponse(RunView.of(run, call))
+    return JsonResponse(RunView.of(run, call, has_details=asked.details))
 
 
 _SUBMITTED = {200: ResultView, 202: RunAccepted}
@@ -256,6 +265,7 @@ ROUTES = (
         name="get_run",
         summary="Get one run",
         needs=_READ,
+        query=RunDetailsAsked,
         answers={200: RunView},
         takes_tokens=True,
     ),

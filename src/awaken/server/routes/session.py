@@ -19,6 +19,9 @@ from awaken.server.passes import Pass
 from awaken.server.table import Role, Route
 from awaken.server.views import View
 
+WORD_LIMIT = 4 * 1024
+"""The most bytes of a body that anyone may send: it has one word."""
+
 
 class SessionAsked(Given, frozen=True, kw_only=True):
     """A session, with the one-time word of a link, or without one for the key of the request."""
@@ -124,6 +127,7 @@ ROUTES = (
         name="begin_session",
         summary="Begin a session, with a key or with the one-time word of a link",
         body=SessionAsked,
+        body_limit=WORD_LIMIT,
         answers={201: SessionMade},
         errors=(401,),
     ),

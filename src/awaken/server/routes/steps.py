@@ -235,6 +235,7 @@ ROUTES = (
         needs=(Role.INSPECT,),
         query=StateAsked,
         answers={200: StateView},
+        is_audited=True,
         errors=(410,),
     ),
 )

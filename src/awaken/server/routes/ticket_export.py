@@ -97,5 +97,6 @@ ROUTES = (
         needs=(Role.READ, Role.DECIDE),
         answers={200: str},
         media_type="text/csv",
+        is_audited=True,
     ),
 )

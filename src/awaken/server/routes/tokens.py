@@ -31,10 +31,10 @@ class TokenMade(View, frozen=True, kw_only=True):
 
 async def make(call: Call) -> ASGIApp:
     asked: TokenAsked = call.body
-    path = None
+    path, has_seen = None, True
     if asked.path is UNSET:
         thread_id = call.names.new(str(asked.thread_id))
-        await existing(call, thread_id)
+        has_seen = await existing(call, thread_id) is not None
     else:
         path = unquote(urlsplit(asked.path).path).removeprefix(call.address(""))
         thread_id = await _thread_of(call, path)
@@ -44,6 +44,7 @@ async def make(call: Call) -> ASGIApp:
     claims = Claims(
         principal=principal,
         thread=thread_id,
+        has_seen=has_seen,
         path=path,
         expires_at_ms=tokens.expiry(asked.ttl),
         terms=call.terms,
@@ -98,5 +99,7 @@ ROUTES = (
         body=OneTokenAsked,
         answers={201: TokenMade},
         errors=(404,),
+        # A page makes one for every stream; it allows no more than its maker may do anyway.
+        is_audited=False,
     ),
 )

@@ -12,7 +12,7 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END
 from awaken.domain.metadata import NO_METADATA, ThreadMetadata, ThreadPatch
 from awaken.domain.principal import Principal
 from awaken.domain.run import RunRequestSnapshot
-from awaken.errors import NotFound, Serialization, VersionConflict
+from awaken.errors import InvalidRecord, NotFound, Serialization, VersionConflict
 from awaken.testing.conformance.making import (
     DONE,
     RUNNING,
@@ -95,6 +95,19 @@ async def metadata_that_cannot_be_kept_is_refused(store: Store) -> None:
     for value in (object(), "\ud800"):
         change = store.update_thread("t", ThreadPatch(custom={"x": value}))
         await refused_without_change(store, Serialization, change)
+
+
+@check
+async def metadata_does_not_grow_without_end(store: Store) -> None:
+    """Values that are added one by one count together; what is too large may still shrink."""
+    await write(store)
+    for name in "abc":
+        patch = ThreadPatch(custom={name: "x" * 20_000}, labels={name: name})
+        await store.update_thread("t", patch)
+    more = store.update_thread("t", ThreadPatch(custom={"d": "x" * 20_000}))
+    error = await refused_without_change(store, InvalidRecord, more)
+    assert "more than 65536" in str(error)
+    await store.update_thread("t", ThreadPatch(custom={"a": None, "d": "x" * 20_000}))
 
 
 @check

@@ -100,15 +100,52 @@ tabs.addEventListener('message', ({ data }) => {
   if (data === 'signed out') forget();
 });
 
+/** What a link offers to somebody who is signed in as another: `theirs` is its `/v1/me`, or null. */
+export const offer = signal(/** @type {{theirs: any, token: string} | null} */ (null));
+
 /** Find out who looks; `me` is null afterwards if they have to sign in. */
 export async function openSession() {
   const word = new URLSearchParams(location.hash.slice(1)).get('t');
-  if (word) {
-    history.replaceState(null, '', location.pathname + location.search);
-    await signInWith({ word }).catch(passRefusal);
-  }
+  if (word) history.replaceState(null, '', location.pathname + location.search);
   if (!token.value) keep(sessionStorage.getItem(PLACE) ?? (await tokenOfAnotherTab()));
-  await look().catch(passRefusal);
+  if (token.value) await look().catch(passRefusal);
+  if (word) await takeWord(word, me.value).catch(passRefusal);
+  if (!me.value) await look().catch(passRefusal);
+}
+
+/** Begin the session of a link. Anybody may have made it: a session of another one is not replaced
+ * unless the viewer says so. @param {string} word @param {any} mine */
+async function takeWord(word, mine) {
+  const before = token.value;
+  token.value = null;
+  try {
+    token.value = (await post('/v1/session', { word })).token;
+    const theirs = await (await send('GET', '/v1/me', {}, true)).json();
+    if (mine === null || (mine.name === theirs.name && mine.scope === theirs.scope)) {
+      keep(token.value);
+      me.value = theirs;
+      isSignedOut.value = false;
+    } else offer.value = { theirs, token: /** @type {string} */ (token.value) };
+  } finally {
+    if (offer.value || !token.value) token.value = before;
+    if (mine !== null) isSignedOut.value = false;
+  }
+}
+
+/** Take the session that a link offers, or end it. @param {boolean} isTaken */
+export async function answerOffer(isTaken) {
+  const offered = offer.value;
+  if (!offered) return;
+  const before = token.value;
+  token.value = offered.token;
+  if (isTaken) {
+    keep(offered.token);
+    me.value = offered.theirs;
+  } else {
+    await send('DELETE', '/v1/session', {}, true).catch(passRefusal);
+    token.value = before;
+  }
+  offer.value = null;
 }
 
 async function look(isLast = false) {
@@ -133,17 +170,12 @@ function keep(given) {
 export async function signInWithKey(key) {
   token.value = key;
   try {
-    await signInWith({});
+    keep((await post('/v1/session', {})).token);
   } catch (error) {
     token.value = null;
     throw error;
   }
   await look();
-}
-
-/** @param {{word?: string}} asked */
-async function signInWith(asked) {
-  keep((await post('/v1/session', asked)).token);
 }
 
 export async function signOut() {

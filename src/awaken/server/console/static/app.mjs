@@ -1,6 +1,6 @@
 /** The start: who looks, and what they look at. */
 
-import { ApiError, isSignedOut, me, openSession, signInWithKey } from './api.mjs';
+import { answerOffer, ApiError, isSignedOut, me, offer, openSession, signInWithKey } from './api.mjs';
 import { addressOf, goInstead, place } from './router.mjs';
 import { Shell } from './shell.mjs';
 import { effect, html, render, useState } from './view.mjs';
@@ -24,6 +24,7 @@ const ITEMS = {
 const NOTHING = new ApiError(404, { message: 'there is no such page' }, null);
 
 function App() {
+  if (offer.value) return html`<${OfferPage} />`;
   if (!me.value || isSignedOut.value) return html`<${SignInPage} />`;
   return html`<${Shell}><${Page} /></${Shell}>`;
 }
@@ -71,6 +72,24 @@ effect(() => {
 });
 
 start();
+
+// -- Where a link was opened that signs in as somebody else.
+
+function OfferPage() {
+  const { theirs } = /** @type {any} */ (offer.value);
+  return html`<main class="sign-in">
+    <h1>awaken</h1>
+    <p>This link signs you in as <b><${Text} of=${nameOf(theirs)} /></b>. You are signed in as <b><${Text} of=${nameOf(me.value)} /></b>.</p>
+    <p class="sub">Whoever made the link sees what you do with it.</p>
+    <form method="dialog" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+      <button class="main" onClick=${() => answerOffer(false)}>Stay as I am</button>
+      <button onClick=${() => answerOffer(true)}>Use the link</button>
+    </form>
+  </main>`;
+}
+
+/** @param {{name: string, scope: string}} who */
+const nameOf = ({ name, scope }) => (scope ? `${name} of ${scope}` : name);
 
 // -- Where one signs in with a key.
 

@@ -10,10 +10,11 @@
  *   rows?: Span[][][]}} Block A table's first row is its head. */
 
 const FENCE = /^\s*(```|~~~)/;
-const HEADING = /^(#{1,6})\s+(.*)$/;
-const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
-const QUOTE = /^\s*>\s?(.*)$/;
-const RULE = /^\s*\|?\s*:?-{3,}:?\s*(\|\s*:?-{3,}:?\s*)*\|?\s*$/;
+// A model wrote the text: each expression reads a line once. `s`: the rest of a line always matches.
+const HEADING = /^(#{1,6})\s+(.*)$/s;
+const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/s;
+const QUOTE = /^\s*>\s?(.*)$/s;
+const RULE = /^:?-{3,}:?$/;
 const MOST_ROWS = 2000;
 const SAFE = /^(https?:\/\/|mailto:)/i;
 
@@ -33,15 +34,13 @@ export function blocksOf(text) {
     const block = FENCE.test(line) ? null : blockOf(line);
     if (block === null) {
       flush();
-      const end = source.findIndex((other, index) => index > at && FENCE.test(other));
-      const last = end < 0 ? source.length : end;
+      const last = nextLine(source, at + 1, (other) => FENCE.test(other));
       found.push({ kind: 'code', text: source.slice(at + 1, last).join('\n') });
       at = last;
     } else if (isHead(line, source[at + 1])) {
       flush();
-      const end = source.findIndex((other, index) => index > at + 1 && !other.includes('|'));
-      const last = end < 0 ? source.length : end;
-      const body = source.slice(at + 2, last).slice(0, MOST_ROWS);
+      const last = nextLine(source, at + 2, (other) => !other.includes('|'));
+      const body = source.slice(at + 2, Math.min(last, at + 2 + MOST_ROWS));
       found.push({ kind: 'table', rows: [line, ...body].map(cellsOf) });
       at = last - 1;
     } else if (block) {
@@ -54,12 +53,22 @@ export function blocksOf(text) {
   return found;
 }
 
+/** The first line from `start` on that is wanted, or the end.
+ * @param {string[]} source @param {number} start @param {(line: string) => boolean} isWanted */
+function nextLine(source, start, isWanted) {
+  for (let at = start; at < source.length; at += 1) if (isWanted(source[at])) return at;
+  return source.length;
+}
+
 /** Whether a line is the head of a table: the next one rules it off.
  * @param {string} line @param {string | undefined} next */
-const isHead = (line, next) => line.includes('|') && next !== undefined && next.includes('|') && RULE.test(next);
+const isHead = (line, next) => line.includes('|') && next !== undefined && next.includes('|') && textsOf(next).every((cell) => RULE.test(cell));
+
+/** @param {string} line @returns {string[]} */
+const textsOf = (line) => line.trim().replace(/^\||\|$/g, '').split('|').map((cell) => cell.trim());
 
 /** @param {string} line @returns {Span[][]} */
-const cellsOf = (line) => line.trim().replace(/^\||\|$/g, '').split('|').map((cell) => spansOf(cell.trim()));
+const cellsOf = (line) => textsOf(line).map(spansOf);
 
 /** The block that a line is by itself. @param {string} line @returns {Block | undefined} */
 function blockOf(line) {
@@ -71,7 +80,7 @@ function blockOf(line) {
   return quote ? { kind: 'quote', spans: spansOf(quote[1]) } : undefined;
 }
 
-const SPANS = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|!?\[([^\]\n]*)\]\(([^()\s]+)\)/g;
+const SPANS = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|!?\[([^[\]\n]*)\]\(([^()\s]+)\)/g;
 
 /** @param {string} text @returns {Span[]} */
 export function spansOf(text) {

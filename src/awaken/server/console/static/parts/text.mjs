@@ -6,6 +6,8 @@ import { blocksOf } from '../markdown.mjs';
 import { html, signal } from '../view.mjs';
 
 const LONGEST = 256 * 1024;
+/** The part of a text whose Markdown is shown: each sign may become an element of the page. */
+const LONGEST_MARKDOWN = 64 * 1024;
 
 /** A text; characters that would hide or turn it are shown as marks. @param {{of: any}} props */
 export function Text({ of }) {
@@ -80,7 +82,10 @@ function Plain({ of }) {
 
 /** @param {{of: string}} props */
 export function Markdown({ of }) {
-  return html`<div class="markdown">${blocksOf(of).map((block, index) => html`<${Block} key=${index} block=${block} />`)}</div>`;
+  const text = String(of ?? '');
+  const blocks = blocksOf(text.slice(0, LONGEST_MARKDOWN)).map((block, index) => html`<${Block} key=${index} block=${block} />`);
+  const rest = text.slice(LONGEST_MARKDOWN);
+  return html`<div class="markdown">${blocks}${rest && html`<pre dir="auto"><${Text} of=${rest} /></pre>`}</div>`;
 }
 
 /** @param {{block: import('../markdown.mjs').Block}} props */
@@ -121,11 +126,15 @@ function Span({ span }) {
     case 'code':
       return html`<code>${text}</code>`;
     case 'link':
-      return html`<a href=${span.href} target="_blank" rel="noopener noreferrer">${text}</a>${span.text.includes(hostOf(span.href)) ? '' : html` <small>(${hostOf(span.href)})</small>`}`;
+      return html`<a href=${span.href} target="_blank" rel="noopener noreferrer">${text}</a>${isAddress(span) ? '' : html` <small>(${hostOf(span.href)})</small>`}`;
     default:
       return text;
   }
 }
+
+/** Whether a link's text is its address, and begins with where it leads: it may have a name before `@`.
+ * @param {import('../markdown.mjs').Span} span */
+const isAddress = ({ text, href }) => text === href && text.replace(/^(https?:\/\/|mailto:)/i, '').startsWith(hostOf(href));
 
 /** @param {string | undefined} href */
 function hostOf(href) {

@@ -124,7 +124,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a prompt that is a number": (
         lambda: imported("Agent")("a", model="demo", system_prompt=lambda ctx: 7).run_sync("Hi"),
         Exception,
-        "plugin 'system_prompt' raised TypeError('it returned 7, not a text')",
+        "plugin 'system_prompt' raised TypeError('it returned a int, not a text')",
     ),
     "usage_limits=": (lambda: run(usage_limits=1), TypeError, "write budget=Budget(…)"),
     "message_history=": (lambda: run(message_history=[]), TypeError, "write thread='…'"),

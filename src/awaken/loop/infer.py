@@ -200,7 +200,7 @@ async def _written_prompt(run: LiveRun) -> str | None:
             written = source.write(run.context(_BEFORE_INFERENCE, cancellation_token=run.token))
             text = await written if inspect.isawaitable(written) else written
         if not isinstance(text, str):
-            raise TypeError(f"it returned {text!r}, not a text")
+            raise TypeError(f"it returned a {type(text).__name__}, not a text")
     except Cancelled:
         raise
     except BaseException as error:

@@ -275,7 +275,8 @@ def _serve_alone(options: ServeOptions) -> Exit:
         console = _console_place(options, application)
         _greet(options, listening, agents, own_store=found.makes_runtime, console=console)
 
-    return _run(options, found, listening, started)
+    with listening:  # also if the socket of the figures cannot be bound
+        return _run(options, found, listening, started)
 
 
 def _work(options: ServeOptions) -> Exit:

@@ -107,28 +107,32 @@ export const offer = signal(/** @type {{theirs: any, token: string} | null} */ (
 export async function openSession() {
   const word = new URLSearchParams(location.hash.slice(1)).get('t');
   if (word) history.replaceState(null, '', location.pathname + location.search);
+  // Asked for at once, without the token that the tab may have.
+  const begun = word ? begin(word) : null;
   if (!token.value) keep(sessionStorage.getItem(PLACE) ?? (await tokenOfAnotherTab()));
   if (token.value) await look().catch(passRefusal);
-  if (word) await takeWord(word, me.value).catch(passRefusal);
+  const theirs = await begun;
+  if (me.value) isSignedOut.value = false; // a link that was used before signs no one out
+  if (theirs) await takeSession(theirs, me.value);
   if (!me.value) await look().catch(passRefusal);
 }
 
-/** Begin the session of a link. Anybody may have made it: a session of another one is not replaced
- * unless the viewer says so. @param {string} word @param {any} mine */
-async function takeWord(word, mine) {
+/** The token of a link's session, or null if the link is not good. @param {string} word @returns {Promise<string | null>} */
+const begin = (word) => post('/v1/session', { word }).then(({ token: made }) => made, (error) => (passRefusal(error), null));
+
+/** Take the session of a link. Anybody may have made it: a session of another one is not replaced
+ * unless the viewer says so. @param {string} offered @param {any} mine */
+async function takeSession(offered, mine) {
   const before = token.value;
-  token.value = null;
-  try {
-    token.value = (await post('/v1/session', { word })).token;
-    const theirs = await (await send('GET', '/v1/me', {}, true)).json();
-    if (mine === null || (mine.name === theirs.name && mine.scope === theirs.scope)) {
-      keep(token.value);
-      me.value = theirs;
-      isSignedOut.value = false;
-    } else offer.value = { theirs, token: /** @type {string} */ (token.value) };
-  } finally {
-    if (offer.value || !token.value) token.value = before;
-    if (mine !== null) isSignedOut.value = false;
+  token.value = offered;
+  const theirs = await (await send('GET', '/v1/me', {}, true)).json();
+  isSignedOut.value = false;
+  if (mine === null || (mine.name === theirs.name && mine.scope === theirs.scope)) {
+    keep(offered);
+    me.value = theirs;
+  } else {
+    token.value = before;
+    offer.value = { theirs, token: offered };
   }
 }
 

@@ -52,21 +52,24 @@ async function patient(...request) {
 
 async function chatPage(name, open) {
   const api = `${address}/v1/ai-sdk/agents/teller/chat`;
-  const chat = await open({ api, chat: name, transport: { fetch: patient } });
+  let error;
+  const chat = await open({ api, chat: name, transport: { fetch: patient }, onError: told => { error = told; } });
   const text = () => chat.messages.filter(m => m.role === 'assistant').map(m => m.parts.map(part => part.text ?? '').join('')).join('|');
   const load = async () => (await patient(`${api}/${name}/messages`)).json();
   const breaks = [];
   const follow = async () => {
     await chat.sendMessage({ text: 'tell' });
-    while (chat.error instanceof TypeError) {
-      breaks.push(chat.error.message);
+    while (error instanceof TypeError) {
+      breaks.push(error.message);
+      error = undefined;
       await soon();
       chat.clearError(); // else a client of version 6 keeps the error if there is nothing to resume
       await chat.resumeStream();
       const loaded = await load().catch(() => undefined);
-      if (loaded && chat.status === 'ready') chat.messages = loaded;
+      if (loaded && error === undefined) chat.messages = loaded;
     }
-    return { text: text(), status: chat.status, breaks, loaded: (await load()).length };
+    await soon(); // the page is drawn
+    return { text: text(), status: chat.status, breaks };
   };
   return { words: () => says(text()), done: follow() };
 }

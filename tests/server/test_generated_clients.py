@@ -54,30 +54,34 @@ def test_every_operation_has_a_name_of_its_own() -> None:
     assert all(name.isidentifier() and name == name.lower() for name in NAMES)
 
 
+def _run_an_agent(client: Any, functions: Any) -> None:
+    models: ModuleType = functions("models")
+
+    def api(name: str) -> Any:
+        return functions(f"api.default.{name}")
+
+    for name in NAMES:
+        api(name)
+    listed = api("list_agents").sync(client=client)
+    assert sorted(agent.id for agent in listed.items) == ["payer", "talker"]
+    asked = models.RunAsked(agent_id="payer", messages=["Pay 5"])
+    run = api("submit_thread_run").sync(thread="t", client=client, body=asked, wait=60)
+    assert (type(run).__name__, len(run.tickets)) == ("ResultView", 1)
+    (ticket,) = api("list_tickets").sync(client=client).items
+    yes = [
+        models.DecisionGiven.from_dict(
+            {"ticket": ticket.key, "action": "approve", "digest": ticket.digest}
+        )
+    ]
+    api("answer_tickets").sync_detailed(ticket.run_id, client=client, body=yes)
+    refused = api("get_run").sync_detailed("none", client=client)
+    assert (int(refused.status_code), refused.parsed.error.code) == (404, "not_found")
+
+
 async def test_a_generated_python_client_runs_an_agent(functions: Any) -> None:
     def call(address: str) -> None:
-        client = functions("client").Client(base_url=address)
-        models: ModuleType = functions("models")
-
-        def api(name: str) -> Any:
-            return functions(f"api.default.{name}")
-
-        for name in NAMES:
-            api(name)
-        listed = api("list_agents").sync(client=client)
-        assert sorted(agent.id for agent in listed.items) == ["payer", "talker"]
-        asked = models.RunAsked(agent_id="payer", messages=["Pay 5"])
-        run = api("submit_thread_run").sync(thread="t", client=client, body=asked, wait=60)
-        assert (type(run).__name__, len(run.tickets)) == ("ResultView", 1)
-        (ticket,) = api("list_tickets").sync(client=client).items
-        yes = [
-            models.DecisionGiven.from_dict(
-                {"ticket": ticket.key, "action": "approve", "digest": ticket.digest}
-            )
-        ]
-        api("answer_tickets").sync_detailed(ticket.run_id, client=client, body=yes)
-        refused = api("get_run").sync_detailed("none", client=client)
-        assert (int(refused.status_code), refused.parsed.error.code) == (404, "not_found")
+        with functions("client").Client(base_url=address) as client:
+            _run_an_agent(client, functions)
 
     async with Runtime([payer(), talker()]) as runtime, served(app(runtime)) as address:
         await asyncio.to_thread(call, address)

@@ -95,7 +95,13 @@ _CLOSED = {"connection": "close"}
 
 
 def _too_large(limit: int) -> Refused:
-    return Refused(413, "body_too_large", f"the body has more than {limit} bytes", headers=_CLOSED)
+    return Refused(
+        413,
+        "body_too_large",
+        f"the body has more than {limit} bytes",
+        hint="send less at once: the page of a chat can send its last message alone",
+        headers=_CLOSED,
+    )
 
 
 class Depth:

@@ -294,6 +294,30 @@ async def test_runtimes_that_share_a_store_leave_each_others_threads_alone() -> 
         assert [(await running).response for running in (first, second)] == ["Done.", "Done."]
 
 
+async def test_a_thread_of_the_same_name_in_another_store_hides_no_claim() -> None:
+    store, other, going = Pausing(), Pausing(), asyncio.Event()
+    other.owner = "elsewhere"  # as stores with a file or a database have names of their own
+
+    @tool
+    async def charge() -> str:
+        """Charge."""
+        await going.wait()
+        return "charged"
+
+    slow = Agent("slow", model=shop().model, tools=[charge])
+    async with opened(other, slow) as (elsewhere, _), opened(store) as (runtime, clock):
+        running = asyncio.ensure_future(elsewhere.run("slow", "Go!", thread=T))
+        await until(lambda: elsewhere.engine.claims.by_use()[ClaimUse.LIVE] == 1)
+        store.loses_claims = True
+        with pytest.raises(StoreUnavailable):
+            await runtime.run("shop", "Go!", thread=T)
+        await compare(clock, store, 1)
+        await until(lambda: not runtime.engine.claims.all())
+        assert runtime.engine.claims.mended == 1
+        going.set()
+        assert (await running).response == "Done."
+
+
 # -- at the worst places ----------------------------------------------------------------------
 
 

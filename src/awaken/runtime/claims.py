@@ -283,9 +283,13 @@ def _of_process() -> list[Claims]:
 
 
 def _is_known(fence: Fence) -> bool:
-    """Whether a runtime of this process has made this claim, or is about to claim the thread."""
+    """Whether a runtime of this process has made this claim, or is about to claim the thread. A
+    runtime with another store may have a thread of the same name: the owner tells them apart."""
     key = (fence.thread_id, fence.epoch)
-    return any(key in one._claims or fence.thread_id in one._asked for one in _of_process())
+    return any(
+        one._store.owner == fence.owner and (key in one._claims or fence.thread_id in one._asked)
+        for one in _of_process()
+    )
 
 
 def _is_searching(owner: str) -> bool:

@@ -19,7 +19,7 @@ What a reader does not see stands in comments above a block:
 - `<!-- serve: app.py -->` has `awaken serve app.py` run beside a `js` block. The usual port on the
   page stands for that of this server.
 - `<!-- exits: 3 -->` is the exit code to expect.
-- `<!-- shown -->` has commands checked, but not run: they need a terminal, or a second one.
+- `<!-- shown -->` has commands and programs for browsers checked, but not run.
 - `<!-- theirs: langgraph -->` says that the program is another library's, which the tests do not
   have: it is only compiled here, and run by `make theirs`.
 - `<!-- from: examples/chat_page/chat.jsx -->` says that `jsx` is a part of that file, which has
@@ -43,7 +43,7 @@ from pathlib import Path
 HOME = Path(__file__).parents[1]
 RUNNER = Path(__file__).with_name("page_runner.py")
 LANGUAGES = {"python", "sh", "js", "jsx", "text", "toml", "json"}
-COMMANDS = {"awaken", "python", "pip", "make", "export", "cd", "ollama", "pytest", "npm"}
+COMMANDS = {"awaken", "python", "pip", "make", "export", "cd", "ollama", "pytest", "npm", "curl"}
 """What a reader is asked to type; anything else is a mistake, or belongs in this list."""
 
 _FENCE = re.compile(

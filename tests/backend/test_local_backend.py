@@ -198,8 +198,8 @@ async def test_a_delegate_has_an_identity_of_its_own() -> None:
 
 
 async def test_a_delegate_without_an_answer_has_no_response() -> None:
-    """02 §2.13: the response is absent when empty."""
-    model = ScriptedModel([text_response("")])
+    """02 §2.13: the response is absent when empty. An empty answer is asked for once more."""
+    model = ScriptedModel([text_response(""), text_response("")])
 
     result = await LocalBackend().execute_delegate(
         delegate_request(FixedResolver(delegate_agent(model)), "hello")

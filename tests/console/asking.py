@@ -8,6 +8,8 @@ import sys
 import threading
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as a program: where its kits are
+
 from console_kit import said
 
 from awaken import Agent, Budget, Runtime, tool

@@ -29,6 +29,7 @@ from awaken.domain.message import (
     Visibility,
     as_messages,
 )
+from awaken.errors import ConfigError
 from awaken.ids import UUID7
 
 CALL = ToolCall(id="c1", name="search", arguments={"q": "rust"})
@@ -262,5 +263,5 @@ def test_input_messages_without_an_id_get_one() -> None:
 
 
 def test_input_of_another_type_is_refused_with_its_name() -> None:
-    with pytest.raises(TypeError, match="int"):
+    with pytest.raises(ConfigError, match="not int: 3"):
         as_messages(["hi", 3])  # type: ignore[list-item]

@@ -181,6 +181,11 @@ async def stopped_after_so_many_rounds() -> Made:
     return await made(Agent("a", model=ScriptedModel(calls), tools=[add], max_rounds=2))
 
 
+async def an_answer_that_stays_empty() -> Made:
+    calls = [tool_call_response("", "add", "c1", {"a": 1, "b": 1}), text_response(""), ""]
+    return await made(Agent("a", model=ScriptedModel(calls), tools=[add]))
+
+
 async def stopped_at_a_tool() -> Made:
     model = ScriptedModel([tool_call_response("Now.", "note", "c1", {"text": "x"})])
     stop = [StopOnTool(tool_name="note")]
@@ -406,6 +411,7 @@ KINDS: tuple[Kind, ...] = (
     a_tool_of_the_client,
     blocked_by_a_gate,
     ended_by_a_plugin,
+    an_answer_that_stays_empty,
     stopped_after_so_many_rounds,
     stopped_at_a_tool,
     a_model_that_fails,

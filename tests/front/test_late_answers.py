@@ -9,7 +9,7 @@ import pytest
 from awaken import Agent, Runtime, tool
 from awaken.codec import Json
 from awaken.domain.message import Role
-from awaken.loop.resume import EXPIRY_GRACE_MS
+from awaken.loop.resume import EXPIRY_GRACE_MS, LOOK_AT_CLOCK_SECONDS
 from awaken.testing import FakeClock, ScriptedModel, text_response, tool_calls_response
 
 GRACE = EXPIRY_GRACE_MS / 1000
@@ -97,7 +97,7 @@ async def test_an_answer_to_another_question_finds_one_whose_grace_is_over_refus
 
 
 @pytest.mark.parametrize("runtime", [["later", "soon"]], indirect=True)
-async def test_a_run_that_waits_sleeps_until_the_next_question_is_over_and_no_oftener(
+async def test_a_run_that_waits_sleeps_until_the_next_question_is_over_and_a_minute_at_most(
     runtime: Runtime, clock: FakeClock
 ) -> None:
     async with runtime.stream("asker", "go", thread="t", wait=True) as events:
@@ -107,5 +107,5 @@ async def test_a_run_that_waits_sleeps_until_the_next_question_is_over_and_no_of
         assert [t.tool_name for t in await runtime.list_tickets()] == ["later"]
         clock.advance(90)
         assert (await events.done()).response == "over"
-    assert clock.sleeps == [10 + GRACE, 90]
+    assert clock.sleeps == [10 + GRACE, LOOK_AT_CLOCK_SECONDS]
     assert all("in time" in text for text in (await results(runtime)).values())

@@ -222,7 +222,7 @@ async def test_history_tells_each_answer_once(store: Store) -> None:
         assert said == ["one", "two"]
 
 
-@pytest.mark.parametrize("cursor", [-1, 3, 10**9])
+@pytest.mark.parametrize("cursor", [3, 10**9])
 async def test_a_cursor_beyond_the_end_is_refused(store: Store, cursor: int) -> None:
     async with Runtime([], store=store) as runtime:
         with pytest.raises(InvalidCursor, match=f"has no event {cursor}: its last one is 0"):

@@ -17,7 +17,6 @@ from awaken.domain.inference import StreamResult, TokenUsage
 from awaken.domain.message import ContentBlock, Message, Text
 from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
 from awaken.front.replay import Approval, RecordedCall, Recording, Scene
-from awaken.testing.models import Response
 
 _REPLAY = "awaken.front.replay"
 
@@ -236,21 +235,17 @@ class _Writer:
         return SourceCall(f"{name}.{verb}", *first, **said)
 
     def _answers(self) -> list[object]:
-        said = self._recording.answers(own_code=self._cast is not None)
-        return [
-            self._answer(response, turn.failure, turn.answer)
-            for response, turn in zip(said, self._recording.turns, strict=True)
-        ]
+        script = self._recording.script(own_code=self._cast is not None)
+        return [self._answer(answer, failure) for answer, failure in script]
 
-    def _answer(self, response: Response, failure: str | None, said: StreamResult) -> object:
-        if failure is not None:
-            error = SourceCall("RuntimeError", failure)
-            if not said.content:
-                return error
-            stream = SourceCall(self.source.use("awaken.testing", "stream_of"), self._said(said))
-            return [SourceName(f"*{self.source.write(stream)}[:-1]"), error]
-        assert isinstance(response, StreamResult), "only a failure is anything else"
-        return self._said(response)
+    def _answer(self, answer: StreamResult, failure: str | None) -> object:
+        if failure is None:
+            return self._said(answer)
+        error = SourceCall("RuntimeError", failure)
+        if not answer.content:
+            return error
+        stream = SourceCall(self.source.use("awaken.testing", "stream_of"), self._said(answer))
+        return [SourceName(f"*{self.source.write(stream)}[:-1]"), error]
 
     def _said(self, said: StreamResult) -> SourceCall:
         use = self.source.use

@@ -99,11 +99,23 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     def answers(self, *, own_code: bool = False) -> list[RecordedAnswer]:
         """The model's answers, for a `ScriptedModel`."""
-        said: list[RecordedAnswer] = [self._response(turn) for turn in self.turns]
-        missing = self._missing_call() if own_code and said else None
-        if missing is not None:
-            said[-1] = msgspec.structs.replace(self.turns[-1].answer, tool_calls=(missing,))
-        return said
+        return [
+            answer if failure is None else [*stream_of(answer)[:-1], RuntimeError(failure)]
+            for answer, failure in self.script(own_code=own_code)
+        ]
+
+    def script(self, *, own_code: bool = False) -> list[tuple[StreamResult, str | None]]:
+        """The model's answers, each with the error that it broke off with, or `None`."""
+        missing = self._missing_call() if own_code and self.turns else None
+        script: list[tuple[StreamResult, str | None]] = []
+        for turn in self.turns:
+            answer = turn.answer
+            if missing is not None and turn is self.turns[-1]:
+                answer = msgspec.structs.replace(answer, tool_calls=(missing,))
+            elif _is_asked_again(turn, own_code):
+                script.append((msgspec.structs.replace(answer, usage=None), None))
+            script.append((answer, turn.failure))
+        return script
 
     def _news(self, own_code: bool) -> dict[int, tuple[Message, ...]]:
         news: dict[int, tuple[Message, ...]] = {}
@@ -115,12 +127,6 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             if said:
                 news[step] = tuple(said)
         return news
-
-    @staticmethod
-    def _response(turn: RecordedStep) -> RecordedAnswer:
-        if turn.failure is None:
-            return turn.answer
-        return [*stream_of(turn.answer)[:-1], RuntimeError(turn.failure)]
 
     def _ends_from_outside(self, own_code: bool) -> bool:
         match self.termination:
@@ -144,6 +150,17 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             case Stopped(value=reason) if reason.code == "stop_on_tool" and reason.detail:
                 return ToolCall(id=NOT_KEPT, name=reason.detail, arguments={})
         return None
+
+
+def _is_asked_again(turn: RecordedStep, own_code: bool) -> bool:
+    """Whether a run asks the model once more after this answer, because it is empty.
+
+    The log has one message for both answers. A run whose answer has a type does not ask again: it
+    sends the model a message about the empty answer.
+    """
+    if turn.failure is not None or not turn.answer.is_empty:
+        return False
+    return not own_code or not any(map(_is_own, turn.news))
 
 
 def _is_own(message: Message) -> bool:

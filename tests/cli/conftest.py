@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -7,6 +8,17 @@ import pytest
 from cli_process import Here, Printed, Ran
 
 from awaken.cli import main
+
+
+def _log_levels() -> dict[str, tuple[int, bool]]:
+    """What the loggers of the package let through, but for those that say all."""
+    found = logging.root.manager.loggerDict
+    loggers = [one for name, one in found.items() if name.split(".")[0] == "awaken"]
+    return {
+        one.name: (one.level, one.disabled)
+        for one in loggers
+        if isinstance(one, logging.Logger) and (one.level or one.disabled)
+    }
 
 
 @pytest.fixture
@@ -20,7 +32,10 @@ def here(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         del sys.modules[module]  # restored, which is to say removed, when the test ends
 
     def run(*args: str) -> Ran:
-        return Ran(main(args), *capsys.readouterr())
+        before = _log_levels()
+        code = main(args)
+        assert _log_levels() == before, "a command leaves the logging of its process as it was"
+        return Ran(code, *capsys.readouterr())
 
     return run
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 import click
@@ -56,9 +57,16 @@ def complain_unreadable(rows: Sequence[UnreadableRow]) -> None:
         )
 
 
-def silence_unreadable() -> None:
+@contextmanager
+def silence_unreadable() -> Iterator[None]:
     """Keep the store from logging rows that cannot be read: the command names them itself."""
-    logging.getLogger("awaken.stores.unreadable").setLevel(logging.CRITICAL)
+    log = logging.getLogger("awaken.stores.unreadable")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def say_json(value: object) -> None:

@@ -66,8 +66,8 @@ def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> Exit
     if to is not None and to.exists():
         raise Mistake(f"{to} is there already: name a new file")
     address = existing_store(store)
-    silence_unreadable()
-    done = asyncio.run(_check(address, to, mend=mend))
+    with silence_unreadable():
+        done = asyncio.run(_check(address, to, mend=mend))
     if as_json:
         print_json(done)
     else:

@@ -165,9 +165,9 @@ async def open_desk(store: str | None) -> AsyncIterator[Desk]:
         StoreUnavailable: the store cannot be used.
     """
     address = existing_store(store)
-    silence_unreadable()
-    async with Runtime([], store=address, recover=False) as runtime:
-        yield Desk(runtime, address)
+    with silence_unreadable():
+        async with Runtime([], store=address, recover=False) as runtime:
+            yield Desk(runtime, address)
 
 
 def at_desk(store: str | None, work: Callable[[Desk], Awaitable[Exit]]) -> Exit:

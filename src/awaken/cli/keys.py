@@ -48,7 +48,6 @@ class _Place(msgspec.Struct, frozen=True):
         address = store_address(self.store) if makes_it else existing_store(self.store)
         if address.startswith("memory:"):
             raise Mistake(f"{address} is gone when this command ends: name a store that stays")
-        silence_unreadable()
 
         async def main() -> T:
             store = open_store(address)
@@ -58,7 +57,8 @@ class _Place(msgspec.Struct, frozen=True):
             finally:
                 await store.close()
 
-        return asyncio.run(main())
+        with silence_unreadable():
+            return asyncio.run(main())
 
 
 def _place(keys: str | None, store: str | None) -> _Place:

@@ -182,8 +182,10 @@ async def stopped_after_so_many_rounds() -> Made:
 
 
 async def an_answer_that_stays_empty() -> Made:
-    calls = [tool_call_response("", "add", "c1", {"a": 1, "b": 1}), text_response(""), ""]
-    return await made(Agent("a", model=ScriptedModel(calls), tools=[add]))
+    model = ScriptedModel(
+        [tool_call_response("", "add", "c1", {"a": 1, "b": 1}), text_response(""), ""]
+    )
+    return await made(Agent("a", model=model, tools=[add]))
 
 
 async def stopped_at_a_tool() -> Made:

@@ -239,7 +239,6 @@ class Running(Control):
             ThreadBusy: a run of the thread is open or waits to start, and the mode is `refuse`, or
                 the thread is to be rewound and the mode is not `interrupt`.
             RewindRefused: no message in view has the id `rewind_to`.
-            ToolIdConflict: a frontend tool has the id of another tool.
             InvalidResume: an answer fits no open ticket.
         """
         check_names(Running.submit, unknown)

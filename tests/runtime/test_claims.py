@@ -266,9 +266,10 @@ async def test_two_claims_of_a_thread_that_are_each_seen_once_are_left_alone() -
         for _ in range(3):
             fence = await store.claim(T, at_ms=1)
             seen = store.looks
-            while store.looks == seen:
-                clock.advance(COMPARE_SECONDS + 1)
-                await asyncio.sleep(0)
+            async with asyncio.timeout(PATIENCE):
+                while store.looks == seen:
+                    clock.advance(COMPARE_SECONDS + 1)
+                    await asyncio.sleep(0)
             await asyncio.sleep(0)
             await MemoryStore.release(store, fence)
         assert runtime.engine.claims.mended == 0
@@ -296,7 +297,6 @@ async def test_runtimes_that_share_a_store_leave_each_others_threads_alone() -> 
 
 async def test_a_thread_of_the_same_name_in_another_store_hides_no_claim() -> None:
     store, other, going = Pausing(), Pausing(), asyncio.Event()
-    other.owner = "elsewhere"  # as stores with a file or a database have names of their own
 
     @tool
     async def charge() -> str:

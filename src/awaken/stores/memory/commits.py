@@ -34,7 +34,6 @@ class MemoryWrites(MemoryRequests):
     """The commits part of the memory store. No method ever waits."""
 
     immediate = True
-    owner = "memory"
     lease: Lease = NEVER_LOST
 
     # -- commits ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -168,6 +169,10 @@ class RunRow:
         self.status: RunStatus | None = None
 
 
+_numbers = count(1)
+"""Each memory store of a process owns its threads under a name of its own, as files do."""
+
+
 class Tables:
     """All data of the store; the operations are in the modules beside this one.
 
@@ -184,6 +189,7 @@ class Tables:
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.owner = f"memory-{next(_numbers)}"
         self.profiles = MemoryProfiles(clock)
         self._clock = clock
         self._threads: dict[str, ThreadRow] = {}

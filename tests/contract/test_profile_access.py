@@ -16,7 +16,7 @@ from awaken.contract.profile import (
     ProfileOwner,
     StateScope,
 )
-from awaken.errors import KeyDecode, NotFound, VersionConflict
+from awaken.errors import KeyDecode, KeyEncode, NotFound, VersionConflict
 
 pytestmark = pytest.mark.anyio
 
@@ -101,6 +101,20 @@ async def test_what_is_written_is_read_back_typed(access: ProfileAccess) -> None
     await access.write(TASTE, Taste(("tea", "jazz")))
 
     assert await access.read(TASTE) == Taste(("tea", "jazz"))
+
+
+async def test_a_value_that_could_not_be_read_back_is_not_written(
+    access: ProfileAccess, store: Profiles
+) -> None:
+    """Every later run that reads the entry would fail."""
+    wrong = Taste(likes=(7,))  # type: ignore[arg-type]
+    with pytest.raises(KeyEncode, match="could not be read back: Expected `str`, got `int`"):
+        await access.write(TASTE, wrong)
+    with pytest.raises(KeyEncode, match="'taste'"):
+        await access.update(TASTE, lambda _: wrong)
+    with pytest.raises(KeyEncode, match="'visits': object cannot be written as JSON"):
+        await access.write(VISITS, object())  # type: ignore[misc]
+    assert store.entries == {}
 
 
 async def test_a_key_that_names_no_type_is_read_as_plain_json(store: Profiles) -> None:

@@ -36,6 +36,7 @@ from awaken.domain.inference import InferenceOverride, StopReason
 from awaken.domain.message import Image, MessageMetadata, Text, ToolCall, UrlSource
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.principal import Principal
+from awaken.domain.ticket import Ticket
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AwakenError
 from awaken.state.key import StateKey
@@ -137,6 +138,17 @@ KNOWN = "known"
 KEY: StateKey[int, int] = StateKey("number", initial=int)
 TICKET = "ticket"
 """Stands for the key of the ticket of a thread's run that waits for an approval."""
+ASKED = Ticket(
+    key="k",
+    thread_id=KNOWN,
+    run_id="r",
+    ticket_id="t",
+    call_id="c",
+    tool_name="pay",
+    digest="d",
+    asked_at=1,
+    parameters={"type": "object", "properties": {"amount": {"type": "integer"}}},
+)
 
 Arguments = dict[str, Any]
 
@@ -181,7 +193,7 @@ METHODS = (
     Method("prune", {"older_than": 1e9}),
     Method("forget_scope", {"scope": "none"}),
     Method("leave_to_caller", {"thread": "none"}),
-    Method("check_arguments", {"agent": "payer", "tool": "pay", "arguments": {"amount": 7}}),
+    Method("check_arguments", {"ticket": ASKED, "arguments": {"amount": 7}}),
     Method("tool_traits", {"agent": "payer", "tool": "pay"}),
     Method("preview", {"agent": "a", "request": None}),
     Method("reads", {"agent": None}),

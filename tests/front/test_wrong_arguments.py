@@ -71,6 +71,14 @@ VALUES: dict[str, tuple[Call, str]] = {
         lambda rt: rt.fork("t", at="x"),
         "at is a whole number or None, not 'x'",
     ),
+    "a new thread's id": (
+        lambda rt: rt.fork("t", new=7),
+        "new is a text, not 7: write new='7'",
+    ),
+    "a new thread's id as number": (
+        lambda rt: rt.create_thread(7),
+        "thread is a text, not 7: write thread='7'",
+    ),
     "a cursor in words": (
         lambda rt: rt.messages("t", after="x"),
         "after is a whole number, not 'x'",
@@ -142,6 +150,33 @@ async def test_a_stream_with_half_a_surrogate_pair_is_refused_like_a_run() -> No
     runtime = Runtime([Agent("a", model="demo")])
     with pytest.raises(ConfigError, match="has half of a surrogate pair"):
         runtime.stream("a", "a\ud800b")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (
+            lambda: Agent("a", model="demo", system_prompt="a\ud800b"),
+            "agent 'a': system_prompt has half of a surrogate pair",
+        ),
+        (
+            lambda: Agent("a", model="demo", description="a\ud800b"),
+            "agent 'a': description has half of a surrogate pair",
+        ),
+        (lambda: Agent("a\ud800b", model="demo"), "id has half of a surrogate pair"),
+        (
+            lambda: Agent("a", model="demo").override(system_prompt="a\ud800b"),
+            "agent 'a': system_prompt has half of a surrogate pair",
+        ),
+        (
+            lambda: Agent("a", model="demo").override(system_prompt=WRONG),
+            "agent 'a': system_prompt is a text or a function of the run's context, not 7",
+        ),
+    ],
+)
+def test_half_a_surrogate_pair_in_an_agent_is_named(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        make()
 
 
 NAMES: dict[str, tuple[Call, str]] = {

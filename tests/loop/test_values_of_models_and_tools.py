@@ -3,12 +3,14 @@ the call, half of a surrogate pair is replaced."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
-from awaken import Agent, Runtime, ToolOutput, ToolResult, tool
+from awaken import Agent, Command, Runtime, StateKey, ToolOutput, ToolResult, tool
 from awaken.contract.llm import (
     ContentBlockStop,
     InferenceRequest,
@@ -22,6 +24,7 @@ from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCa
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.message import Citation, Opaque, Text
 from awaken.errors import InferenceFailed
+from awaken.state.key import Scope
 
 pytestmark = pytest.mark.anyio
 
@@ -187,3 +190,33 @@ async def test_a_result_with_a_wrong_type_fails_the_call_and_the_model_is_told(
         result = (await runtime.messages("t"))[2].text()
     assert result.startswith("Execution failed: ")
     assert told in result
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What was seen of a place."""
+
+    height: float = 0.0
+
+
+SEEN: StateKey[Seen, Seen] = StateKey("seen", initial=Seen, scope=Scope.THREAD)
+
+
+@pytest.mark.parametrize("height", [math.nan, "high"])
+async def test_a_state_update_that_could_not_be_read_back_is_refused_and_the_thread_goes_on(
+    height: Any,
+) -> None:
+    @tool
+    async def give() -> ToolOutput:
+        """Give."""
+        return ToolOutput(
+            ToolResult.success("give", "x"), Command().update(SEEN, Seen(height=height))
+        )
+
+    model = Yields(CALL, ToolCallDelta(id="c", args_delta="{}"), STOP)
+    agent = Agent("a", model=model, tools=[give], state=[SEEN])
+    async with Runtime([agent], store="sqlite:///:memory:") as runtime:
+        assert (await runtime.run("a", "Hello", thread="t")).response == "Done."
+        result = (await runtime.messages("t"))[2].text()
+        assert "state update refused: cannot encode 'seen': it could not be read back" in result
+        assert await runtime.state("t", SEEN) == Seen()
+        assert (await runtime.run("a", "Again", thread="t")).response == "Done."

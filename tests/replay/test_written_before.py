@@ -152,9 +152,13 @@ async def test_a_delegate_whose_process_died_goes_on_and_is_not_started_again(
     assert "nine boxes" in str(await said(later_office, thread))
 
 
-def test_a_test_that_an_earlier_version_exported_passes_or_says_what_to_do(tmp_path: Path) -> None:
-    """It imports modules that were never public, so a later version may not have them."""
-    written = Path(__file__).parent / "0.1-exported.py.txt"
+@pytest.mark.parametrize("name", ["0.1-exported", "0.1-empty-answer"])
+def test_a_test_that_an_earlier_version_exported_passes_or_says_what_to_do(
+    tmp_path: Path, name: str
+) -> None:
+    """It imports modules that were never public, so a later version may not have them. And a later
+    version asks once more after an empty answer."""
+    written = Path(__file__).parent / f"{name}.py.txt"
     shutil.copy(written, tmp_path / "test_exported.py")
 
     done = subprocess.run(

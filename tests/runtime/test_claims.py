@@ -15,6 +15,7 @@ import pytest
 from awaken import Agent, Runtime, tool
 from awaken.contract.commits import Committed, Fence, ThreadCommit, has_outcomes
 from awaken.contract.llm import InferenceRequest
+from awaken.domain.event import RunFinish, RunStart
 from awaken.domain.inference import StreamResult
 from awaken.domain.message import Role
 from awaken.domain.run import RunRecord, Takeovers
@@ -403,6 +404,30 @@ async def test_a_thread_with_pending_commits_is_not_released_before_them() -> No
         store.pauses_at = ""
         store.go_on.set()
         assert (await asking).response == "Done."
+
+
+async def test_a_thread_keeps_its_owner_while_the_end_of_a_cancelled_submission_is_written() -> (
+    None
+):
+    """A release that is refused then is tried again, as any other."""
+    store = Pausing()
+    async with opened(store) as (runtime, clock):
+        await runtime.run("shop", "Go!", thread="other")  # from now on it compares
+        submitted = await runtime.submit("shop", "Go!", thread=T)
+        store.pauses_at = "claim"
+        cancelling = asyncio.ensure_future(runtime.cancel(submitted.run_id))
+        await store.reached.wait()
+        await compare(clock, store, 3)
+        assert runtime.engine.claims.mended == 0
+        store.refused_releases, store.pauses_at = 1, ""
+        store.go_on.set()
+        assert (await cancelling).accepted
+        assert runtime.engine.claims.by_use()[ClaimUse.RELEASING] == 1
+        clock.advance(1)
+        await until(lambda: not runtime.engine.claims.all())
+        assert await store.list_claims() == []
+        told = [type(event.event) for event in await store.load_events(T)]
+        assert told == [RunStart, RunFinish]
 
 
 @pytest.mark.parametrize("place", ["claim", "commit"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from threading import Thread
+from typing import Any
 
 import msgspec
 import pytest
@@ -114,6 +116,38 @@ def test_a_value_that_is_not_json_cannot_be_exported(full: StateStore) -> None:
     with pytest.raises(KeyEncode) as broken:
         full.export_persisted()
     assert broken.value.key == "anything"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where something is."""
+
+    name: str = ""
+    height: float = 0.0
+
+
+@pytest.mark.parametrize(
+    ("initial", "value", "told"),
+    [
+        (float, math.nan, "Expected `float`, got `null`"),
+        (int, True, "Expected `int`, got `bool`"),
+        (Place, Place(name=7), r"Expected `str`, got `int` - at `\$.name`"),  # type: ignore[arg-type]
+        (Place, Place(height=math.inf), r"Expected `float`, got `null` - at `\$.height`"),
+    ],
+)
+def test_a_value_that_could_not_be_read_back_is_not_saved(
+    initial: Any, value: Any, told: str
+) -> None:
+    """No run could begin with it: a thread would refuse every further run."""
+    key: StateKey[Any, Any] = StateKey("spoiled", initial=initial)
+    store = StateStore()
+    store.register_keys([KeyRegistration.of(key)])
+    with pytest.raises(KeyEncode, match=f"'spoiled': it could not be read back: {told}"):
+        store.check(MutationBatch().update(key, value))
+
+    store.update(key, value)
+    with pytest.raises(KeyEncode, match="could not be read back"):
+        store.take_unsaved()
+    assert saved(store) == ({}, {})
 
 
 def test_restoring_replaces_everything(full: StateStore) -> None:

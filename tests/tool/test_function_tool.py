@@ -9,6 +9,7 @@ import enum
 import functools
 import inspect
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
@@ -608,6 +609,19 @@ async def test_what_a_function_returns_is_what_the_model_reads(
     assert result.tool_name == "f"
     assert result.data == data
     assert text is None or result.model_text() == text
+
+
+@pytest.mark.parametrize("wrap", [lambda result: result, ToolOutput], ids=["result", "output"])
+async def test_a_number_that_json_does_not_have_is_told_in_results_too(
+    wrap: Callable[[ToolResult], Any],
+) -> None:
+    @tool
+    def f() -> Any:
+        return wrap(ToolResult.success("f", {"x": float("nan"), "y": (float("-inf"), None)}))
+
+    result = (await run_tool(f)).result
+    assert result.data == {"x": "NaN", "y": ["-Infinity", None]}
+    assert result.model_text() == '{"x":"NaN","y":["-Infinity",null]}'
 
 
 async def test_results_and_outputs_pass_unchanged() -> None:

@@ -66,10 +66,10 @@ from awaken.loop import LoopStatePlugin, prepare_resume, run_agent_loop
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import ExecutionEnv, install_plugin
+from awaken.state.key import OWN
 from awaken.state.runtime_keys import RUN_LIFECYCLE
 from awaken.state.store import StateStore, UnknownKeyPolicy
 
-_OURS = "__runtime."
 log = logging.getLogger("awaken.backend")
 
 
@@ -228,7 +228,7 @@ def _checked_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedSt
     if seed is None:
         return None
     new_phase_runtime(env).store.apply_seed(seed, UnknownKeyPolicy.ERROR)
-    kept = {name: value for name, value in seed.extensions.items() if not name.startswith(_OURS)}
+    kept = {name: value for name, value in seed.extensions.items() if not name.startswith(OWN)}
     return PersistedState(revision=seed.revision, extensions=kept)
 
 

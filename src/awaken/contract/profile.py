@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.codec import Json, from_json, to_json
 from awaken.domain.value import Value
-from awaken.errors import KeyDecode, NotFound, VersionConflict
+from awaken.errors import KeyDecode, KeyEncode, NotFound, VersionConflict
 
 V = TypeVar("V")
 
@@ -160,9 +160,13 @@ class ProfileAccess:
         return value, entry.version
 
     async def write(self, key: ProfileKey[V], value: V, instance: str = StateScope.GLOBAL) -> None:
-        """Set the entry, whatever its value was."""
+        """Set the entry, whatever its value was.
+
+        Raises:
+            KeyEncode: the value is not JSON-able, or could not be read back.
+        """
         owner, name = self._address(key, instance)
-        await self._store.set(owner, name, to_json(value))
+        await self._store.set(owner, name, _encode(key, value))
 
     async def update(
         self,
@@ -178,13 +182,14 @@ class ProfileAccess:
 
         Raises:
             VersionConflict: other writers came first `attempts` times.
+            KeyEncode: the new value is not JSON-able, or could not be read back.
         """
         owner, name = self._address(key, instance)
         for attempt in range(attempts):
             value, version = await self._load(key, instance)
             changed = change(value)
             try:
-                await self._store.set(owner, name, to_json(changed), expected_version=version)
+                await self._store.set(owner, name, _encode(key, changed), expected_version=version)
             except VersionConflict:
                 if attempt == attempts - 1:
                     raise
@@ -194,3 +199,19 @@ class ProfileAccess:
 
     async def delete(self, key: ProfileKey[Any], instance: str = StateScope.GLOBAL) -> None:
         await self._store.delete(*self._address(key, instance))
+
+
+def _encode(key: ProfileKey[V], value: V) -> Json:
+    """
+    Raises:
+        KeyEncode: the value is not JSON-able, or could not be read back.
+    """
+    try:
+        json = to_json(value)
+    except Exception as error:
+        raise KeyEncode(key.namespace, error) from error
+    try:
+        from_json(json, key.type)
+    except msgspec.ValidationError as error:
+        raise KeyEncode(key.namespace, f"it could not be read back: {error}") from error
+    return json

@@ -71,7 +71,7 @@ class KeyDecode(StateError):
 
 
 class KeyEncode(StateError):
-    """A value cannot be encoded as JSON."""
+    """A value cannot be encoded as JSON, or could not be read back from it."""
 
     def __init__(self, key: str, why: object) -> None:
         super().__init__(f"cannot encode {key!r}: {describe(why)}")

@@ -28,6 +28,7 @@ from awaken.front.agent_checks import (
     check_function,
     check_names,
     check_spec,
+    check_texts,
     checked_deps,
     checked_executor,
     checked_max_handoffs,
@@ -398,10 +399,10 @@ class Agent(Generic[Deps_contra, Out_co]):
             if isinstance(changed.model, str | ModelPoolSpec):
                 spec = msgspec.structs.replace(spec, model_id=model_id(self.id, changed.model))
         if system_prompt is not None:
-            is_text = isinstance(system_prompt, str)
-            changed.prompt = None if isinstance(system_prompt, str) else system_prompt
-            text = system_prompt if is_text else ""
+            changed.prompt = checked_prompt(system_prompt, f"agent {self.id!r}: ")
+            text = system_prompt if isinstance(system_prompt, str) else ""
             spec = msgspec.structs.replace(spec, system_prompt=text)
+            check_texts(spec)
         if tools is not None:
             changed.toolsets = []
             changed.tools = changed._all_tools(tools)

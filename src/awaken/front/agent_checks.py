@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from awaken.codec import dumps
 from awaken.contract.tool import Tool
 from awaken.domain.inference import ContextWindowPolicy, effort_problem
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ContentMatch, ToolExecutorKind
+from awaken.domain.storable import UNWRITABLE, parse_argument
 from awaken.errors import ConfigError
 from awaken.front.loading import as_pool
 from awaken.plugin.hook import Plugin
@@ -205,11 +207,28 @@ def check_plugin(plugin: Any, mine: str) -> None:
         raise ConfigError(f"{mine}register of plugin {plugin.id!r} is async; write `def register`")
 
 
+def check_texts(spec: AgentSpec) -> None:
+    """
+    Raises:
+        ConfigError: a text has half of a surrogate pair; the error names the field.
+    """
+    try:
+        dumps(spec)
+    except UnicodeEncodeError:
+        try:
+            parse_argument("", spec, AgentSpec)
+        except ConfigError as error:
+            raise ConfigError(f"agent {spec.id!r}: {error}") from None
+    except UNWRITABLE:
+        pass  # `check_spec` says more
+
+
 def check_spec(spec: AgentSpec) -> None:
     """
     Raises:
         ConfigError: a field does not fit its type; the text names both.
     """
+    check_texts(spec)
     check_effort(spec)
     policy: Any = spec.context_policy
     if policy is not None and not isinstance(policy, ContextWindowPolicy):

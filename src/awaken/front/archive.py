@@ -238,6 +238,7 @@ class Archive:
         check_names(Archive.fork, unknown)
         parse_id("thread", thread)
         parse_argument("at", at, Count | None)
+        parse_id("new", new, str | None)
         parse_principal(principal)
         name = engine.scoped_id(scope_of(principal), self._ids.new() if new is None else new)
         now, by = self._clock.now_ms(), id_of(principal)
@@ -259,6 +260,7 @@ class Archive:
             InvalidId: the id is not allowed.
         """
         check_names(Archive.create_thread, unknown, ThreadPatch)
+        parse_id("thread", thread, str | None)
         parse_principal(principal)
         patch = ThreadPatch() if patch is None else _parse_patch(patch)
         id = engine.scoped_id(scope_of(principal), self._ids.new() if thread is None else thread)

@@ -20,6 +20,7 @@ from awaken.domain.message import as_messages
 from awaken.domain.principal import Principal
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.domain.storable import Count, parse_argument
+from awaken.domain.ticket import Ticket
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AgentNotFound, ConfigError, InvalidId, NotFound, ResolveFailed
 from awaken.front import engine
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from awaken.contract.llm import InferenceRequest
     from awaken.contract.submissions import Submitted
     from awaken.domain.result import AgentRunResult
-    from awaken.domain.ticket import Ticket
     from awaken.front.build import AnyAgent, Assembly
     from awaken.front.stream import RunStream
     from awaken.front.sync import SyncDoor
@@ -426,7 +426,9 @@ class Running(Control):
 
         Raises:
             ToolError: they do not fit; the text says why.
+            ConfigError: `ticket` is no ticket, as `list_tickets` gives.
         """
+        parse_argument("ticket", ticket, Ticket)
         await engine.check_edit(self._engine, ticket, arguments)
 
     def tool_traits(self, agent: str | Agent, tool: str) -> ToolTraits:

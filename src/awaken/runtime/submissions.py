@@ -160,7 +160,7 @@ async def write_ends(engine: AgentRuntime, thread_id: str) -> None:
     if thread is None or thread.owner is not None:
         return
     try:
-        fence = await store.claim(thread_id, at_ms=engine.clock.now_ms())
+        fence = await engine.claims.claim(thread_id)
     except ThreadOwned:
         return
     try:
@@ -168,7 +168,7 @@ async def write_ends(engine: AgentRuntime, thread_id: str) -> None:
         for cancel, record in await _cancelled_runs(store, thread_id):
             await commit_once(store, await _end_of(engine, fence, record, cancel.id))
     finally:
-        await store.release(fence)
+        await engine.claims.release(fence)
     engine.unattended.tell(thread_id)  # something else may have come while the thread was claimed
 
 

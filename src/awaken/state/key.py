@@ -10,12 +10,14 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from awaken.codec import Json, dumps_state, from_json, loads
-from awaken.errors import ConfigError, KeyDecode, KeyEncode
+from awaken.errors import ConfigError, KeyDecode, KeyEncode, describe
 
 V = TypeVar("V", covariant=True)
 U = TypeVar("U")
 
 _CLASS = type
+OWN = "__runtime."
+"""The prefix of the runtime's own keys."""
 
 
 class Merge(StrEnum):
@@ -68,6 +70,7 @@ class StateKey(Generic[V, U]):
     __slots__ = (
         "_decode",
         "_encode",
+        "_is_own",
         "apply",
         "durable",
         "holds",
@@ -112,6 +115,7 @@ class StateKey(Generic[V, U]):
         self.type = type or (initial if isinstance(initial, _CLASS) else Any)
         self.holds = _holds(self.type)
         self.durable = durable
+        self._is_own = name.startswith(OWN)
         self._encode = encode
         self._decode = decode
 
@@ -125,6 +129,23 @@ class StateKey(Generic[V, U]):
             return msgspec.Raw(dumps_state(value if self._encode is None else self._encode(value)))
         except BaseException as error:
             raise KeyEncode(self.name, error) from error
+
+    def dump_to_store(self, value: Any) -> msgspec.Raw:
+        """The value as JSON text, from which it was read back once: no run of a thread could begin
+        with a value that cannot be read.
+
+        Raises:
+            KeyEncode: the value is not JSON-able, or cannot be read back.
+        """
+        stored = self.dump(value)
+        if self._is_own:
+            return stored  # typed code has made it
+        try:
+            self.load(stored)
+        except KeyDecode as error:
+            why = f"it could not be read back: {describe(error.__cause__)}"
+            raise KeyEncode(self.name, why) from error
+        return stored
 
     def durable_part(self, value: Any) -> Any:
         """The part of a value that a commit stores, or `None` if it need not store any.

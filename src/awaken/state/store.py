@@ -218,7 +218,7 @@ class StateStore:
             for name, value in changes.items():
                 registration = self._keys[name]
                 if registration.persistent:
-                    registration.key.dump(value)
+                    registration.key.dump_to_store(value)
 
     def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], list[str]]:
         """The changed values by name, and the names of keys whose reducers refused the update."""
@@ -343,7 +343,7 @@ class StateStore:
         """The values of all persistent keys that were ever written, as JSON.
 
         Raises:
-            KeyEncode: a value is not JSON-able.
+            KeyEncode: a value cannot be stored.
         """
         return self._export(None)
 
@@ -374,7 +374,7 @@ class StateStore:
         objects as last time, so the caller must not change any of them.
 
         Raises:
-            KeyEncode: a value is not JSON-able.
+            KeyEncode: a value cannot be stored.
         """
         with self._lock:
             keys, snapshot = self._keys, self._take_snapshot()
@@ -389,7 +389,7 @@ class StateStore:
         if that part is `None` and no earlier commit stored one.
 
         Raises:
-            KeyEncode: a value is not JSON-able. Its change is dropped; the others stay for the
+            KeyEncode: a value cannot be stored. Its change is dropped; the others stay for the
                 next call.
         """
         run: dict[str, msgspec.Raw] = {}
@@ -412,7 +412,7 @@ class StateStore:
                                 continue
                             self._stored |= {name}
                         value = key.initial() if value is None else value
-                    target[name] = key.dump(value)
+                    target[name] = key.dump_to_store(value)
                 except KeyEncode:
                     self._unsaved.discard(name)
                     raise

@@ -75,7 +75,10 @@ def parse_result(tool: str, result: ToolResult) -> ToolResult:
         ToolError: `execution_failed`, it could not be read back; the text names the field.
     """
     try:
-        parsed: ToolResult = parse_argument("its result", clean_value(result), ToolResult)
+        given = clean_value(result)
+        parsed: ToolResult = parse_argument("its result", given, ToolResult)
+        if parsed.data != given.data:  # floats that JSON does not have became null, for example
+            parsed = msgspec.structs.replace(parsed, data=to_data(given.data))
         return parsed
     except (ConfigError, *UNWRITABLE) as error:
         raise ToolError.execution_failed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ from awaken.tool.read_result import READ_RESULT
 THREAD = "replay"
 MODEL = "replayed"
 
+log = logging.getLogger("awaken.replay")
 Tools = Literal["recorded", "real"]
 ReplayAgents = Agent | Sequence[Agent | RemoteAgent]
 
@@ -106,6 +108,11 @@ async def _play(runtime: Runtime, scene: Scene, tape: Tape) -> Recording:
         )
     except AgentLoopError as error:
         broken = error  # the run's record holds the error, too
+        if _is_out_of_answers(error):
+            log.warning(
+                "the model was asked more often than it was recorded: if an earlier release of "
+                "awaken has written this test, export it again"
+            )
     except Undecided:
         pass  # the run waits, and `tape.stray` says for what
     latest = await runtime.store.latest_run(THREAD)
@@ -115,6 +122,13 @@ async def _play(runtime: Runtime, scene: Scene, tape: Tape) -> Recording:
         raise broken
     recording = await read_run(runtime.store, run)
     return msgspec.structs.replace(recording, stray=tape.stray)
+
+
+def _is_out_of_answers(error: BaseException | None) -> bool:
+    """Whether a run broke off because its `ScriptedModel` had no answer left."""
+    while error is not None and not isinstance(error, AssertionError):
+        error = error.__cause__
+    return error is not None
 
 
 class News:

@@ -14,7 +14,7 @@ from awaken.domain.metadata import ThreadPatch
 from awaken.domain.principal import Principal
 from awaken.domain.storable import leave_out_unstorable
 from awaken.domain.tool import ToolResult
-from awaken.errors import ConfigError
+from awaken.errors import ConfigError, InvalidId
 
 pytestmark = pytest.mark.anyio
 
@@ -150,6 +150,17 @@ async def test_a_stream_with_half_a_surrogate_pair_is_refused_like_a_run() -> No
     runtime = Runtime([Agent("a", model="demo")])
     with pytest.raises(ConfigError, match="has half of a surrogate pair"):
         runtime.stream("a", "a\ud800b")
+
+
+async def test_a_zero_character_in_the_key_of_an_answer_is_named_on_every_store(
+    address: str,
+) -> None:
+    async with Runtime([Agent("a", model="demo")], store=address) as runtime:
+        for ask in (runtime.run, runtime.submit):
+            with pytest.raises(InvalidId, match="a key of answers"):
+                await ask("a", thread="t", answers={"k\0": True})
+        with pytest.raises(InvalidId, match="a key of answers"):
+            await runtime.decide("t", {"k\0": True})
 
 
 @pytest.mark.parametrize(

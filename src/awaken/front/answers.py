@@ -13,6 +13,7 @@ from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.ticket import AskedCall, Ticket
 from awaken.errors import ConfigError
 from awaken.front.agent_checks import check_function
+from awaken.front.asked import parse_id
 
 TicketRef = str | AskedCall
 """A ticket, or its key. The id of a ticket or call is accepted only with a `ToolCallResume` that
@@ -37,6 +38,7 @@ def decisions_of(answers: AnswersByTicket, by: str | None = None) -> tuple[Decis
     Raises:
         ConfigError: they are no mapping, a key is neither a ticket nor a text, or a value is not an
             answer.
+        InvalidId: a key has a zero character, which not every store can keep.
     """
     given: object = answers
     if not isinstance(given, Mapping):
@@ -47,7 +49,7 @@ def decisions_of(answers: AnswersByTicket, by: str | None = None) -> tuple[Decis
 
 def _decision(target: object, answer: object, by: str | None = None) -> Decision:
     if isinstance(target, str):
-        parse_argument("a key of answers", target, str)
+        parse_id("a key of answers", target)
         return target, _resume(target, answer, by)
     if not isinstance(target, AskedCall):
         raise ConfigError(f"answers are given to a ticket or its key, not to {target!r}")

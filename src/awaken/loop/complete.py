@@ -47,6 +47,8 @@ _NO_LABEL = (ToolKind.OTHER, "")
 _SUSPENDED, _DENIED = ToolCallOutcome.SUSPENDED, ToolCallOutcome.DENIED
 _REPLAY = ToolCallResumeMode.REPLAY_TOOL_CALL
 _USE_DECISION = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
+_FAR_MS = 10**16
+"""Some 300,000 years, in milliseconds: every database can keep an instant so far away."""
 
 _STATUS = {
     ToolStatus.SUCCESS: ToolCallStatus.SUCCEEDED,
@@ -262,7 +264,7 @@ def ask(
     if ticket.asker is not None:
         expires_at = ticket.asker.expires_at
     elif ticket.expires_in is not None:
-        expires_at = state.updated_at + round(ticket.expires_in * 1000)
+        expires_at = state.updated_at + round(min(_FAR_MS, ticket.expires_in * 1000))
     else:
         expires_at = None
     state = msgspec.structs.replace(

@@ -376,11 +376,11 @@ class StreamAccumulator:
             check_event(event)
         text = id + name
         taken = id in self._open or id in self._renamed
-        if text.isascii():
+        if text.isascii() and "\0" not in text:
             self._hold(_CALL + len(text))
         else:
             self._hold(_CALL + _utf8(text))
-            id, name = clean_text(id), clean_text(name)
+            id, name = _clean_id(id), _clean_id(name)
             taken = taken or any(call.id == id for call in self._calls)
         self._add_call(event.id, OpenCall(self._unused(id) if taken else id, name))
 
@@ -388,7 +388,7 @@ class StreamAccumulator:
         call = self._open.get(event.id)
         if call is None:
             self._hold(_CALL + _utf8(event.id))
-            call = OpenCall(clean_text(event.id), "")
+            call = OpenCall(_clean_id(event.id), "")
             self._add_call(event.id, call)
         delta = event.args_delta
         # As in `_hold` and `_utf8`: this is done for every delta of a call.
@@ -487,6 +487,11 @@ def _with(items: list[V], item: V) -> list[V]:
         return [item]
     items.append(item)
     return items
+
+
+def _clean_id(text: str) -> str:
+    """The id or name of a call as every store can keep it: Postgres keeps no zero character."""
+    return clean_text(text).replace("\0", "\ufffd")
 
 
 def _utf8(text: str) -> int:

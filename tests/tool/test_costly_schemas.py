@@ -121,8 +121,15 @@ def test_a_schema_that_costs_too_much_by_itself_is_refused(schema: Any) -> None:
     assert "the tool's schema is broken" in problem(schema, {"a": 1})
 
 
+OLDER: dict[str, Any] = {
+    "$id": "https://example.com/older",
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "items": [{}],
+    "additionalItems": {"pattern": "(a{0,500}){0,100}x"},
+}
 TOO_COSTLY: dict[str, tuple[Any, Any]] = {
     "a large expression": ({"pattern": "(a{0,500}){0,100}x"}, "a" * 20_000),
+    "a large expression in a part of an older draft": ({"items": OLDER}, [[1, "a" * 20_000]]),
     "an expression that tries again": (
         {"items": {"pattern": "^(?:(?=a)a|aa)+$|(?=a)a*b"}},
         ["a" * 12 + "b"] * 40_000,

@@ -12,14 +12,15 @@ from awaken.domain.schema_cost import CHEAP, MAX_PATTERN_BYTES, PatternCost, pat
 MOST_AT_ONE_PLACE = 10_000
 """The most subschemas that one value may be checked against."""
 
-_REFERENCES = ("$ref", "$dynamicRef")
+# A part of a schema may say that it is of an older draft: `$recursiveRef` and `additionalItems` are.
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 # Keywords whose subschemas apply to the same value as the schema itself.
 _BESIDE = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf")
 _BESIDE_BY_NAME = ("dependentSchemas", "dependencies")
 # Keywords whose subschemas apply to items or properties of that value.
 _INSIDE = (
-    *("items", "prefixItems", "contains", "additionalProperties", "propertyNames"),
-    *("unevaluatedItems", "unevaluatedProperties"),
+    *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
+    *("additionalProperties", "unevaluatedProperties", "propertyNames"),
 )
 _INSIDE_BY_NAME = ("properties", "patternProperties")
 

@@ -139,6 +139,23 @@ TOO_COSTLY: dict[str, tuple[Any, Any]] = {
         {"items": {"enum": [[n] for n in range(2_000)]}},
         [[1_999]] * 20_000,
     ),
+    "an enumeration of fractions": (
+        {"items": {"enum": [n + 0.5 for n in range(300)]}},
+        [299.5] * 40_000,
+    ),
+    "an enumeration of all kinds": (
+        {"items": {"enum": [*range(4_000), *map(str, range(4_000))]}},
+        ["3999"] * 80_000,
+    ),
+    "names that depend on others": (
+        {"items": {"dependentRequired": {f"p{n}": ["b"] for n in range(10_000)}}},
+        [{"a": 1}] * 40_000,
+    ),
+    "fractions that are divided": ({"items": {"multipleOf": 1e-300}}, [1e300] * 200_000),
+    "bounds of fractions": (
+        {"items": {"allOf": [{"minimum": 0.5}] * 9_000}},
+        [12.5] * 500,
+    ),
     "many subschemas": ({"items": {"allOf": [{"type": "integer"}] * 9_000}}, [1] * 10_000),
 }
 
@@ -155,6 +172,8 @@ def test_usual_schemas_take_large_values() -> None:
             "text": {"pattern": "^[A-Za-z0-9+/=]*$"},
             "kind": {"enum": [f"kind-{n}" for n in range(500)]},
             "password": {"pattern": r"^(?=.*\d)(?=.*[a-z]).{8,}$"},
+            "level": {"enum": [1, 2.5, "high", None]},
+            "prices": {"items": {"multipleOf": 0.01, "minimum": 0.01, "maximum": 1e6}},
             "rows": {"items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}},
         }
     }
@@ -165,6 +184,8 @@ def test_usual_schemas_take_large_values() -> None:
             "text": "A" * 1_900_000,
             "kind": "kind-499",
             "password": "correct horse 1",
+            "level": 2.5,
+            "prices": [12.34] * 40_000,
             "rows": list(range(200_000)),
         },
     )

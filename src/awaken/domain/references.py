@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import unquote, urldefrag, urljoin
 
 from awaken.codec import Json
@@ -12,7 +12,7 @@ from awaken.domain.schema_cost import CHEAP, MAX_PATTERN_BYTES, PatternCost, pat
 MOST_AT_ONE_PLACE = 10_000
 """The most subschemas that one value may be checked against."""
 
-# A part of a schema may say that it is of an older draft: `$recursiveRef` and `additionalItems` are.
+# A part of a schema may be of an older draft, which has `$recursiveRef` and `additionalItems`.
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 # Keywords whose subschemas apply to the same value as the schema itself.
 _BESIDE = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf")
@@ -25,8 +25,15 @@ _INSIDE = (
 _INSIDE_BY_NAME = ("properties", "patternProperties")
 
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
-_COMPARED = 4
-"""What it costs to compare a part of a value with one of an enumeration."""
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_BOUND = 5
+"""What it costs to compare two numbers that are fractions or large."""
+_DIVIDED, _DIVIDED_BY_TINY = 20, 150
+"""What it costs to divide such numbers exactly."""
+_TINY = 1e-15
+_NAMES_FOR_ONE = 10
+"""How many names of a schema are looked up in an object at the cost of one subschema."""
+_LARGE = 2**63
 
 Schema = dict[str, Any]
 
@@ -111,9 +118,14 @@ class _Walk:
         return self._weights[key]
 
     def _own_weight(self, schema: Schema) -> int:
-        weight, choices, names = 1, schema.get("enum"), schema.get("patternProperties")
-        if isinstance(choices, list) and any(isinstance(one, list | dict) for one in choices):
-            weight += _COMPARED * len(choices)
+        weight, names = 1, schema.get("patternProperties")
+        if isinstance(choices := schema.get("enum"), list):
+            weight += _choice_cost(choices)
+        if isinstance(others := schema.get("dependentRequired"), dict):
+            weight += len(others) // _NAMES_FOR_ONE
+        weight += _BOUND * sum(word in schema for word in _BOUNDS)
+        if _is_hard(step := schema.get("multipleOf")):
+            weight += _DIVIDED if abs(step) >= _TINY else _DIVIDED_BY_TINY
         if isinstance(names, dict):
             weight += sum(map(self._pattern_cost, names))
         if isinstance(required := schema.get("required"), list):
@@ -169,6 +181,24 @@ class _Walk:
                 self._named[f"{base}#{anchor}"] = value
         for item in value.values():
             self._note_names(item, base)
+
+
+def _choice_cost(choices: list[Json]) -> int:
+    """What it costs to look for a value in an enumeration."""
+    kinds = set(map(type, choices))
+    is_indexed = kinds <= {str, type(None)} or kinds == {int}
+    if is_indexed and not any(map(_is_hard, choices)):
+        return 0
+    hard = sum(map(_is_hard, choices))
+    nested = sum(isinstance(one, list | dict) for one in choices)
+    numbers = sum(type(one) is int for one in choices)
+    return 2 * _BOUND * hard + 4 * nested + numbers + len(choices) // _NAMES_FOR_ONE
+
+
+def _is_hard(value: Json) -> TypeGuard[float]:
+    """Whether it is a number with which the validator does not calculate at once."""
+    is_large = isinstance(value, int) and abs(value) >= _LARGE
+    return is_large or isinstance(value, float)
 
 
 def _children(schema: Schema, words: tuple[str, ...], by_name: tuple[str, ...]) -> Iterator[Schema]:

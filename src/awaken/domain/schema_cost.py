@@ -55,14 +55,18 @@ def pattern_cost(pattern: str) -> PatternCost:
 
 
 def count_values(value: Json, most: int) -> int:
-    """The size of a value: its parts, the characters of its names, and a bit for its texts. Stops
-    counting above `most`."""
+    """The size of a value: its parts, the characters of its names, and a bit for its texts and
+    large numbers. Stops counting above `most`."""
     count, waiting = 0, [value]
     while waiting and count <= most:
         part = waiting.pop()
         count += 1
         if isinstance(part, str):
             count += len(part) // 64
+        elif isinstance(part, int):
+            count += part.bit_length() // 64
+        elif isinstance(part, float):
+            count += 0 if abs(part) < 2**63 else 7
         elif isinstance(part, list):
             waiting += part
         elif isinstance(part, dict):

@@ -78,6 +78,18 @@ def test_large_integers_are_compared_in_linear_time(items: list[int]) -> None:
     assert "has an item twice" in problem(UNIQUE, [*items, items[7]])
 
 
+def test_lists_in_lists_are_not_compared_at_every_level_without_end() -> None:
+    deep: Any = 1
+    for _ in range(60):
+        deep = [deep]
+    schema: Any = {
+        "$defs": {"a": {"uniqueItems": True, "items": {"$ref": "#/$defs/a"}}},
+        "$ref": "#/$defs/a",
+    }
+    validate_against_schema(schema, [deep, [deep]])
+    assert ": send fewer" in problem(schema, [[[deep] * 5, n] for n in range(3_000)])
+
+
 @pytest.mark.parametrize(
     ("items", "is_unique"),
     [

@@ -31,6 +31,8 @@ _BOUND = 5
 _DIVIDED, _DIVIDED_BY_TINY = 20, 150
 """What it costs to divide such numbers exactly."""
 _TINY = 1e-15
+_COMPARED = 5
+"""What it costs to compare a part of a list with others."""
 _NAMES_FOR_ONE = 10
 """How many names of a schema are looked up in an object at the cost of one subschema."""
 _LARGE = 2**63
@@ -41,11 +43,13 @@ Schema = dict[str, Any]
 class SchemaWeight(NamedTuple):
     """What a schema costs. `at_one_place` is the most work that one part of a value can make, in
     subschemas. `has_costly_patterns`: there is a regular expression whose use has to be limited.
-    `has_alternatives`: the first fault may be made of very many."""
+    `has_alternatives`: the first fault may be made of very many. `compares_items`: an item is
+    looked at again for each list that it is in."""
 
     at_one_place: int = 1
     has_costly_patterns: bool = False
     has_alternatives: bool = False
+    compares_items: bool = False
 
 
 def weigh_schema(schema: Json) -> SchemaWeight:
@@ -72,7 +76,7 @@ class _Walk:
         self._note_names(root, "")
 
     def weigh(self) -> SchemaWeight:
-        heaviest, has_alternatives, is_costly = 1, False, False
+        heaviest, has_alternatives, is_costly, compares_items = 1, False, False, False
         seen: set[int] = set()
         waiting = [self._root]
         while waiting:
@@ -82,11 +86,12 @@ class _Walk:
                 self._count(schema)
                 heaviest = max(heaviest, self._weight(schema))
                 has_alternatives |= "anyOf" in schema or "oneOf" in schema
+                compares_items |= schema.get("uniqueItems") is True
                 if isinstance(pattern := schema.get("pattern"), str):
                     is_costly |= self._pattern_cost(pattern) > CHEAP
                 waiting += self._beside(schema)
                 waiting += _children(schema, _INSIDE, _INSIDE_BY_NAME)
-        return SchemaWeight(heaviest, is_costly, has_alternatives)
+        return SchemaWeight(heaviest, is_costly, has_alternatives, compares_items)
 
     def _count(self, schema: Schema) -> int:
         """The number of subschemas that a value is checked against because of this one."""
@@ -123,6 +128,8 @@ class _Walk:
             weight += _choice_cost(choices)
         if isinstance(others := schema.get("dependentRequired"), dict):
             weight += len(others) // _NAMES_FOR_ONE
+        if schema.get("uniqueItems") is True:
+            weight += _COMPARED
         weight += _BOUND * sum(word in schema for word in _BOUNDS)
         if _is_hard(step := schema.get("multipleOf")):
             weight += _DIVIDED if abs(step) >= _TINY else _DIVIDED_BY_TINY

@@ -103,8 +103,9 @@ class CompiledSchema:
     def _work(self, args: Json, most: int) -> int:
         """The most subschemas that a value is held against; stops counting above `most`."""
         most = most // self._weight
-        count: int = self._cost.count_values(args, most, by_list=self._compares_items)
-        return count * self._weight
+        count = self._cost.count_values(args, most, by_list=self._compares_items)
+        work: int = count * self._weight
+        return work
 
     def _violations(self, args: Json) -> str:
         # `iter_errors` makes all errors before it gives the first one.

@@ -98,7 +98,7 @@ assert.deepEqual(changesBetween({ a: 1, b: { c: 2 } }, { a: 1, b: { c: 3 } }), [
 assert.deepEqual(pieces('a\u202eb').map((piece) => piece.mark ?? piece.text), ['a', 'U+202E', 'b']);
 
 // A reader of Markdown never makes a node outside its list, and its links lead to pages.
-const { blocksOf } = await load('markdown.mjs');
+const { blocksOf, hiddenPlace } = await load('markdown.mjs');
 const letters = ['*', '**', '`', '```', '\n', '\n\n', '- ', '1. ', '# ', '> ', '[a](', 'https://b.example', 'javascript:x', ')', '![', '<b>', ' ', 'word', '_', '|', '|---|', '| a | b |\n|---|---|\n'];
 let seed = 7;
 const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
@@ -119,6 +119,13 @@ assert.deepEqual(blocksOf('| a | b |\n|---|---|\n| 1 | **2** |\nend').map((block
 
 assert.deepEqual(blocksOf('a|b\n| :--- | ---:|\nc|d').map((block) => block.kind), ['table']);
 assert.deepEqual(blocksOf('a|b\n| -- | - |').map((block) => block.kind), ['paragraph']);
+
+// A link says where it leads, unless its text is the address.
+const linked = (text, href) => hiddenPlace(blocksOf(`[${text}](${href})`)[0].spans[0]);
+assert.equal(linked('https://bank.co.uk/login', 'https://k.co/x'), 'k.co');
+assert.equal(linked('the bank', 'mailto:ann@k.co'), 'ann@k.co');
+for (const same of ['https://k.co', 'https://k.co/x?y#z', 'https://k.co:8443/x', 'mailto:ann@k.co?subject=x']) assert.equal(linked(same, same), '');
+for (const same of ['https://bank.com@bank.co/login', 'https://bank.com:x@bank.co']) assert.equal(linked(same, same), 'bank.co');
 
 // It reads a text of 1 MB in time that is in proportion to it: this ends the test's process otherwise.
 const many = (part) => part.repeat(1_000_000 / part.length);

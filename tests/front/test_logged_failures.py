@@ -45,6 +45,30 @@ async def test_a_retry_is_logged_with_its_error_and_its_pause(
     ]
 
 
+async def test_what_a_provider_says_is_one_short_line_that_steers_no_terminal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    evil = "full\nCRITICAL root: forged \x1b]0;title\x07\x1b[2J\u202e" + "x" * 5_000
+    half: list[Any] = [TextDelta(delta="half "), Overloaded(evil)]
+    models: dict[str, Any] = {
+        "p": ScriptedModel([half, *[Overloaded(evil)] * 9]),
+        "q": ScriptedModel(["ok"]),
+        "r": ScriptedModel([NoCredit(evil)]),
+    }
+    agents = [Agent("a", model=["p", "q"]), Agent("b", model=["r", "q"]), Agent("c", model="p")]
+
+    async with Runtime(agents, models=models, clock=FakeClock(auto=True)) as runtime:
+        for agent in ("a", "b", "c", "c"):
+            with suppress(InferenceFailed):
+                await runtime.run(agent, "hi")
+
+    lines = [text for _, text in logged(caplog)]
+    told = " ".join(lines)
+    assert all(word in told for word in ("retry", "moves from", "asked again", "circuit", "broke"))
+    assert all(line.isprintable() and len(line) < 750 for line in lines)
+
+
 async def test_a_continued_answer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     model = ScriptedModel([[TextDelta(delta="half "), Overloaded("busy")], "and half"])

@@ -78,6 +78,18 @@ def test_large_integers_are_compared_in_linear_time(items: list[int]) -> None:
     assert "has an item twice" in problem(UNIQUE, [*items, items[7]])
 
 
+def test_lists_in_lists_are_not_compared_at_every_level_without_end() -> None:
+    deep: Any = 1
+    for _ in range(60):
+        deep = [deep]
+    schema: Any = {
+        "$defs": {"a": {"uniqueItems": True, "items": {"$ref": "#/$defs/a"}}},
+        "$ref": "#/$defs/a",
+    }
+    validate_against_schema(schema, [deep, [deep]])
+    assert ": send fewer" in problem(schema, [[[deep] * 5, n] for n in range(3_000)])
+
+
 @pytest.mark.parametrize(
     ("items", "is_unique"),
     [
@@ -121,8 +133,15 @@ def test_a_schema_that_costs_too_much_by_itself_is_refused(schema: Any) -> None:
     assert "the tool's schema is broken" in problem(schema, {"a": 1})
 
 
+OLDER: dict[str, Any] = {
+    "$id": "https://example.com/older",
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "items": [{}],
+    "additionalItems": {"pattern": "(a{0,500}){0,100}x"},
+}
 TOO_COSTLY: dict[str, tuple[Any, Any]] = {
     "a large expression": ({"pattern": "(a{0,500}){0,100}x"}, "a" * 20_000),
+    "a large expression in a part of an older draft": ({"items": OLDER}, [[1, "a" * 20_000]]),
     "an expression that tries again": (
         {"items": {"pattern": "^(?:(?=a)a|aa)+$|(?=a)a*b"}},
         ["a" * 12 + "b"] * 40_000,
@@ -131,6 +150,23 @@ TOO_COSTLY: dict[str, tuple[Any, Any]] = {
     "a large enumeration": (
         {"items": {"enum": [[n] for n in range(2_000)]}},
         [[1_999]] * 20_000,
+    ),
+    "an enumeration of fractions": (
+        {"items": {"enum": [n + 0.5 for n in range(300)]}},
+        [299.5] * 40_000,
+    ),
+    "an enumeration of all kinds": (
+        {"items": {"enum": [*range(4_000), *map(str, range(4_000))]}},
+        ["3999"] * 80_000,
+    ),
+    "names that depend on others": (
+        {"items": {"dependentRequired": {f"p{n}": ["b"] for n in range(10_000)}}},
+        [{"a": 1}] * 40_000,
+    ),
+    "fractions that are divided": ({"items": {"multipleOf": 1e-300}}, [1e300] * 200_000),
+    "bounds of fractions": (
+        {"items": {"allOf": [{"minimum": 0.5}] * 9_000}},
+        [12.5] * 500,
     ),
     "many subschemas": ({"items": {"allOf": [{"type": "integer"}] * 9_000}}, [1] * 10_000),
 }
@@ -148,6 +184,8 @@ def test_usual_schemas_take_large_values() -> None:
             "text": {"pattern": "^[A-Za-z0-9+/=]*$"},
             "kind": {"enum": [f"kind-{n}" for n in range(500)]},
             "password": {"pattern": r"^(?=.*\d)(?=.*[a-z]).{8,}$"},
+            "level": {"enum": [1, 2.5, "high", None]},
+            "prices": {"items": {"multipleOf": 0.01, "minimum": 0.01, "maximum": 1e6}},
             "rows": {"items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}},
         }
     }
@@ -158,6 +196,8 @@ def test_usual_schemas_take_large_values() -> None:
             "text": "A" * 1_900_000,
             "kind": "kind-499",
             "password": "correct horse 1",
+            "level": 2.5,
+            "prices": [12.34] * 40_000,
             "rows": list(range(200_000)),
         },
     )

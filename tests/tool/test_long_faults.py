@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -51,6 +52,22 @@ async def test_twenty_faults_of_a_model_are_told() -> None:
     faults = (await told(sheet, {"sheet": {"cells": ["a"] * 20}})).split("; ")
     assert len(faults) == 20
     assert "and more" not in faults[-1]
+
+
+async def test_a_million_faults_of_a_model_take_neither_seconds_nor_memory() -> None:
+    tracemalloc.start()
+    try:
+        for count in (100_000, 1_000_000):
+            message = await told(sheet, {"sheet": {"cells": ["a"] * count}})
+            assert ": send " in message
+            assert "sheet: " in message
+            assert len(message) < 200
+        assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert (await told(sheet, {"sheet": {"cells": [1] * 99_999 + ["a"]}})).startswith(
+        "Invalid arguments: sheet.cells[99999]: "
+    )
 
 
 async def test_faults_of_both_kinds_are_bounded() -> None:

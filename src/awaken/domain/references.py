@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import unquote, urldefrag, urljoin
 
 from awaken.codec import Json
@@ -12,20 +12,30 @@ from awaken.domain.schema_cost import CHEAP, MAX_PATTERN_BYTES, PatternCost, pat
 MOST_AT_ONE_PLACE = 10_000
 """The most subschemas that one value may be checked against."""
 
-_REFERENCES = ("$ref", "$dynamicRef")
+# A part of a schema may be of an older draft, which has `$recursiveRef` and `additionalItems`.
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 # Keywords whose subschemas apply to the same value as the schema itself.
 _BESIDE = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf")
 _BESIDE_BY_NAME = ("dependentSchemas", "dependencies")
 # Keywords whose subschemas apply to items or properties of that value.
 _INSIDE = (
-    *("items", "prefixItems", "contains", "additionalProperties", "propertyNames"),
-    *("unevaluatedItems", "unevaluatedProperties"),
+    *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
+    *("additionalProperties", "unevaluatedProperties", "propertyNames"),
 )
 _INSIDE_BY_NAME = ("properties", "patternProperties")
 
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
-_COMPARED = 4
-"""What it costs to compare a part of a value with one of an enumeration."""
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_BOUND = 5
+"""What it costs to compare two numbers that are fractions or large."""
+_DIVIDED, _DIVIDED_BY_TINY = 20, 150
+"""What it costs to divide such numbers exactly."""
+_TINY = 1e-15
+_COMPARED = 5
+"""What it costs to compare a part of a list with others."""
+_NAMES_FOR_ONE = 10
+"""How many names of a schema are looked up in an object at the cost of one subschema."""
+_LARGE = 2**63
 
 Schema = dict[str, Any]
 
@@ -33,11 +43,13 @@ Schema = dict[str, Any]
 class SchemaWeight(NamedTuple):
     """What a schema costs. `at_one_place` is the most work that one part of a value can make, in
     subschemas. `has_costly_patterns`: there is a regular expression whose use has to be limited.
-    `has_alternatives`: the first fault may be made of very many."""
+    `has_alternatives`: the first fault may be made of very many. `compares_items`: an item is
+    looked at again for each list that it is in."""
 
     at_one_place: int = 1
     has_costly_patterns: bool = False
     has_alternatives: bool = False
+    compares_items: bool = False
 
 
 def weigh_schema(schema: Json) -> SchemaWeight:
@@ -64,7 +76,7 @@ class _Walk:
         self._note_names(root, "")
 
     def weigh(self) -> SchemaWeight:
-        heaviest, has_alternatives, is_costly = 1, False, False
+        heaviest, has_alternatives, is_costly, compares_items = 1, False, False, False
         seen: set[int] = set()
         waiting = [self._root]
         while waiting:
@@ -74,11 +86,12 @@ class _Walk:
                 self._count(schema)
                 heaviest = max(heaviest, self._weight(schema))
                 has_alternatives |= "anyOf" in schema or "oneOf" in schema
+                compares_items |= schema.get("uniqueItems") is True
                 if isinstance(pattern := schema.get("pattern"), str):
                     is_costly |= self._pattern_cost(pattern) > CHEAP
                 waiting += self._beside(schema)
                 waiting += _children(schema, _INSIDE, _INSIDE_BY_NAME)
-        return SchemaWeight(heaviest, is_costly, has_alternatives)
+        return SchemaWeight(heaviest, is_costly, has_alternatives, compares_items)
 
     def _count(self, schema: Schema) -> int:
         """The number of subschemas that a value is checked against because of this one."""
@@ -110,9 +123,16 @@ class _Walk:
         return self._weights[key]
 
     def _own_weight(self, schema: Schema) -> int:
-        weight, choices, names = 1, schema.get("enum"), schema.get("patternProperties")
-        if isinstance(choices, list) and any(isinstance(one, list | dict) for one in choices):
-            weight += _COMPARED * len(choices)
+        weight, names = 1, schema.get("patternProperties")
+        if isinstance(choices := schema.get("enum"), list):
+            weight += _choice_cost(choices)
+        if isinstance(others := schema.get("dependentRequired"), dict):
+            weight += len(others) // _NAMES_FOR_ONE
+        if schema.get("uniqueItems") is True:
+            weight += _COMPARED
+        weight += _BOUND * sum(word in schema for word in _BOUNDS)
+        if _is_hard(step := schema.get("multipleOf")):
+            weight += _DIVIDED if abs(step) >= _TINY else _DIVIDED_BY_TINY
         if isinstance(names, dict):
             weight += sum(map(self._pattern_cost, names))
         if isinstance(required := schema.get("required"), list):
@@ -168,6 +188,24 @@ class _Walk:
                 self._named[f"{base}#{anchor}"] = value
         for item in value.values():
             self._note_names(item, base)
+
+
+def _choice_cost(choices: list[Json]) -> int:
+    """What it costs to look for a value in an enumeration."""
+    kinds = set(map(type, choices))
+    is_indexed = kinds <= {str, type(None)} or kinds == {int}
+    if is_indexed and not any(map(_is_hard, choices)):
+        return 0
+    hard = sum(map(_is_hard, choices))
+    nested = sum(isinstance(one, list | dict) for one in choices)
+    numbers = sum(type(one) is int for one in choices)
+    return 2 * _BOUND * hard + 4 * nested + numbers + len(choices) // _NAMES_FOR_ONE
+
+
+def _is_hard(value: Json) -> TypeGuard[float]:
+    """Whether it is a number with which the validator does not calculate at once."""
+    is_large = isinstance(value, int) and abs(value) >= _LARGE
+    return is_large or isinstance(value, float)
 
 
 def _children(schema: Schema, words: tuple[str, ...], by_name: tuple[str, ...]) -> Iterator[Schema]:

@@ -75,7 +75,7 @@ class CompiledSchema:
         weight = importlib.import_module("awaken.domain.references").weigh_schema(schema)
         self._cost = importlib.import_module("awaken.domain.schema_cost")
         self._weight, self._has_alternatives = weight.at_one_place, weight.has_alternatives
-        self._is_limited = weight.has_costly_patterns
+        self._is_limited, self._compares_items = weight.has_costly_patterns, weight.compares_items
         keywords = {"uniqueItems": self._cost.UniqueItems}
         if self._is_limited:
             keywords["pattern"] = self._cost.Pattern
@@ -86,8 +86,8 @@ class CompiledSchema:
 
     def problem(self, args: Json) -> str | None:
         """Why a value does not fit the schema, or `None` if it does."""
-        is_heavy = self._weight > _LIGHT
-        if is_heavy and self._cost.count_values(args, _MAX_WORK) * self._weight > _MAX_WORK:
+        is_heavy = self._weight > _LIGHT or self._compares_items
+        if is_heavy and self._work(args, _MAX_WORK) > _MAX_WORK:
             return "the arguments are too large to be checked against this schema: send fewer"
         try:
             with self._cost.MatchLimit() if self._is_limited else _NO_LIMIT as limit:
@@ -100,9 +100,16 @@ class CompiledSchema:
         except (ValueError, OverflowError, RecursionError) as error:
             return f"the arguments are not JSON: {error}"
 
+    def _work(self, args: Json, most: int) -> int:
+        """The most subschemas that a value is held against; stops counting above `most`."""
+        most = most // self._weight
+        count = self._cost.count_values(args, most, by_list=self._compares_items)
+        work: int = count * self._weight
+        return work
+
     def _violations(self, args: Json) -> str:
         # `iter_errors` makes all errors before it gives the first one.
-        if self._cost.count_values(args, _MAX_LISTED) * self._weight <= _MAX_LISTED:
+        if self._work(args, _MAX_LISTED) <= _MAX_LISTED:
             found = list(islice(self._validator.iter_errors(args), _MOST_TOLD + 1))
             return told_of([_violation(error) for error in found])
         if self._has_alternatives:  # whose error has all errors of each alternative in it

@@ -54,21 +54,34 @@ def pattern_cost(pattern: str) -> PatternCost:
     return _WITH_BACKTRACKING
 
 
-def count_values(value: Json, most: int) -> int:
-    """The size of a value: its parts, the characters of its names, and a bit for its texts. Stops
-    counting above `most`."""
-    count, waiting = 0, [value]
+def count_values(value: Json, most: int, *, by_list: bool = False) -> int:
+    """The size of a value: its parts, the characters of its names, and a bit for its texts and
+    large numbers. Stops counting above `most`. `by_list` counts what is in nested lists once for
+    each of these lists."""
+    count, waiting, times = 0, [value], 1
     while waiting and count <= most:
-        part = waiting.pop()
-        count += 1
-        if isinstance(part, str):
-            count += len(part) // 64
-        elif isinstance(part, list):
-            waiting += part
-        elif isinstance(part, dict):
-            waiting += part.values()
-            count += sum(map(len, part))
+        inner: list[Json] = []
+        for part in waiting:
+            count += times * _own_size(part)
+            if count > most:
+                break
+            if isinstance(part, list):
+                inner += part
+            elif isinstance(part, dict):
+                inner += part.values()
+        waiting, times = inner, times + by_list
     return count
+
+
+def _own_size(part: Json) -> int:
+    """The size of a value without the values that are in it."""
+    if isinstance(part, str):
+        return 1 + len(part) // 64
+    if isinstance(part, float):
+        return 1 if abs(part) < 2**63 else 8
+    if isinstance(part, int):
+        return 1 + part.bit_length() // 64
+    return 1 + sum(map(len, part)) if isinstance(part, dict) else 1
 
 
 class MatchLimit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from awaken.codec import Json
+from awaken.codec import Json, one_line
 from awaken.contract.llm import (
     AnswerSource,
     InferenceRequest,
@@ -14,6 +14,8 @@ from awaken.contract.llm import (
 )
 
 E = TypeVar("E", bound=AnswerSource)
+
+_LONGEST_LINE = 500
 
 
 class Around(Generic[E]):
@@ -32,3 +34,9 @@ class Around(Generic[E]):
     def preview(self, request: InferenceRequest) -> Json:
         """The body for the provider; see `preview_of`."""
         return preview_of(self._inner, request)
+
+
+def error_line(error: object) -> str:
+    """The text of an error for the log: one line without control characters. The text is partly
+    the provider's, or that of another program at its address."""
+    return one_line(str(error), _LONGEST_LINE)

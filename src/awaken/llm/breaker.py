@@ -8,6 +8,7 @@ from typing import Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.llm import InferenceCancelled, InferenceExecutionError, ProviderError
+from awaken.llm.around import error_line
 
 log = logging.getLogger("awaken.llm")
 
@@ -100,7 +101,7 @@ class CircuitBreaker:
                     circuit.model,
                     "stays open" if probing else "opened",
                     circuit.failures,
-                    error,
+                    error_line(error),
                     self._cooldown,
                 )
         elif error is None or (probing and _is_answer(error)):

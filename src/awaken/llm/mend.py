@@ -18,7 +18,7 @@ from awaken.contract.llm import (
     StreamSnapshot,
 )
 from awaken.domain.message import Message
-from awaken.llm.around import Around
+from awaken.llm.around import Around, error_line
 from awaken.llm.idle import STALLED
 from awaken.llm.retry import LlmRetryPolicy
 from awaken.stream.listener import GO_ON
@@ -111,7 +111,7 @@ class MendingExecutor(Around[StreamDriver]):
                     pause = self._policy.delay(mended, error)
                 log.info(
                     "an answer of model %s broke off: %s; continued in %.1f s, retry %d of %d",
-                    *(asked.upstream_model, error, pause, mended + 1),
+                    *(asked.upstream_model, error_line(error), pause, mended + 1),
                     self._policy.max_stream_retries,
                 )
             asked = await self._go_on(request, listener, cause)

@@ -28,6 +28,7 @@ from awaken.contract.llm import (
     preview_of,
 )
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolRole, PoolSwitch, StickyScope
+from awaken.llm.around import error_line
 from awaken.llm.breaker import CircuitOpen
 
 log = logging.getLogger("awaken.llm")
@@ -149,7 +150,7 @@ class PoolExecutor:
                     self._quarantined[index] = self._clock.monotonic() + QUARANTINE
                     log.warning(
                         "pool %s: model %s is asked again in %.0f s: %s",
-                        *(self.name, member.model_id, QUARANTINE, error),
+                        *(self.name, member.model_id, QUARANTINE, error_line(error)),
                     )
                 most = self._spec.switch.max_switches_per_session
                 if most is not None and session.moves >= most:
@@ -168,9 +169,10 @@ class PoolExecutor:
                 return
 
     def _log_switch(self, index: int, to: int, key: str, error: InferenceExecutionError) -> None:
+        models = self._members[index].model_id, self._members[to].model_id
         log.warning(
             "pool %s: conversation %s moves from model %s to model %s: %s",
-            *(self.name, key, self._members[index].model_id, self._members[to].model_id, error),
+            *(self.name, key, *models, error_line(error)),
         )
 
     # -- choosing -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.contract.llm import InferenceRequest, InvalidRequest, LlmExecutor, LlmStreamEvent
-from awaken.llm.around import Around
+from awaken.llm.around import Around, error_line
 from awaken.stream.listener import close
 
 log = logging.getLogger("awaken.llm")
@@ -73,7 +73,9 @@ class LearnedSettings(Around[LlmExecutor]):
             if re.search(_NAMES[name], told, re.IGNORECASE):
                 model = request.upstream_model
                 self._refused.setdefault(model, set()).add(name)
-                log.warning("model %s refuses %s, which is left out now: %s", model, name, told)
+                log.warning(
+                    "model %s refuses %s, which is left out now: %s", model, name, error_line(told)
+                )
                 return self.execute_stream(request)
         return None
 

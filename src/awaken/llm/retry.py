@@ -20,7 +20,7 @@ from awaken.contract.llm import (
     StreamInterrupted,
 )
 from awaken.domain.value import Value
-from awaken.llm.around import Around
+from awaken.llm.around import Around, error_line
 from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.idle import STALLED, Watchman, raise_stalled
 from awaken.stream.listener import UNSEEN
@@ -130,7 +130,7 @@ class RetryingExecutor(Around[LlmExecutor]):
                 delay = self._policy.delay(attempt, error)
                 log.info(
                     "model %s failed: %s; asked again in %.1f s, retry %d of %d",
-                    *(model, error, delay, attempt + 1, self._policy.max_retries),
+                    *(model, error_line(error), delay, attempt + 1, self._policy.max_retries),
                 )
             attempt += 1
             if delay:

@@ -18,6 +18,11 @@ from awaken.errors import ConfigError
 Complaint = tuple[tuple[str | int, ...], str]
 """The place of a wrong value, and what is wrong with it."""
 
+MAX_VALUES = 200_000
+"""The most parts of a value that is read: pydantic makes all errors, at 400 bytes each and more."""
+MAX_LISTED = 20_000
+"""The most errors of a value that are named; a list of them takes another 400 bytes for each."""
+
 _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
 
 
@@ -94,6 +99,8 @@ class PydanticReader:
         pydantic = importlib.import_module("pydantic")
         self._adapter = pydantic.TypeAdapter(annotation)
         self._error: type[Exception] = pydantic.ValidationError
+        # It is loaded here because it loads the library that checks schemas.
+        self._count_values = importlib.import_module("awaken.domain.schema_cost").count_values
         # A model sets its own strictness; plain types with a Field(...) stay as strict as without
         # it.
         models = any(_is_model(part) for part in _parts(annotation))
@@ -108,10 +115,15 @@ class PydanticReader:
 
     def read(self, value: Json) -> tuple[Any, list[Complaint]]:
         """The value and no complaints, or `None` and the complaints, each with its place."""
+        if self._count_values(value, MAX_VALUES) > MAX_VALUES:
+            return None, [((), "the value is too large to be checked: send less")]
         try:
             # As JSON, not as Python: a strict model still takes a date from a string.
             return self._adapter.validate_json(dumps(value), strict=self._strict), []
         except self._error as error:
+            count: int = error.error_count()  # type: ignore[attr-defined]
+            if count > MAX_LISTED:
+                return None, [((), f"{count} values do not fit, too many to say where: send fewer")]
             details = error.errors(include_url=False, include_input=False)  # type: ignore[attr-defined]
             return None, [(detail["loc"], detail["msg"]) for detail in details]
 

@@ -105,3 +105,21 @@ function spanOf([whole, code, strong, emphasis, label, href]) {
   if (!SAFE.test(href) || whole.startsWith('!')) return { kind: 'text', text: whole };
   return { kind: 'link', text: label || href, href };
 }
+
+/** Where a link leads, if its text does not say so: it does if it is the address, without a name
+ * before `@`. Empty otherwise. @param {Span} span @returns {string} */
+export function hiddenPlace({ text, href }) {
+  const place = hostOf(href ?? '');
+  const told = text === href ? text.replace(SAFE, '').split(/[/?#\\]/)[0] : '';
+  return told === place ? '' : place;
+}
+
+/** @param {string} href */
+function hostOf(href) {
+  try {
+    const { host, pathname } = new URL(href);
+    return host || pathname;
+  } catch {
+    return href;
+  }
+}

@@ -2,7 +2,7 @@
 
 import { ago, coloured, exactly, left, pieces, statusOf } from '../format.mjs';
 import { isExact } from '../json.mjs';
-import { blocksOf } from '../markdown.mjs';
+import { blocksOf, hiddenPlace } from '../markdown.mjs';
 import { html, signal } from '../view.mjs';
 
 const LONGEST = 256 * 1024;
@@ -118,6 +118,7 @@ function Table({ rows: [head, ...body] }) {
 /** @param {{span: import('../markdown.mjs').Span}} props */
 function Span({ span }) {
   const text = html`<${Text} of=${span.text} />`;
+  const place = hiddenPlace(span);
   switch (span.kind) {
     case 'strong':
       return html`<strong>${text}</strong>`;
@@ -126,22 +127,8 @@ function Span({ span }) {
     case 'code':
       return html`<code>${text}</code>`;
     case 'link':
-      return html`<a href=${span.href} target="_blank" rel="noopener noreferrer">${text}</a>${isAddress(span) ? '' : html` <small>(${hostOf(span.href)})</small>`}`;
+      return html`<a href=${span.href} target="_blank" rel="noopener noreferrer">${text}</a>${place && html` <small>(${place})</small>`}`;
     default:
       return text;
-  }
-}
-
-/** Whether a link's text is its address, and begins with where it leads: it may have a name before `@`.
- * @param {import('../markdown.mjs').Span} span */
-const isAddress = ({ text, href }) => text === href && text.replace(/^(https?:\/\/|mailto:)/i, '').startsWith(hostOf(href));
-
-/** @param {string | undefined} href */
-function hostOf(href) {
-  try {
-    const { host, pathname } = new URL(href ?? '');
-    return host || pathname;
-  } catch {
-    return href ?? '';
   }
 }

@@ -72,8 +72,11 @@ def pack(commit: ThreadCommit) -> Packed:
         UnreadableValue: it could not be read back; whatever made it has passed all other checks.
     """
     run = commit.run
-    _check(commit, run)
     what = f"commit to thread {commit.thread_id!r}"
+    try:
+        _check(commit, run)
+    except (AttributeError, TypeError) as error:  # a part is not what its type says
+        raise UnreadableValue(what, error) from error
     delta = Delta(
         run=run.run_id if run else None,
         parent_run=run.parent_run_id if run else None,

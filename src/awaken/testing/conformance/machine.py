@@ -16,14 +16,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace
 
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallPhase, Fence, ThreadCommit
+from awaken.contract.commits import CallPhase, Committed, Fence, ThreadCommit
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
 from awaken.contract.submissions import Submission, SubmitMode
 from awaken.contract.threads import ChildStrategy
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.storable import is_storable
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.ticket import TicketStatus, call_digest
+from awaken.errors import UnreadableValue
 from awaken.testing.conformance.author import KEYS, RUNS, Author
 from awaken.testing.conformance.making import WAITING, raw, record, says
 from awaken.testing.conformance.pair import StorePair
@@ -43,6 +45,24 @@ FLAWS = (
     "fence",
     "old fence",
 )
+
+
+def _of_run(commit: ThreadCommit, **changed: Any) -> dict[str, Any]:
+    assert commit.run is not None, "it was made with one"
+    return {"run": replace(commit.run, **changed)}
+
+
+MISFITS: dict[str, Callable[[ThreadCommit], dict[str, Any]]] = {
+    "a message's id": lambda commit: {"messages": (replace(commit.messages[0], id=7),)},
+    "an event's time": lambda commit: {"events": (replace(commit.events[0], at_ms=1.5),)},
+    "an agent": lambda commit: _of_run(commit, agent_id=7),
+    "a canceller": lambda commit: _of_run(commit, cancelled_by=7),
+    "agents": lambda commit: _of_run(commit, agent_changes=(7,)),
+    "half a token": lambda commit: _of_run(commit, input_tokens=1.5),
+    "a ticket's tool": lambda commit: {"tickets": (replace(commit.tickets[0], tool_name=7),)},
+    "half a millisecond": lambda commit: {"at_ms": commit.at_ms + 0.5},
+}
+"""Changes of a commit after which a part of it has a wrong type."""
 OPEN = TicketStatus.OPEN
 UNANSWERED = (OPEN, OPEN, OPEN, OPEN, TicketStatus.CLOSED, TicketStatus.EXPIRED)
 SUBMITTED = ("s1", "s2", "s3")
@@ -85,6 +105,14 @@ async def _rewound(store: Store, thread: str, to: int) -> tuple[Any, ...]:
     calls = sorted(context.calls, key=lambda entry: entry.key)
     state = (context.thread_state, context.run_state)
     return list(context.messages), context.hidden, context.skipped, calls, state
+
+
+async def _commit_readable(store: Store, commit: ThreadCommit) -> Committed:
+    """Commit what can be read back. A store in memory keeps values as they are, and leaves the
+    check to those who make them."""
+    if store.immediate and not is_storable(commit, ThreadCommit):
+        raise UnreadableValue(f"commit to thread {commit.thread_id!r}", "a part has a wrong type")
+    return await store.commit(commit)
 
 
 def pick(items: Sequence[T], place: int) -> T:
@@ -217,6 +245,15 @@ class StoreMachine(RuleBasedStateMachine):
         done = self.pair.do(lambda store, side: store.commit(replace(commit, fence=fences[side])))
         assert done is None
         return None
+
+    @rule(thread=threads, run=runs, part=st.sampled_from(list(MISFITS)))
+    def misfit(self, thread: str, run: str, part: str) -> None:
+        """A commit that could not be read back, which changes nothing."""
+        commit = self.author.commit(
+            thread, run=(run, WAITING), words=1, events=1, tickets={KEYS[0]: OPEN}
+        )
+        commit = replace(commit, **MISFITS[part](commit))
+        assert self.pair.do(lambda store, _: _commit_readable(store, commit)) is None
 
     # -- owners, commands, answers ------------------------------------------------------------
 

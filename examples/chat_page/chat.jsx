@@ -9,11 +9,14 @@ import { createRoot } from 'react-dom/client';
 const api = '/v1/ai-sdk/agents/clerk/chat';
 const transport = new DefaultChatTransport({ api, fetch: patient });
 
-/** Ask again while the server that would answer is about to end: another one takes its place. */
+/** Ask again while no server answers: it is away, or about to end, or a proxy has none. A request
+ *  that comes twice is carried out once. */
 async function patient(...request) {
   for (;;) {
-    const answer = await fetch(...request);
-    if (answer.status !== 503) return answer;
+    const answer = await fetch(...request).catch(error => {
+      if (!(error instanceof TypeError)) throw error; // the page has stopped it
+    });
+    if (answer && ![502, 503, 504].includes(answer.status)) return answer;
     await soon();
   }
 }
@@ -23,7 +26,9 @@ const soon = () => new Promise(resolve => setTimeout(resolve, 1000));
 /** What was said in a chat; a chat that does not exist yet has no messages. */
 async function load(id) {
   const answer = await patient(`${api}/${id}/messages`);
-  return answer.ok ? answer.json() : [];
+  if (answer.status === 404) return [];
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json();
 }
 
 /** A tool call, with two buttons if it waits for a yes. */
@@ -65,7 +70,7 @@ function Chat({ id, loaded }) {
       await chat.resumeStream();
       chat.setMessages(await load(id));
     };
-    follow().catch(() => {}); // the network is away: the error that `resumeStream` leaves starts this again
+    follow().catch(error => console.error(error));
   }, [chat.error]);
   const send = event => {
     event.preventDefault();

@@ -51,6 +51,29 @@ export const plays = {
     return shown(chat);
   },
 
+  /** A step with a tool of the page and a call that waits for a yes. */
+  async mixed({ open, sdk, shown, until, text, tools, output }) {
+    let chat, requests = 0;
+    const errors = [];
+    const counted = (...request) => {
+      requests += 1;
+      return fetch(...request);
+    };
+    chat = await open({
+      sendAutomaticallyWhen: told => sdk.lastAssistantMessageIsCompleteWithToolCalls(told) || sdk.lastAssistantMessageIsCompleteWithApprovalResponses(told),
+      transport: { body: { tools }, fetch: counted },
+      onError: error => errors.push(error.message),
+      onToolCall: ({ toolCall }) => {
+        if (toolCall.dynamic) chat.addToolOutput({ tool: toolCall.toolName, toolCallId: toolCall.toolCallId, output });
+      },
+    });
+    await chat.sendMessage({ text });
+    await until(() => requests > 1 && settled(chat));
+    await respond(chat, { approved: true });
+    await until(() => isOver(chat));
+    return { ...shown(chat), requests, errors };
+  },
+
   /** Cancel a run from the page while it works. */
   async cancel({ open, shown, until, text }) {
     const chat = await open();

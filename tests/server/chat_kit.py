@@ -20,7 +20,13 @@ from awaken.domain.event import ReasoningDelta, TextDelta
 from awaken.domain.inference import StopReason
 from awaken.domain.message import Role
 from awaken.server import app
-from awaken.testing import FunctionModel, ScriptedModel, text_response, tool_call_response
+from awaken.testing import (
+    FunctionModel,
+    ScriptedModel,
+    text_response,
+    tool_call_response,
+    tool_calls_response,
+)
 from awaken.testing.models import FunctionAnswer
 
 KIT = Path(__file__).parent.parent / "kit"
@@ -127,6 +133,9 @@ class Desk:
                 return tool_call_response("One moment.", "wait", "c1", {})
             case "colour":
                 return tool_call_response("", "pick_colour", "c1", {"title": "Wall"})
+            case "colour and pay":
+                colour = ("pick_colour", "c1", {"title": "Wall"})
+                return tool_calls_response("", colour, ("pay", "c2", {"amount": 500, "to": "Bob"}))
             case "delegate":
                 return tool_call_response("", "agent_run_travel", "c1", {"prompt": "Venice"})
             case "count":

@@ -144,6 +144,29 @@ async def test_an_answer_under_the_same_run_id_to_nothing_is_refused(desk: Desk)
     assert (answer.status_code, code_of(answer)) == (400, "unknown_interrupt")
 
 
+@pytest.mark.parametrize("path", [TALKER, PAYER])
+async def test_a_request_that_comes_again_with_what_was_told_of_its_run_gives_that_run(
+    desk: Desk, path: str
+) -> None:
+    """The client's connection broke, and its list has what came before that."""
+    first = await post(desk, path, asked())
+    told = plain(first)
+    again = await post(desk, path, asked(messages=told))
+    client = Client(told)
+    client.take(again)
+    assert client.messages == told
+    assert again[-1]["outcome"] == first[-1]["outcome"]
+    assert again[0]["runId"] == "r1"
+    runs = await desk.ask("developer", "GET", "/v1/threads/t/runs")
+    assert len(runs.json()["items"]) == 1
+
+
+async def test_a_request_of_another_id_that_asks_for_nothing_is_refused(desk: Desk) -> None:
+    told = plain(await post(desk, TALKER, asked()))
+    answer = await desk.ask("developer", "POST", TALKER, json=asked("r2", messages=told))
+    assert (answer.status_code, code_of(answer)) == (400, "nothing_new")
+
+
 async def test_another_request_under_the_same_run_id_is_refused(desk: Desk) -> None:
     await post(desk, TALKER, asked())
     other = {**HELLO, "id": "u2", "content": "Something else"}

@@ -170,6 +170,22 @@ async def test_the_page_fails_to_carry_out_its_tool(stage: Stage, version: str) 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+async def test_a_step_has_a_tool_of_the_page_and_an_approval(stage: Stage, version: str) -> None:
+    """The SDK would send the page's result again and again if it still took it for its own."""
+    stage.desk.paid.clear()
+    told = await stage.play(
+        "mixed", version, text="colour and pay", tools=[PICK_COLOUR], output="green"
+    )
+    colour, pay, _, text = parts_of(told["messages"][1])
+    assert told["errors"] == []
+    assert told["requests"] == 3  # the message, the colour, the yes
+    assert (colour["state"], colour["output"]) == ("output-available", "green")
+    assert (pay["state"], pay["output"]) == ("output-available", "paid 500 to Bob")
+    assert text["text"] == "So: paid 500 to Bob"
+    assert stage.desk.paid == [(500, "Bob")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_a_run_is_cancelled_from_the_page(stage: Stage, version: str) -> None:
     """06/SV-20"""
     stage.desk.released.clear()

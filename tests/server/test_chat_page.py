@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Route as PageRoute
 from server_kit import served
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -142,6 +143,35 @@ async def test_a_page_follows_its_run_when_its_connection_breaks(
         released.set()
         await expect(page.locator(".assistant p")).to_have_text(["Half of it, and the rest."])
         await expect(page.locator("output")).to_have_text("ready")
+        await expect(page.get_by_role("alert")).to_have_count(0)
+
+
+async def test_a_page_waits_for_a_server_and_loses_nothing(
+    folder: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crashed server is away until it is started again; a proxy before it says 502 by then."""
+    monkeypatch.chdir(folder)
+    made = runpy.run_path("app.py")
+    turns: dict[str, int] = {}
+
+    async def away_at_first(route: PageRoute) -> None:
+        turn = turns[route.request.url] = turns.get(route.request.url, 0) + 1
+        if turn == 1:
+            await route.abort("connectionrefused")
+        elif turn == 2:
+            await route.fulfill(status=502, body="<h1>502 Bad Gateway</h1>")
+        else:
+            await route.continue_()
+
+    async with made["runtime"], served(made["application"]) as address:
+        page = await browser.new_page()
+        page.set_default_timeout(60_000)
+        await page.route("**/v1/**", away_at_first)
+        await page.goto(f"{address}/#case-8")
+        await say(page, "Please pay 20 euros to Ann")
+        await expect(page.locator(".assistant")).to_contain_text("paid 20 € to Ann")
+        assert turns == dict.fromkeys(turns, 3)
+        await expect(page.locator("section")).to_have_count(2)
         await expect(page.get_by_role("alert")).to_have_count(0)
 
 

@@ -277,6 +277,56 @@ def test_what_one_worker_has_signed_is_good_at_the_other(tmp_path: Path, slow: P
         server.kill()
 
 
+def test_a_dead_parent_is_started_again_while_its_workers_end_their_steps(
+    tmp_path: Path, slow: Path, free_port: int
+) -> None:
+    """Their ports are free at once."""
+    file, client = tmp_path / "f.db", Client()
+    words = ("--workers", "2", "--drain", "60", "--metrics-port", str(free_port))
+    server = Server(file, *words, target=slow)
+    workers = _pids(file)
+    try:
+        client.submit(server.address)
+        client.follow(server.address, 2)
+        server.kill()
+        port = server.address.rpartition(":")[2]
+        _wait_until_free(int(port), free_port, free_port + 1)
+        server = Server(file, *words, "--port", port, target=slow)
+        assert ask(server.address, "GET", "/health/ready")[0] == 200
+        assert _owner_pid(file) in workers
+        (tmp_path / "go").touch()
+        while not client.has_ended:
+            client.follow(server.address)
+        assert client.answers() == ["wait… done"]
+    finally:
+        server.kill()
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _wait_until_free(*ports: int) -> None:
+    for port in ports:
+        while True:
+            with contextlib.suppress(OSError), socket.socket() as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind(("127.0.0.1", port))
+                break
+
+
+def _pids(file: Path) -> list[int]:
+    """The processes that have the store open."""
+
+    async def main() -> list[int]:
+        store = SqliteStore(file)
+        await store.open()
+        pids = [process.pid for process in await store.processes() if process.pid is not None]
+        await store.close()
+        return [pid for pid in pids if pid != os.getpid()]
+
+    return asyncio.run(main())
+
+
 def _check_figures(server: Server, port: int) -> None:
     """Each worker has its figures at a port of its own, and there alone."""
     assert ask(server.address, "GET", "/metrics")[0] == 404

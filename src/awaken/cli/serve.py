@@ -314,7 +314,7 @@ def _run(
             runtime, application, drain=options.drain, reload=reload, proxies=options.proxies
         )
         if options.inherited:
-            asyncio.get_running_loop().add_reader(options.inherited[2], serving.stop)
+            _when_it_ends(options.inherited[2], serving.leave)
         await serving.run(listening, lambda: started(runtime.agent_ids, application), metrics)
 
     try:
@@ -328,6 +328,17 @@ def _run(
         ) from error
     _leave_threads()
     return Exit.DONE
+
+
+def _when_it_ends(pipe: int, call: Callable[[], None]) -> None:
+    """Call a function once, when the other end of a pipe is closed."""
+    loop = asyncio.get_running_loop()
+
+    def ended() -> None:
+        loop.remove_reader(pipe)  # the end of a pipe can be read again and again
+        call()
+
+    loop.add_reader(pipe, ended)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

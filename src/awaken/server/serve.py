@@ -65,6 +65,7 @@ class Serving:
         self._metrics = _server(MetricsPage(self._observer.metrics))
         self._tasks = OwnedTasks(log)
         self._is_stopping = False
+        self._listening: list[socket.socket] = []
 
     async def run(
         self,
@@ -78,6 +79,7 @@ class Serving:
         Raises:
             AwakenError: the runtime cannot be opened.
         """
+        self._listening = [sock for sock in (listening, metrics) if sock is not None]
         with self._signals():
             async with self._runtime:
                 serving = start_task(self._server.serve([listening]))
@@ -98,6 +100,16 @@ class Serving:
         self._metrics.should_exit = True
         await asyncio.wait([figures])
         until.result()
+
+    def leave(self) -> None:
+        """Drain a worker whose parent has died. Its ports are free at once, so that the parent can
+        be started again; requests on open connections are still answered."""
+        for served in (self._server, self._metrics):
+            for listener in getattr(served, "servers", ()):  # it has none before it has started
+                listener.close()
+        for listening in self._listening:
+            listening.close()
+        self.stop()
 
     def stop(self) -> None:
         """Drain the process, and end it."""

@@ -20,6 +20,8 @@ from awaken.protocol.intake import BadRequest, Intake, Known
 
 INTERRUPTS_PENDING = "interrupts_pending"
 """The code of a request that leaves interrupts of the thread unanswered."""
+NOTHING_NEW = "nothing_new"
+"""The code of a request that asks for nothing that has not been done."""
 _CONTEXT = "Context from the application:"
 _WROTE_INSTEAD = "the user sent a message instead"
 
@@ -169,7 +171,7 @@ def _last_asked(messages: Sequence[SentMessage]) -> Message:
     if not messages or messages[-1].role != "user":
         raise BadRequest(
             "nothing new: send a user message, a tool message for an open call, or `resume`",
-            code="nothing_new",
+            code=NOTHING_NEW,
         )
     return user_message(messages[-1])
 

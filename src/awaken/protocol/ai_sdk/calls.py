@@ -21,7 +21,8 @@ class Calls:
 
     A call that is carried out here is `providerExecuted`: otherwise the page's `onToolCall` would
     be asked to carry it out, too. A call of the front end is not; its part stays at
-    `input-available` until the page answers it.
+    `input-available` until the page answers it. Once the answer is in the log, that call is marked
+    like the others: the SDK would send it again for as long as the step has an open question.
 
     Args:
         frontend: the names of the tools that the page carries out.
@@ -129,9 +130,7 @@ class Calls:
         if event.outcome in _REFUSED:
             yield {"type": "tool-output-denied", "toolCallId": id}
         elif event.outcome in _CARRIED_OUT:
-            place = {} if self.is_frontend(event.name) else {"providerExecuted": True}
-            output = _unwrapped(event.result)
-            yield {"type": "tool-output-available", "toolCallId": id, "output": output, **place}
+            yield self._output(id, _unwrapped(event.result))
         else:
             yield self._error(id, _why(event))
 

@@ -20,7 +20,7 @@ from awaken.live.follow import Following
 from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 from awaken.protocol.ag_ui.capabilities import capabilities
 from awaken.protocol.ag_ui.encode import AgUiEncoder, Watched
-from awaken.protocol.ag_ui.ingest import INTERRUPTS_PENDING, Taken, ingest
+from awaken.protocol.ag_ui.ingest import INTERRUPTS_PENDING, NOTHING_NEW, Taken, ingest
 from awaken.protocol.ag_ui.messages import WireMessage, behind_call, wire_messages, with_edits
 from awaken.protocol.ag_ui.reconcile import is_current
 from awaken.protocol.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
@@ -53,6 +53,8 @@ async def run(call: Call) -> ASGIApp:
     try:
         taken = ingest(asked, before, _agent_id(call))
     except BadRequest as error:
+        if error.code == NOTHING_NEW and latest is not None and _is_of(latest, asked):
+            return await _watch(call, thread_id, asked)
         if error.code != INTERRUPTS_PENDING:
             raise
         return _frames([{"type": "RUN_ERROR", "message": str(error), "code": error.code}])
@@ -88,12 +90,18 @@ async def _before_it(
     if it has the same `runId`: CopilotKit sends its answers under the id of the run that asks."""
     if latest is None:
         return held
-    if latest.transport_request_id == asked.run_id and not asked.answers():
+    if _is_of(latest, asked) and not asked.answers():
         asked_with = latest.request.input_message_ids if latest.request is not None else ()
         messages = [message for message in held.messages if message.id not in asked_with]
         return Known(messages=tuple(messages))
     tickets = await call.runtime.list_tickets(TicketQuery(run_id=latest.run_id, limit=_MANY))
     return Known(messages=held.messages, tickets=tickets.items)
+
+
+def _is_of(latest: RunRecord, asked: RunAgentInput) -> bool:
+    """Whether the request has the id of the one that began the thread's latest run. A client whose
+    connection broke sends it again, with what it was told of the run behind the question."""
+    return latest.transport_request_id == asked.run_id
 
 
 def _is_at_work(latest: RunRecord, taken: Taken) -> bool:

@@ -226,7 +226,7 @@ async def test_a_client_that_reads_nothing_slows_no_one_and_is_whole_later(tmp_p
     """06/SV-23, scaled down: 9 clients of a run of 2,500 deltas, one of which reads nothing."""
     deltas, text = 2_500, "a word of some length, so that buffers fill; "
     model = Gated(deltas, text)
-    runtime = Runtime([Agent("a", model=model)], store=SqliteStore(tmp_path / "f.db"))
+    runtime = Runtime([Agent("a", model=model)], store=f"sqlite:///{tmp_path / 'f.db'}")
     application = app(runtime)
     async with runtime, served(application) as address:
         taken = await runtime.submit("a", "go", thread="t")

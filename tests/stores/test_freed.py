@@ -19,14 +19,14 @@ Stores = SqliteStore | PostgresStore
 async def is_freed_when_closed(stores: list[Stores]) -> bool:
     """Whether the only store of `stores` is freed, though a listener knows it: the figures of a
     server know its runtime, and that knows the store."""
-    store = stores.pop()
+    store, others = stores.pop(), set(threading.enumerate())
     store.when_written(lambda jobs, seconds, known=store: None)  # type: ignore[misc]
     for _ in range(2):
         await store.open()
         await store.close()
     freed = weakref.ref(store)
     del store
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - others:
         if thread.name.startswith("awaken writes"):
             thread.join()  # it answers that the store is closed, and then it ends
     gc.collect()

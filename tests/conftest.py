@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from postgres_kit import postgres
+from postgres_kit import durable_address, postgres
 from request_check import request_check
 
-__all__ = ["postgres", "request_check"]
+__all__ = ["durable_address", "postgres", "request_check"]
 
 pytest.register_assert_rewrite("awaken.testing.conformance")
 

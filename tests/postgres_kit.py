@@ -217,6 +217,15 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def durable_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store that outlives the process, once on each engine."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/a.db"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.address()
+
+
 def plain_user() -> dict[str, Any]:
     """As whom the server runs, for `subprocess`: as this user, unless that is root."""
     if os.getuid() != 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,17 +17,8 @@ from awaken.domain.event import RunFinish, TextDelta, ToolCallDelta, ToolCallSta
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.lifecycle import Failed, RunStatus
 from awaken.errors import StorageError, UnreadableValue
-from postgres_kit import Postgres
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/a.db"
-    postgres: Postgres = request.getfixturevalue("postgres")
-    return postgres.address()
 
 
 class Model:
@@ -105,10 +95,10 @@ Case = Callable[[], tuple[Model, Agent[Any, Any], dict[str, Any], Message]]
     ids=["model", "gate", "input"],
 )
 async def test_a_run_with_a_refused_value_ends_as_failed_and_is_not_begun_again(
-    case: Case, asked: int, address: str
+    case: Case, asked: int, durable_address: str
 ) -> None:
     model, agent, options, message = case()
-    async with Runtime([agent], store=address, **options) as runtime:
+    async with Runtime([agent], store=durable_address, **options) as runtime:
         with pytest.raises(StorageError) as caught:
             await runtime.run("a", message, thread="t")
         assert isinstance(caught.value.cause, UnreadableValue)
@@ -119,7 +109,7 @@ async def test_a_run_with_a_refused_value_ends_as_failed_and_is_not_begun_again(
 
     # Another process finds nothing to resume, reads every list, and can use the thread.
     other = Model()
-    async with Runtime([Agent("a", model=other, tools=[look])], store=address) as runtime:
+    async with Runtime([Agent("a", model=other, tools=[look])], store=durable_address) as runtime:
         assert runtime.recovered == []
         await runtime.look_around()
         assert other.asked == 0
@@ -140,10 +130,10 @@ async def assert_failed(runtime: Runtime) -> None:
 
 
 async def test_a_submission_whose_run_is_refused_is_done_and_the_next_one_starts(
-    address: str,
+    durable_address: str,
 ) -> None:
     model = Model(spoils_usage=True)
-    async with Runtime([Agent("a", model=model)], store=address) as runtime:
+    async with Runtime([Agent("a", model=model)], store=durable_address) as runtime:
         first = await runtime.submit("a", "One", thread="t")
         result = await runtime.wait(first.run_id, timeout=30)
         assert isinstance(result.termination, Failed)

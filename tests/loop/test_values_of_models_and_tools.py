@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,7 +25,6 @@ from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.message import Citation, Opaque, Text
 from awaken.errors import InferenceFailed
 from awaken.state.key import Scope
-from postgres_kit import Postgres
 
 pytestmark = pytest.mark.anyio
 
@@ -224,17 +222,9 @@ async def test_a_state_update_that_could_not_be_read_back_is_refused_and_the_thr
         assert (await runtime.run("a", "Again", thread="t")).response == "Done."
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/a.db"
-    postgres: Postgres = request.getfixturevalue("postgres")
-    return postgres.address()
-
-
 @pytest.mark.parametrize("seconds", [1e15, 1e300, 1e308])
 async def test_a_question_that_never_expires_in_practice_is_kept(
-    seconds: float, address: str
+    seconds: float, durable_address: str
 ) -> None:
     """A database has no integer for such an instant."""
 
@@ -244,12 +234,12 @@ async def test_a_question_that_never_expires_in_practice_is_kept(
         return "given"
 
     model = Yields(CALL, ToolCallDelta(id="c", args_delta="{}"), STOP)
-    async with Runtime([Agent("a", model=model, tools=[give])], store=address) as runtime:
+    async with Runtime([Agent("a", model=model, tools=[give])], store=durable_address) as runtime:
         (asked,) = (await runtime.run("a", "Hello", thread="t")).tickets
         assert (await runtime.run(thread="t", answers={asked: True})).response == "Done."
 
 
-async def test_a_zero_character_in_a_call_id_of_a_model_is_replaced(address: str) -> None:
+async def test_a_zero_character_in_a_call_id_of_a_model_is_replaced(durable_address: str) -> None:
     """Postgres cannot keep it, and the id of a call is a part of its ticket."""
 
     @tool(needs_approval=True)
@@ -259,7 +249,7 @@ async def test_a_zero_character_in_a_call_id_of_a_model_is_replaced(address: str
 
     start = ToolCallStart(id="c\0", name="give")
     model = Yields(start, ToolCallDelta(id="c\0", args_delta="{}"), STOP)
-    async with Runtime([Agent("a", model=model, tools=[give])], store=address) as runtime:
+    async with Runtime([Agent("a", model=model, tools=[give])], store=durable_address) as runtime:
         (asked,) = (await runtime.run("a", "Hello", thread="t")).tickets
         assert (await runtime.run(thread="t", answers={asked: True})).response == "Done."
         calls = (await runtime.messages("t"))[1].tool_calls or ()

@@ -100,7 +100,7 @@ async def _before_it(
 
 def _is_of(latest: RunRecord, asked: RunAgentInput) -> bool:
     """Whether the request has the id of the one that began the thread's latest run. A client whose
-    connection broke sends it again, with what it was told of the run behind the question."""
+    connection broke sends it again, and adds what it received of the run to the messages."""
     return latest.transport_request_id == asked.run_id
 
 

@@ -27,7 +27,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
       requests without a key may have, if there are keys.
     - `body_seconds`: the seconds that a body has to come, and one more for each 16 KiB of it.
     - `rate`, `burst`: how many requests a second a key may make in the long run, and how many at
-      once. A key's entry may say otherwise.
+      once, `/health` aside. A key's entry may say otherwise.
     - `streams`: how many streams of one scope are open on this node.
     - `open_runs`: how many runs of one scope may be running or wait to start; `None`: no limit.
     """
@@ -110,7 +110,7 @@ class Rates:
 
     async def check(self, arrival: Arrival) -> None:
         known = arrival.principal
-        if known is None:
+        if known is None or _is_health(arrival):
             return
         terms: Terms = arrival.scope.get("terms", NO_TERMS)
         rate = self._limits.rate if terms.rate is None else terms.rate

@@ -9,6 +9,7 @@ import datetime
 import decimal
 import re
 import uuid
+from functools import lru_cache
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -79,6 +80,12 @@ def loads(data: bytes | str | msgspec.Raw, type_: Any = None) -> Any:
     return msgspec.json.decode(data, type=type_, dec_hook=_decode_other)
 
 
+@lru_cache(maxsize=128)
+def _decoder_of(type_: Any) -> msgspec.json.Decoder[Any]:
+    """To make a decoder takes as long as to use it."""
+    return msgspec.json.Decoder(type_, dec_hook=_decode_other)
+
+
 def read_back(value: Any, type_: Any) -> Any:
     """`value` as a reader of the store would get it: encoded, and decoded as `type_`.
 
@@ -86,7 +93,7 @@ def read_back(value: Any, type_: Any) -> Any:
         msgspec.ValidationError: the value does not fit its type; the text says where.
         TypeError, ValueError, OverflowError, RecursionError: it cannot be encoded.
     """
-    read = loads(_encoder.encode(value), type_)
+    read = _decoder_of(type_).decode(_encoder.encode(value))
     if read != value:
         # In JSON, bytes and times are texts, which would fit where a text is wanted.
         plain = msgspec.to_builtins(

@@ -58,10 +58,13 @@ class StreamResult(Value, frozen=True, kw_only=True):
         """Whether a whole answer holds neither text nor calls, at most reasoning."""
         if self.tool_calls or self.stop_reason is not _END_TURN or self.has_incomplete_tool_calls:
             return False
-        return all(
-            isinstance(block, Thinking) or (isinstance(block, Text) and not block.text.strip())
-            for block in self.content
-        )
+        for block in self.content:
+            if isinstance(block, Text):
+                if block.text and not block.text.isspace():
+                    return False
+            elif not isinstance(block, Thinking):
+                return False
+        return True
 
     @property
     def needs_truncation_recovery(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -52,24 +53,28 @@ def checked_when_busy(word: str) -> WhenBusy:
         raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
 
 
-_STORED: tuple[tuple[str, str, Any, Any], ...] = (
-    ("input", "messages", tuple[Message, ...], ()),
-    ("answers", "decisions", tuple[Decision, ...], ()),
-    ("frontend_tools", "frontend_tools", tuple[ToolDescriptor, ...], ()),
-    ("overrides", "overrides", InferenceOverride, None),
-    ("budget", "budget", Budget, None),
-    ("rewind_to", "rewind_to", str, None),
-    ("principal", "principal", Principal, None),
-    ("user", "user", str | None, None),
-    ("labels", "labels", dict[str, str], {}),
-    ("state", "state", dict[str, Any], {}),
-    ("deps_key", "deps_key", Any, None),
-    ("forwarded_props", "forwarded_props", Any, None),
-    ("adapter", "adapter", Adapter, Adapter.INTERNAL),
-    ("request_id", "transport_request_id", str | None, None),
+_STORED: tuple[tuple[str, str, Any], ...] = (
+    ("answers", "decisions", tuple[Decision, ...]),
+    ("frontend_tools", "frontend_tools", tuple[ToolDescriptor, ...]),
+    ("overrides", "overrides", InferenceOverride),
+    ("budget", "budget", Budget),
+    ("rewind_to", "rewind_to", str),
+    ("principal", "principal", Principal),
+    ("user", "user", str | None),
+    ("labels", "labels", dict[str, str]),
+    ("state", "state", dict[str, Any]),
+    ("deps_key", "deps_key", Any),
+    ("forwarded_props", "forwarded_props", Any),
+    ("adapter", "adapter", Adapter),
+    ("request_id", "transport_request_id", str | None),
 )
-"""The fields of a request that are stored: how callers name them, how the request does, their types
-and their usual values."""
+"""The fields of a request that are stored, besides its messages: how callers name them, how the
+request does, and their types."""
+
+_MESSAGES = tuple[Message, ...]
+_stored_of = attrgetter(*[field for _, field, _ in _STORED])
+_USUAL = _stored_of(RunRequest(thread_id="t"))
+"""Their values if a caller gives none of them."""
 
 
 def parse_request(request: RunRequest) -> RunRequest:
@@ -79,13 +84,18 @@ def parse_request(request: RunRequest) -> RunRequest:
         ConfigError: a part of it could not be read back.
     """
     changed: dict[str, Any] = {}
-    for name, field, type_, usual in _STORED:
-        value = getattr(request, field)
-        if type(value) is type(usual) and value == usual:
-            continue
-        kept = parse_argument(name, value, type_)
-        if kept != value:
-            changed[field] = kept
+    if request.messages != ():
+        messages = parse_argument("input", request.messages, _MESSAGES)
+        if messages != request.messages:
+            changed["messages"] = messages
+    values = _stored_of(request)
+    if values != _USUAL:
+        for (name, field, type_), value, usual in zip(_STORED, values, _USUAL, strict=True):
+            if type(value) is type(usual) and value == usual:
+                continue
+            kept = parse_argument(name, value, type_)
+            if kept != value:
+                changed[field] = kept
     return msgspec.structs.replace(request, **changed) if changed else request
 
 

@@ -66,8 +66,8 @@ class Claims:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._claims: dict[tuple[str, int], Claim] = {}
-        self._asked: Counter[str] = Counter()
-        """The threads that the store is being asked for."""
+        self._asked: dict[str, int] = {}
+        """The threads that the store is being asked for, and how often."""
         self._searches = 0
         """How many searches for runs to claim are under way."""
         self._unknown: set[tuple[str, int]] = set()
@@ -97,16 +97,17 @@ class Claims:
             ThreadOwned: the thread's owner is alive.
         """
         self._keep_comparing()
-        self._asked[thread_id] += 1
+        self._asked[thread_id] = self._asked.get(thread_id, 0) + 1
         try:
             if self._retries:
                 await self.release_again(thread_id)
-            fence = await self._store.claim(thread_id, at_ms=self._clock.now_ms())
-            self._note(fence, use)
+            now_ms = self._clock.now_ms()
+            fence = await self._store.claim(thread_id, at_ms=now_ms)
+            self._claims[thread_id, fence.epoch] = Claim(fence, now_ms, use)
         finally:
-            self._asked[thread_id] -= 1
-            if not self._asked[thread_id]:
-                del self._asked[thread_id]
+            others = self._asked.pop(thread_id) - 1
+            if others:
+                self._asked[thread_id] = others
         return fence
 
     async def claim_next(
@@ -115,11 +116,13 @@ class Claims:
         """Claim the threads of runs that can go on; see `Commits.claim_next`."""
         self._searches += 1
         try:
+            now_ms = self._clock.now_ms()
             claimed = await self._store.claim_next(
-                agents, limit=limit, at_ms=self._clock.now_ms(), overdue_ms=overdue_ms, skip=skip
+                agents, limit=limit, at_ms=now_ms, overdue_ms=overdue_ms, skip=skip
             )
             for fence, _ in claimed:
-                self._note(fence, ClaimUse.STARTING)
+                claim = Claim(fence, now_ms, ClaimUse.STARTING)
+                self._claims[fence.thread_id, fence.epoch] = claim
         except (Exception, asyncio.CancelledError):
             self._keep_comparing()  # the store may have made claims that it could not answer with
             raise
@@ -128,9 +131,6 @@ class Claims:
         if claimed:
             self._keep_comparing()
         return claimed
-
-    def _note(self, fence: Fence, use: ClaimUse) -> None:
-        self._claims[fence.thread_id, fence.epoch] = Claim(fence, self._clock.now_ms(), use)
 
     def mark(self, fence: Fence, use: ClaimUse) -> None:
         """Note that a claim is used for something else from now on."""

@@ -13,18 +13,18 @@ SMALL_STEPS = 400
 # -- W4: growth -------------------------------------------------------------------------------
 
 _GROWTH = {
-    "cpu": ("CPU of a durable step", "ms", 0.8),
+    "cpu": ("CPU of a durable step", "ms", 0.55),
     "wall": ("a durable step", "ms", None),
-    "wal": ("log of a durable step", "KB", 32),
-    "disk": ("disk writes of a durable step", "KB", None),
+    "wal": ("log of a durable step", "KB", 24),
+    "disk": ("disk writes of a durable step", "KB", 24),
     "unkept_cpu": ("CPU of a durable step without kept requests", "ms", None),
     "unkept_wal": ("log of a durable step without kept requests", "KB", None),
     "fixed": ("CPU of a run but its steps", "ms", None),
     "start": ("from asking for a run to asking the model", "ms", None),
     "start_cpu": ("the same, CPU", "ms", None),
     "start_read": ("the same, bytes read", "KB", None),
-    "newest_cpu": ("CPU of a durable step in a file's newest thread", "ms", 0.8),
-    "newest_wal": ("log of a durable step in a file's newest thread", "KB", 32),
+    "newest_cpu": ("CPU of a durable step in a file's newest thread", "ms", 0.55),
+    "newest_wal": ("log of a durable step in a file's newest thread", "KB", 24),
     "whole_cpu": ("CPU of a durable step without a window", "ms", None),
     "whole_start": ("from asking to asking without a window", "ms", None),
     "whole_read": ("the same, bytes read", "KB", None),

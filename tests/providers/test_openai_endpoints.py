@@ -122,6 +122,9 @@ def test_what_ollamas_host_may_be(host: str, url: str) -> None:
             "azure needs a key: export AZURE_OPENAI_API_KEY",
         ),
         (lambda: OpenAIChat(base_url="box:1234"), "openai-chat: 'box:1234' is no address"),
+        (lambda: OpenAIChat(base_url="http://[::1/v1"), "openai-chat: 'http://[::1/v1' is no addr"),
+        (lambda: OpenAIChat(base_url="http://box:0x1"), "openai-chat: 'http://box:0x1' is no addr"),
+        (lambda: ollama_url("box:99999"), "OLLAMA_HOST is 'box:99999', which is no address"),
         (lambda: OpenAIChat(api_key=KEY, timeout=0), "openai-chat: timeout is 0, it must be more"),
         (
             lambda: OpenAIChat(api_key=KEY, client=AsyncOpenAI(api_key=KEY)),

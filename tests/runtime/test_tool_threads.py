@@ -4,11 +4,13 @@ from running, and a call that never began is never called unknown."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import logging
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,6 +27,7 @@ from awaken.domain.receipt import CancelOutcome
 from awaken.errors import ConfigError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response, tool_calls_response
+from awaken.tool.threads import ToolThreads
 
 pytestmark = pytest.mark.anyio
 
@@ -317,3 +320,17 @@ async def test_a_process_ends_though_a_tool_hangs_and_lets_others_finish(
     )
     assert child.stdout == told, child.stderr
     assert child.returncode == 0
+
+
+async def test_a_thread_keeps_nothing_of_the_calls_it_has_made() -> None:
+    class Large:
+        """Stands for much data."""
+
+    threads = ToolThreads(1)
+    given = Large()
+    kept = weakref.ref(given)
+    assert await threads.call("keep", lambda value: value, {"value": given}) is given
+    del given
+    await threads.call("next", lambda: None, {})  # the same thread has gone on to it
+    gc.collect()
+    assert kept() is None

@@ -227,6 +227,12 @@ async def test_one_who_only_watches_cannot_have_a_run_cancelled(tmp_path: Path) 
         assert mine.json() == {"cancelled": True}
 
 
+async def test_a_path_that_is_no_path_gets_no_token(desk: Desk) -> None:
+    for path in ("//[", "http://[::1", "//]/v1/threads/t", "", "?", "#", "\0"):
+        made = await desk.ask("page", "POST", "/v1/tokens", json={"path": path})
+        assert made.status_code in (400, 404), (path, made.text)
+
+
 # -- the same again -------------------------------------------------------------------------------
 
 

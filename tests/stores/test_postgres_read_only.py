@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from awaken.errors import StoreUnavailable
+from awaken.errors import ConfigError, StoreUnavailable
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import connect
@@ -75,6 +75,19 @@ async def test_an_address_may_name_hosts_that_do_not_answer(postgres: Postgres) 
         connection = await connect(address)
         assert await connection.fetchval("SHOW port") == str(postgres.port)
         await connection.close()
+
+
+def test_hosts_in_brackets_may_stand_anywhere_and_a_broken_one_is_named() -> None:
+    address = parse_address("postgresql://me:pw@one,[::1]:5433,[::2]/shop?sslmode=require")
+    assert address.hosts(direct=False) == (
+        "postgresql://me:pw@one/shop?sslmode=require",
+        "postgresql://me:pw@[::1]:5433/shop?sslmode=require",
+        "postgresql://me:pw@[::2]/shop?sslmode=require",
+    )
+    with pytest.raises(ConfigError, match=r"'\[::1' is no host"):
+        parse_address("postgresql://me:hunter2@one,[::1/shop")
+    with pytest.raises(ConfigError, match="'one:70000' is no host"):
+        parse_address("postgresql://one:70000/shop")
 
 
 async def test_an_address_whose_servers_take_no_writes_says_so(postgres: Postgres) -> None:

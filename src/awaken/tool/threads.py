@@ -141,7 +141,8 @@ class ToolThreads:
     def _start(self, call: _Call) -> None:
         """Start a thread for a call that counts as running."""
         name = f"awaken-tool-{next(_numbers)}"
-        thread = threading.Thread(target=self._work, args=(call,), name=name, daemon=True)
+        # In a list that the thread empties: `Thread` keeps its arguments as long as it runs.
+        thread = threading.Thread(target=self._work, args=([call],), name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # the system has no more threads
@@ -185,8 +186,8 @@ class ToolThreads:
 
     # -- threads ------------------------------------------------------------------------------
 
-    def _work(self, first: _Call) -> None:
-        call: _Call | None = first
+    def _work(self, first: list[_Call]) -> None:
+        call: _Call | None = first.pop()
         while call is not None:
             with self._lock:
                 call.begun = not call.given_up

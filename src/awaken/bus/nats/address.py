@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from awaken.domain.address import split_address
 from awaken.domain.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
 
@@ -40,7 +41,7 @@ def read_address(address: str) -> NatsAddress:
     """
     shown = shown_address(address)
     try:
-        parts = urlsplit(address)
+        parts = split_address(address)
         options = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError as error:
         raise ConfigError(f"bus {shown!r} is malformed; write {_EXAMPLE}") from error
@@ -65,6 +66,9 @@ def _server(host: str, shown: str) -> str:
     """One server as NATS clients write it, with its port."""
     try:
         parts = urlsplit(f"nats://{host}")
+    except ValueError as error:
+        raise ConfigError(f"bus {shown!r} is malformed; write {_EXAMPLE}") from error
+    try:
         name, port = parts.hostname, parts.port or DEFAULT_PORT
     except ValueError as error:
         raise ConfigError(f"bus {shown!r}: the port is not a number from 1 to 65535") from error

@@ -7,10 +7,11 @@ import binascii
 import re
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
 from awaken.codec import Json, digest
 from awaken.contract.llm import InvalidRequest, inline_source
+from awaken.domain.address import split_address
 from awaken.domain.message import Audio, Document, Image, MediaSource, Text, UrlSource, Video
 from awaken.llm.wire import MAX_NAME, unsupported
 
@@ -105,7 +106,7 @@ def _media(source: MediaSource, where: str) -> Part:
             _bytes(raw.decode("latin-1"), where) if "base64" in options else raw,
         )
     file: dict[str, str] = {"file_uri": source.url}
-    if guessed := guess_type(urlsplit(source.url).path)[0]:
+    if guessed := guess_type(split_address(source.url).path)[0]:
         file["mime_type"] = guessed
     return {"file_data": file}
 

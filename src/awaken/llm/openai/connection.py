@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -149,6 +150,10 @@ def checked_url(whose: str, url: str) -> str:
         raise ConfigError(
             f"{whose}: {shown_address(url)!r} is no address: it begins with http:// or https://"
         )
+    try:
+        _ = urlsplit(url).port
+    except ValueError as error:
+        raise ConfigError(f"{whose}: {shown_address(url)!r} is no address: {error}") from None
     return url
 
 

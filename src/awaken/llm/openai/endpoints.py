@@ -6,6 +6,7 @@ import os
 from functools import partial
 from urllib.parse import urlsplit
 
+from awaken.errors import ConfigError
 from awaken.llm.openai.chat import AzureChat, OpenAIChat
 from awaken.llm.openai.providers import CHAT_PROVIDERS
 from awaken.llm.openai.responses import OpenAIResponses
@@ -84,14 +85,21 @@ open_zai = partial(open_provider, "zai")
 
 
 def ollama_url(host: str) -> str:
-    """The address of Ollama's API for what `OLLAMA_HOST` may hold: a host, a port, or both."""
+    """The address of Ollama's API for what `OLLAMA_HOST` may hold: a host, a port, or both.
+
+    Raises:
+        ConfigError: it is neither.
+    """
     host = host.strip().rstrip("/")
-    parts = urlsplit(host if "://" in host else f"http://{host}")
+    try:
+        parts = urlsplit(host if "://" in host else f"http://{host}")
+        name, given_port = parts.hostname or "localhost", parts.port
+    except ValueError as error:
+        raise ConfigError(f"OLLAMA_HOST is {host!r}, which is no address: {error}") from None
     # These addresses mean that Ollama listens everywhere; a client cannot connect to them.
-    name = parts.hostname or "localhost"
     if name in ("0.0.0.0", "::"):
         name = "localhost"
     name = f"[{name}]" if ":" in name else name
-    port = parts.port or (None if "://" in host else OLLAMA_PORT)
+    port = given_port or (None if "://" in host else OLLAMA_PORT)
     place = f"{name}:{port}" if port is not None else name
     return f"{parts.scheme}://{place}{parts.path}/v1"

@@ -239,7 +239,10 @@ CHAT_PROVIDERS: dict[str, ChatProvider] = {
 
 def provider_at(url: str | None) -> ChatProvider | None:
     """The provider of the table whose server is at this address, or `None`."""
-    host = urlsplit(url or "").hostname
+    try:
+        host = urlsplit(url or "").hostname
+    except ValueError:  # `checked_url` says what is wrong with it
+        return None
     known = CHAT_PROVIDERS.values()
     return next((each for each in known if urlsplit(each.url).hostname == host), None)
 

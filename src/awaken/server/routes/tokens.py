@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import UNSET
 from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
+from awaken.domain.address import split_address
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
 from awaken.server.finding import DECIDERS, find_run, find_thread, find_ticket, root_of
@@ -36,7 +37,7 @@ async def make(call: Call) -> ASGIApp:
         thread_id = call.names.new(str(asked.thread_id))
         has_seen = await existing(call, thread_id) is not None
     else:
-        path = unquote(urlsplit(asked.path).path).removeprefix(call.address(""))
+        path = unquote(split_address(asked.path).path).removeprefix(call.address(""))
         thread_id = await _thread_of(call, path)
     tokens: Tokens = call.request.app.state.tokens
     principal = msgspec.structs.replace(call.principal, roles=_roles(call, asked))

@@ -6,6 +6,7 @@ import re
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from awaken.domain.address import split_address
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
 
@@ -36,7 +37,7 @@ class Address(NamedTuple):
     def hosts(self, *, direct: bool) -> tuple[str, ...]:
         """An address for asyncpg for each host that `dsn`, or `direct`, names."""
         dsn = self.direct if direct else self.dsn
-        parts = urlsplit(dsn)
+        parts = split_address(dsn)
         if "," not in parts.netloc:
             return (dsn,)
         user, at, names = parts.netloc.rpartition("@")
@@ -56,9 +57,14 @@ def parse_address(address: str) -> Address:
         ConfigError: this is not the address of a Postgres database, or an option is wrong.
     """
     shown = shown_address(address)
-    parts = urlsplit(address)
+    parts = split_address(address)
     if parts.scheme not in _SCHEMES or not parts.path.strip("/"):
         raise ConfigError(f"{shown!r} is not an address of a Postgres database: {_FORM}")
+    for host in parts.netloc.rpartition("@")[2].split(","):
+        try:
+            _ = urlsplit(f"//{host}").port
+        except ValueError as error:
+            raise ConfigError(f"{shown!r}: {host!r} is no host: {error}") from None
     # Options that are not ours (sslmode, application_name) are those of asyncpg.
     theirs = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in theirs if name in _READERS}
@@ -109,7 +115,7 @@ def _pooler(shown: str, value: str) -> bool:
 
 
 def _direct(shown: str, value: str) -> str:
-    if urlsplit(value).scheme not in _SCHEMES:
+    if split_address(value).scheme not in _SCHEMES:
         raise ConfigError(f"direct={shown_address(value)!r} of {shown!r} is no address: {_FORM}")
     return value
 

@@ -15,7 +15,8 @@ from awaken.front.loading import open_store
 from awaken.stores.postgres import PostgresStore, migrate_address
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import Connector, connect
-from awaken.stores.postgres.migrating import check_standbys
+from awaken.stores.postgres.migrating import check_standbys, prepare
+from awaken.stores.sql.migrations import Migration
 from awaken.testing.conformance.making import PATIENCE, says, texts, write
 from postgres_kit import Postgres
 from postgres_wire import wired
@@ -229,3 +230,24 @@ async def test_tables_are_made_by_a_command(postgres: Postgres) -> None:
     store = PostgresStore(address)
     await write(store, messages=says("a"))
     await store.close()
+
+
+async def test_who_waits_for_a_set_up_sees_what_it_has_made(postgres: Postgres) -> None:
+    """Even if the connection asked before for the tables that were not there yet. A small schema:
+    a large one makes Postgres tell all connections of it by itself, mostly."""
+    address = parse_address(postgres.address())
+    small = [Migration(1, "one", "CREATE TABLE nodes (id int)")]
+    first, second = [await asyncpg.connect(postgres.dsn) for _ in range(2)]
+    try:
+        async with asyncio.TaskGroup() as group:
+            async with first.transaction(isolation="read_committed"):
+                await prepare(first, address, small)
+                waits = group.create_task(prepare(second, address, small))
+                while not await first.fetchval(
+                    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                ):
+                    pass
+            await waits
+    finally:
+        await first.close()
+        await second.close()

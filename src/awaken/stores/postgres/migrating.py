@@ -35,6 +35,15 @@ SELECT NOT has_sequence_privilege(sequence, 'SELECT')
        OR pg_sequence_last_value(sequence) IS NOT NULL
 FROM (SELECT pg_get_serial_sequence($1, $2)::regclass AS sequence) AS numbers
 """
+# `to_regclass` would answer from the cache of its connection. A transaction that has waited for the
+# lock would not see the tables that were made meanwhile; a query of the catalog sees them.
+_EXISTS = """
+SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_class AS tables
+    JOIN pg_catalog.pg_namespace AS schemas ON schemas.oid = tables.relnamespace
+    WHERE schemas.nspname = $1 AND tables.relname = $2
+)
+"""
 _NOT_WAITED_FOR = ("off", "local")
 log = logging.getLogger("awaken.stores")
 
@@ -74,8 +83,7 @@ async def migrate_address(address: str, *, dry_run: bool = False) -> Migrated:
 
 async def version_of(connection: asyncpg.Connection, schema: Schema) -> int | None:
     """The version of the schema's tables, or `None` if it has none yet."""
-    table = f'"{schema.name}".migrations'
-    if await connection.fetchval("SELECT to_regclass($1)", table) is None:
+    if not await connection.fetchval(_EXISTS, schema.name, "migrations"):
         return None
     return int(await connection.fetchval(schema.statement(_VERSION)) or 0)
 
@@ -163,9 +171,9 @@ async def _was_used(connection: asyncpg.Connection, schema: Schema) -> bool:
     """Whether the schema has, or ever had, a node or a thread."""
     for column in _NUMBERED:
         table, _, name = column.partition(".")
-        path = f'"{schema.name}".{table}'
-        exists = await connection.fetchval("SELECT to_regclass($1)", path) is not None
-        if exists and await connection.fetchval(_HAS_NUMBERED, path, name):
+        if not await connection.fetchval(_EXISTS, schema.name, table):
+            continue
+        if await connection.fetchval(_HAS_NUMBERED, f'"{schema.name}".{table}', name):
             return True
     return False
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from answer_kit import by_id
-from awaken import Agent, Runtime, ToolCallResume, tool
+from awaken import Agent, FrontEndTool, Runtime, ToolCallResume, tool
 from awaken.codec import Json
 from awaken.contract.tool import ToolCallContext, ToolOutput
 from awaken.domain.suspension import SuspendTicket
@@ -149,3 +149,19 @@ async def test_the_words_are_those_of_the_tool_where_it_is_known() -> None:
 
         with pytest.raises(ArgumentsRefused, match="at most 100"):
             await runtime.decide(run.run_id, answers)
+
+
+async def test_a_call_whose_answer_is_its_result_has_no_arguments_to_edit() -> None:
+    colour = FrontEndTool(ToolDescriptor(id="colour", name="colour", description="Pick one."))
+    model = ScriptedModel([tool_call_response("", "colour", "c1", {}), "done"])
+    async with Runtime([Agent("a", model=model, tools=[colour])]) as runtime:
+        run = await runtime.run("a", "go", thread="t")
+        (ticket,) = await runtime.list_tickets()
+
+        with pytest.raises(ToolError, match="approve it with the result as value"):
+            await runtime.check_arguments(ticket, {"to": [1]})
+        with pytest.raises(ArgumentsRefused, match="approve it with the result as value"):
+            await runtime.decide(run.run_id, {ticket.key: ToolCallResume.edit({"to": [1]})})
+
+        await runtime.decide(run.run_id, {ticket.key: ToolCallResume.approve("red")})
+        assert (await runtime.wait(run.run_id, timeout=30)).ok

@@ -57,6 +57,11 @@ async def check_edit(runtime: AgentRuntime, ticket: Ticket, arguments: Json) -> 
         if not found:
             return  # the delegate runs on a backend, which checks what its tools get
         asked = found[0]
+    if asked.answer_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT:
+        raise ToolError.invalid_arguments(
+            f"{asked.tool_name}: the answer to this ticket is the call's result, so there are no "
+            "arguments to edit: approve it with the result as value"
+        )
     if asked.parameters is None:
         return
     tool = await _tool(runtime, asked)

@@ -26,7 +26,7 @@ AGAIN = ("/v1/ai-sdk/chat/c/stream", "/v1/ag-ui/threads/r/connect")
 @pytest.fixture
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GO", str(tmp_path / "go"))
-    return HERE / "served_slow.py"
+    return HERE / "served_stepper.py"
 
 
 def test_a_server_that_ends_cuts_the_streams_of_other_protocols_and_opens_none(

@@ -316,6 +316,17 @@ async def test_an_answer_to_a_closed_interrupt_is_refused(desk: Desk) -> None:
     assert (late.status_code, code_of(late)) == (409, "decision_refused")
 
 
+async def test_arguments_that_do_not_fit_are_refused_and_the_interrupt_waits_on(desk: Desk) -> None:
+    paused = await post(desk, PAYER, asked())
+    misfit = {"approved": True, "editedArgs": {"euros": "seven"}}
+    body = asked("r2", messages=plain(paused), resume=[{**resume(paused)[0], "payload": misfit}])
+    refused = await desk.ask("developer", "POST", PAYER, json=body)
+    assert (refused.status_code, code_of(refused)) == (409, "invalid_arguments")
+    assert "euros" in refused.text
+    again = await connect(desk, PAYER)
+    assert again.events[-1]["outcome"] == paused[-1]["outcome"]
+
+
 async def test_an_unknown_agent_is_not_found(desk: Desk) -> None:
     answer = await desk.ask("developer", "POST", "/v1/ag-ui/agents/ghost", json=asked())
     assert (answer.status_code, code_of(answer)) == (404, "agent_not_found")

@@ -205,6 +205,23 @@ async def test_an_approval_needs_a_role_and_a_refusal_is_a_sentence(tmp_path: Pa
     assert taken[-1]["finishReason"] == "stop"
 
 
+async def test_an_answer_that_comes_with_a_message_brings_the_run_from_its_beginning(
+    stage: Stage,
+) -> None:
+    """The page's answer was lost. Behind a user's message it begins the message of the run anew,
+    which must have the call that the output is for."""
+    chunks = chunks_of(await stage.send("pay"))
+    part = {"type": "tool-pay", "toolCallId": "c1", "state": "approval-responded"}
+    key = next(chunk["approvalId"] for chunk in chunks if "approvalId" in chunk)
+    said = {"role": "assistant", "parts": [{**part, "approval": {"id": key, "approved": False}}]}
+    first, later = body("pay")["messages"][0], body("never mind", id="u2")["messages"][0]
+    sent = {"id": "t", "messages": [first, {"id": chunks[0]["messageId"], **said}, later]}
+    types = [chunk["type"] for chunk in chunks_of(await stage.client.post(CHAT, json=sent))]
+    assert types.index("tool-input-available") < types.index("tool-output-denied")
+    assert types[-1] == "finish"
+    assert stage.desk.paid == []
+
+
 async def test_a_large_file_comes_back_with_the_messages(tmp_path: Path) -> None:
     """The store keeps it as a blob; pages of both protocols get it as it was sent."""
     url = "data:image/png;base64," + base64.b64encode(bytes(range(256)) * 400).decode()

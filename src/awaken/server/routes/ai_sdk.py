@@ -28,7 +28,7 @@ from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, existing, known
 from awaken.server.leaving import on_leave
 from awaken.server.media import with_media
-from awaken.server.open_runs import find_open_run
+from awaken.server.open_runs import event_before, find_open_run
 from awaken.server.sse import EventStream
 from awaken.server.table import CHAT_LIMIT, Role, Route
 
@@ -50,7 +50,19 @@ async def send(call: Call) -> ASGIApp:
     if run is None:
         raise unknown("chat")
     version = call.request.headers.get(VERSION_HEADER) or request.ai_sdk_version
-    return await _stream(call, run, after=taken.cursor, ends_behind=taken.cursor, version=version)
+    after = taken.cursor
+    if asked.messages and asked.decisions:
+        # Behind a user's message the client begins the message of the run once more.
+        after = await _before_run(call, run)
+    return await _stream(call, run, after=after, ends_behind=taken.cursor, version=version)
+
+
+async def _before_run(call: Call, run: RunRecord) -> int:
+    """The number of the event before the run's first one."""
+    thread = await call.runtime.store.load_thread(run.thread_id)
+    if thread is None:
+        raise unknown("chat")
+    return await event_before(call.runtime.store, thread, run)
 
 
 async def resume(call: Call) -> ASGIApp:

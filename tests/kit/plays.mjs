@@ -35,6 +35,34 @@ export const plays = {
     return { ...shown(chat), asked };
   },
 
+  /** Send a message, and answer what it asks with arguments that do not fit; then write something
+   *  else, or load the messages and answer again. */
+  async misfit({ version, open, sdk, shown, until, text, misfit, edits, then }) {
+    const errors = [];
+    const chat = await open({
+      sendAutomaticallyWhen: told => sdk.lastAssistantMessageIsCompleteWithApprovalResponses(told),
+      onError: error => errors.push([error.constructor.name, error.message]),
+    });
+    const answer = value => {
+      const { id } = chat.lastMessage.parts.find(part => part.state === 'approval-requested').approval;
+      return chat.addToolApprovalResponse({ id, approved: false, options: { body: { answers: { [id]: value } } } });
+    };
+    await chat.sendMessage({ text });
+    await answer(misfit);
+    await until(() => chat.status === 'error');
+    const load = async () => { chat.messages = await (await fetch(`${chat.api}/${chat.id}/messages`)).json(); };
+    if (then !== undefined) {
+      await chat.sendMessage({ text: then });
+      if (version === 'strict') await load(); // it adds a message that comes again
+      return { ...shown(chat), errors };
+    }
+    await load();
+    await until(() => chat.lastMessage.parts.some(part => part.state === 'approval-requested'));
+    await answer(edits);
+    await until(() => settled(chat) && chat.lastMessage.parts.some(part => part.state === 'output-available'));
+    return { ...shown(chat), errors };
+  },
+
   /** A tool that the page carries out. */
   async frontend({ open, sdk, shown, until, text, tools, output, errorText }) {
     let chat;

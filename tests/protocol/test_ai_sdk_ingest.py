@@ -208,16 +208,32 @@ def test_other_parts_answer_nothing(message: Any, opened: Ticket) -> None:
     assert intake.decisions == ()
 
 
-def test_an_approver_gives_other_arguments_or_a_value() -> None:
+@pytest.mark.parametrize(
+    ("opened", "mode"),
+    [(ticket(), ToolCallResumeMode.PASS_DECISION_TO_TOOL), (FRONTEND, None)],
+)
+def test_an_approver_gives_other_arguments_or_a_value_beside_a_no(
+    opened: Ticket, mode: Any
+) -> None:
+    """The page repeats its no with each request, and the value with none of them: if the request
+    with the value is lost or refused, nothing is approved."""
+    part = call("approval-responded", approval={"id": "k", "approved": False, "reason": "less"})
+    known = Known(messages=LOG, tickets=(opened,))
+    ((_, answer),) = asked([agent("r1", part)], known, answers={"k": {"amount": 1}}).decisions
+    assert (answer.action, answer.result) == (ResumeAction.RESUME, {"amount": 1})
+    assert (answer.mode, answer.reason) == (mode, "less")
+    later = asked([agent("r1", part), user("u2")], known, answers={"other": 1})
+    assert [(one.action, one.reason) for _, one in later.decisions] == [
+        (ResumeAction.CANCEL, "less")
+    ]
+
+
+@pytest.mark.parametrize("opened", [ticket(), FRONTEND])
+def test_a_value_beside_a_yes_is_refused(opened: Ticket) -> None:
     part = call("approval-responded", approval={"id": "k", "approved": True})
-    for opened, mode in (
-        (ticket(), ToolCallResumeMode.PASS_DECISION_TO_TOOL),
-        (FRONTEND, None),
-    ):
-        known = Known(messages=LOG, tickets=(opened,))
-        intake = asked([agent("r1", part)], known, answers={"k": {"amount": 1}})
-        ((_, answer),) = intake.decisions
-        assert (answer.result, answer.mode) == ({"amount": 1}, mode)
+    known = Known(messages=LOG, tickets=(opened,))
+    with pytest.raises(BadRequest, match="approved: false"):
+        asked([agent("r1", part)], known, answers={"k": {"amount": 1}})
 
 
 def test_an_answer_to_a_closed_question_is_left_to_the_store() -> None:

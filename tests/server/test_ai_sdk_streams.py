@@ -222,6 +222,23 @@ async def test_an_answer_that_comes_with_a_message_brings_the_run_from_its_begin
     assert stage.desk.paid == []
 
 
+async def test_arguments_that_do_not_fit_are_refused_with_the_tools_words(stage: Stage) -> None:
+    chunks = chunks_of(await stage.send("pay"))
+    run_id = chunks[0]["messageId"]
+    key = next(chunk["approvalId"] for chunk in chunks if "approvalId" in chunk)
+    approval = {"id": key, "approved": False}
+    part = {"type": "tool-pay", "toolCallId": "c1", "state": "approval-responded"}
+    said = {"id": run_id, "role": "assistant", "parts": [{**part, "approval": approval}]}
+    answers = {"answers": {key: {"amount": "five", "to": "Ann"}}}
+    sent = {**body("pay"), "messages": [*body("pay")["messages"], said]}
+    refused = await stage.client.post(CHAT, json=sent | answers)
+    told = (refused.status_code, refused.headers["x-awaken-error"])
+    assert told == (409, "invalid_arguments")
+    assert "amount" in refused.text
+    chunks_of(await stage.client.post(CHAT, json=sent))
+    assert stage.desk.paid == []
+
+
 async def test_a_large_file_comes_back_with_the_messages(tmp_path: Path) -> None:
     """The store keeps it as a blob; pages of both protocols get it as it was sent."""
     url = "data:image/png;base64," + base64.b64encode(bytes(range(256)) * 400).decode()

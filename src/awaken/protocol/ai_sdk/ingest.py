@@ -147,12 +147,25 @@ def _answer(ticket: Ticket, part: dict[str, Any], request: ChatRequest) -> ToolC
 def _approval(
     approval: dict[str, Any], request: ChatRequest, takes_output: bool = False
 ) -> ToolCallResume:
-    """A yes or a no, with the value that the page sends beside it."""
+    """A yes, a no, or "not as asked, but with this": a no with a value in `answers`.
+
+    The page keeps the yes or the no and sends it with each later request, but sends the value with
+    one request alone. If that one is lost or refused, a yes would approve the call as it was asked.
+
+    Raises:
+        BadRequest: a value stands beside a yes.
+    """
     key, reason = str(approval.get("id")), _text(approval.get("reason"))
-    if approval.get("approved") is not True:
+    is_approved, has_value = approval.get("approved") is True, key in request.answers
+    if is_approved and has_value:
+        raise BadRequest(
+            f"The answer to {key} has a value in `answers` and approved: true: send the value with "
+            "approved: false, so that nothing is approved if the value is lost."
+        )
+    if not has_value:
+        if is_approved:
+            return ToolCallResume.approve(reason=reason)
         return ToolCallResume.deny(reason)
-    if key not in request.answers:
-        return ToolCallResume.approve(reason=reason)
     value = request.answers[key]
     if takes_output:
         return ToolCallResume.approve(value, reason=reason)

@@ -79,6 +79,27 @@ export const plays = {
     return shown(chat);
   },
 
+  /** A tool of the page that it has not carried out when it is loaded again. */
+  async taken_up({ open, sdk, shown, until, text, tools, output }) {
+    const transport = { body: { tools } };
+    const left = await open({ transport });
+    await left.sendMessage({ text });
+    const messages = await (await fetch(`${left.api}/${left.id}/messages`)).json();
+    let chat;
+    const onToolCall = ({ toolCall }) => chat.addToolOutput({ tool: toolCall.toolName, toolCallId: toolCall.toolCallId, output });
+    chat = await open({
+      messages,
+      transport,
+      onToolCall,
+      sendAutomaticallyWhen: told => sdk.lastAssistantMessageIsCompleteWithToolCalls(told),
+    });
+    for (const part of messages.at(-1)?.parts ?? []) {
+      if (part.type === 'dynamic-tool' && part.state === 'input-available') onToolCall({ toolCall: part });
+    }
+    await until(() => chat.status === 'error' || (settled(chat) && chat.lastMessage.parts.at(-1).type === 'text'));
+    return shown(chat);
+  },
+
   /** A step with a tool of the page and a call that waits for a yes. */
   async mixed({ open, sdk, shown, until, text, tools, output }) {
     let chat, requests = 0;

@@ -220,6 +220,18 @@ async def test_the_page_fails_to_carry_out_its_tool(stage: Stage, version: str) 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+async def test_a_page_that_is_loaded_carries_out_the_tool_that_waits(
+    stage: Stage, version: str
+) -> None:
+    told = await stage.play(
+        "taken_up", version, text="colour", tools=[PICK_COLOUR], output={"colour": "red"}
+    )
+    call, text = parts_of(told["messages"][1])
+    assert (call["state"], call["output"]) == ("output-available", {"colour": "red"})
+    assert text["text"] == 'So: {"colour":"red"}'
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_a_step_has_a_tool_of_the_page_and_an_approval(stage: Stage, version: str) -> None:
     """The SDK would send the page's result again and again if it still took it for its own."""
     stage.desk.paid.clear()

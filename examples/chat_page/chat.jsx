@@ -3,7 +3,7 @@
 //   esbuild chat.jsx --bundle --jsx=automatic --outfile=chat.js
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
-import { useEffect, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 
 const api = '/v1/ai-sdk/agents/clerk/chat';
@@ -29,6 +29,25 @@ async function load(id) {
   if (answer.status === 404) return [];
   if (!answer.ok) throw new Error(await answer.text());
   return answer.json();
+}
+
+const isCut = chat => chat.error instanceof TypeError;
+const isBusy = chat => ['submitted', 'streaming'].includes(chat.status);
+const isAnswered = message => message?.parts.some(part => part.state === 'approval-responded');
+
+/** Follow the runs of a chat whose connection broke, until none works: the messages that are loaded
+ *  end with the user's while one does. `page.current` is the chat as it is at the moment. */
+async function follow(id, page) {
+  for (;;) {
+    await soon();
+    if (isBusy(page.current)) continue; // the page has sent something, and reads what comes of it
+    page.current.clearError();
+    await page.current.resumeStream();
+    const messages = await load(id);
+    if (isBusy(page.current)) continue;
+    page.current.setMessages(messages);
+    if (messages.at(-1)?.role !== 'user' && !isCut(page.current)) return;
+  }
 }
 
 /** A tool call, with two buttons if it waits for a yes. */
@@ -62,15 +81,18 @@ function Chat({ id, loaded }) {
     resume: true,
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
+  const page = useRef(chat);
+  page.current = chat;
+  const follows = useRef(false);
   useEffect(() => {
-    if (!(chat.error instanceof TypeError)) return; // the run itself has failed: `chat.error` says why
-    const follow = async () => {
-      await soon();
-      chat.clearError();
-      await chat.resumeStream();
-      chat.setMessages(await load(id));
-    };
-    follow().catch(error => console.error(error));
+    if (!chat.error || follows.current) return;
+    if (isCut(chat)) {
+      follows.current = true;
+      const end = () => (follows.current = false);
+      follow(id, page).catch(error => console.error(error)).finally(end);
+    } else if (isAnswered(chat.messages.at(-1))) {
+      load(id).then(chat.setMessages); // the answer was refused: ask once more
+    }
   }, [chat.error]);
   const send = event => {
     event.preventDefault();

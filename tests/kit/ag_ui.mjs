@@ -189,6 +189,15 @@ const scenarios = {
     agent.messages = other.messages;
     return { asked };
   },
+  async asked_and_connected(agent) {
+    await agent.say("ship");
+    const refused = await agent.connectAgent().catch((error) => error.message);
+    agent.pendingInterrupts = []; // else the client sends nothing
+    await agent.connectAgent();
+    const asked = agent.pendingInterrupts.length;
+    await answer(agent, { approved: true });
+    return { asked, refused: /pending interrupt/.test(refused) };
+  },
   async regenerate(agent) {
     await agent.say("hello");
     await agent.say("weather");

@@ -35,6 +35,34 @@ export const plays = {
     return { ...shown(chat), asked };
   },
 
+  /** Send a message, and answer what it asks with arguments that do not fit; then write something
+   *  else, or load the messages and answer again. */
+  async misfit({ version, open, sdk, shown, until, text, misfit, edits, then }) {
+    const errors = [];
+    const chat = await open({
+      sendAutomaticallyWhen: told => sdk.lastAssistantMessageIsCompleteWithApprovalResponses(told),
+      onError: error => errors.push([error.constructor.name, error.message]),
+    });
+    const answer = value => {
+      const { id } = chat.lastMessage.parts.find(part => part.state === 'approval-requested').approval;
+      return chat.addToolApprovalResponse({ id, approved: false, options: { body: { answers: { [id]: value } } } });
+    };
+    await chat.sendMessage({ text });
+    await answer(misfit);
+    await until(() => chat.status === 'error');
+    const load = async () => { chat.messages = await (await fetch(`${chat.api}/${chat.id}/messages`)).json(); };
+    if (then !== undefined) {
+      await chat.sendMessage({ text: then });
+      if (version === 'strict') await load(); // it adds a message that comes again
+      return { ...shown(chat), errors };
+    }
+    await load();
+    await until(() => chat.lastMessage.parts.some(part => part.state === 'approval-requested'));
+    await answer(edits);
+    await until(() => settled(chat) && chat.lastMessage.parts.some(part => part.state === 'output-available'));
+    return { ...shown(chat), errors };
+  },
+
   /** A tool that the page carries out. */
   async frontend({ open, sdk, shown, until, text, tools, output, errorText }) {
     let chat;
@@ -48,6 +76,27 @@ export const plays = {
     });
     await chat.sendMessage({ text });
     await until(() => chat.status === 'error' || (settled(chat) && chat.lastMessage.role === 'assistant' && chat.lastMessage.parts.at(-1).type === 'text'));
+    return shown(chat);
+  },
+
+  /** A tool of the page that it has not carried out when it is loaded again. */
+  async taken_up({ open, sdk, shown, until, text, tools, output }) {
+    const transport = { body: { tools } };
+    const left = await open({ transport });
+    await left.sendMessage({ text });
+    const messages = await (await fetch(`${left.api}/${left.id}/messages`)).json();
+    let chat;
+    const onToolCall = ({ toolCall }) => chat.addToolOutput({ tool: toolCall.toolName, toolCallId: toolCall.toolCallId, output });
+    chat = await open({
+      messages,
+      transport,
+      onToolCall,
+      sendAutomaticallyWhen: told => sdk.lastAssistantMessageIsCompleteWithToolCalls(told),
+    });
+    for (const part of messages.at(-1)?.parts ?? []) {
+      if (part.type === 'dynamic-tool' && part.state === 'input-available') onToolCall({ toolCall: part });
+    }
+    await until(() => chat.status === 'error' || (settled(chat) && chat.lastMessage.parts.at(-1).type === 'text'));
     return shown(chat);
   },
 

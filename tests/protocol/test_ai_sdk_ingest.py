@@ -6,12 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken.contract.submissions import SubmitMode
 from awaken.domain.message import Base64Source, Document, Image, Message, Role, Text, UrlSource
-from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
-from awaken.domain.ticket import Ticket
+from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
+from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.protocol.ai_sdk.ingest import ingest
 from awaken.protocol.ai_sdk.request import major_version, read_request
 from awaken.protocol.intake import BadRequest, Intake, Known
@@ -208,25 +209,76 @@ def test_other_parts_answer_nothing(message: Any, opened: Ticket) -> None:
     assert intake.decisions == ()
 
 
-def test_an_approver_gives_other_arguments_or_a_value() -> None:
+@pytest.mark.parametrize(
+    ("opened", "mode"),
+    [(ticket(), ToolCallResumeMode.PASS_DECISION_TO_TOOL), (FRONTEND, None)],
+)
+def test_an_approver_gives_other_arguments_or_a_value_beside_a_no(
+    opened: Ticket, mode: Any
+) -> None:
+    """The page repeats its no with each request, and the value with none of them: if the request
+    with the value is lost or refused, nothing is approved."""
+    part = call("approval-responded", approval={"id": "k", "approved": False, "reason": "less"})
+    known = Known(messages=LOG, tickets=(opened,))
+    ((_, answer),) = asked([agent("r1", part)], known, answers={"k": {"amount": 1}}).decisions
+    assert (answer.action, answer.result) == (ResumeAction.RESUME, {"amount": 1})
+    assert (answer.mode, answer.reason) == (mode, "less")
+    later = asked([agent("r1", part), user("u2")], known, answers={"other": 1})
+    assert [(one.action, one.reason) for _, one in later.decisions] == [
+        (ResumeAction.CANCEL, "less")
+    ]
+
+
+@pytest.mark.parametrize("opened", [ticket(), FRONTEND])
+def test_a_value_beside_a_yes_is_refused(opened: Ticket) -> None:
     part = call("approval-responded", approval={"id": "k", "approved": True})
-    for opened, mode in (
-        (ticket(), ToolCallResumeMode.PASS_DECISION_TO_TOOL),
-        (FRONTEND, None),
-    ):
-        known = Known(messages=LOG, tickets=(opened,))
-        intake = asked([agent("r1", part)], known, answers={"k": {"amount": 1}})
-        ((_, answer),) = intake.decisions
-        assert (answer.result, answer.mode) == ({"amount": 1}, mode)
+    known = Known(messages=LOG, tickets=(opened,))
+    with pytest.raises(BadRequest, match="approved: false"):
+        asked([agent("r1", part)], known, answers={"k": {"amount": 1}})
 
 
-def test_an_answer_to_a_closed_question_is_left_to_the_store() -> None:
+def closed(opened: Ticket, at_ms: int | None) -> Ticket:
+    """The ticket, answered at a time; without one the run gave it up."""
+    if at_ms is None:
+        return msgspec.structs.replace(opened, status=TicketStatus.CLOSED)
+    given = msgspec.structs.replace(ToolCallResume.approve(), updated_at=at_ms)
+    return msgspec.structs.replace(opened, status=TicketStatus.ANSWERED, decision=given)
+
+
+@pytest.mark.parametrize(
+    ("part", "opened"),
+    [
+        (call("approval-responded", approval={"id": "k", "approved": True}), ticket()),
+        (call("output-available", output="red"), FRONTEND),
+        (call("output-error", errorText="no screen"), FRONTEND),
+    ],
+)
+def test_an_answer_to_a_closed_question_is_left_to_the_store(part: Any, opened: Ticket) -> None:
     """06/SV-25: it was this very request before, or it comes too late."""
-    part = call("approval-responded", approval={"id": "k", "approved": True})
+    first = asked([agent("r1", part)], Known(messages=LOG, tickets=(opened,)))
+    for at_ms in (5, None):
+        again = asked([agent("r1", part)], Known(messages=LOG, closed=(closed(opened, at_ms),)))
+        assert first == again
+
+
+def test_a_request_that_comes_twice_has_only_its_own_answers() -> None:
+    """The page keeps what it has answered before; the calls of its own tools look alike."""
+    other = ticket("k2", call_id="c2", resume_mode=FRONTEND.resume_mode)
+    parts = [call("output-available", output="red")]
+    parts.append(call("output-available", id="c2", output="blue"))
+    first = asked([agent("r1", *parts)], Known(messages=LOG, tickets=(other,)))
+    known = Known(messages=LOG, closed=(closed(FRONTEND, 5), closed(other, 9)))
+    assert asked([agent("r1", *parts)], known) == first
+    earlier = asked([agent("r1", *parts[:1])], known)
+    assert [key for key, _ in earlier.decisions] == ["k"]
+
+
+def test_a_value_that_comes_twice_is_the_same_request() -> None:
+    part = call("approval-responded", approval={"id": "k", "approved": False})
     known = Known(messages=LOG, tickets=(ticket(),))
-    first = asked([agent("r1", part)], known)
-    again = asked([agent("r1", part)], Known(messages=LOG))
-    assert first == again
+    first = asked([agent("r1", part)], known, answers={"k": {"amount": 1}})
+    done = Known(messages=LOG, closed=(closed(ticket(), 5),))
+    assert asked([agent("r1", part)], done, answers={"k": {"amount": 1}}) == first
 
 
 def test_a_new_message_gives_up_the_run_whose_questions_it_leaves_open() -> None:

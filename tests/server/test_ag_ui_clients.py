@@ -164,6 +164,12 @@ EXPECTED: dict[str, tuple[Any, ...]] = {
         result("shipped A1"),
         said("Done: shipped A1"),
     ),
+    "asked_and_connected": (
+        user("ship"),
+        said(None, SHIP),
+        result("shipped A1"),
+        said("Done: shipped A1"),
+    ),
     "regenerate": (
         user("hello"),
         said("You said: hello"),
@@ -197,6 +203,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     "delegate_asks": {"tagged": True},
     "failure": {"message": "inference failed: the model is not in the mood", "code": "run_failed"},
     "reconnect_to_interrupt": {"asked": 1},
+    "asked_and_connected": {"asked": 1, "refused": True},
     "mixed": {"asked": 1},
     "regenerate": {"same": True},
     "state": {"state": {"notes": ["mine", "hers"], "draft": "only here"}},

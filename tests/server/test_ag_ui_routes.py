@@ -15,6 +15,8 @@ from ag_ui.core import AgentCapabilities
 from ag_ui_agents import Desk as DeskModel
 from edge_kit import Desk, code_of, events_of, open_desk
 
+from awaken.domain.lifecycle import RunStatus
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
 
 from ag_ui_client import Client
@@ -174,6 +176,24 @@ async def test_another_request_under_the_same_run_id_is_refused(desk: Desk) -> N
     assert (answer.status_code, code_of(answer)) == (422, "key_reused")
 
 
+async def test_another_answer_that_is_asked_for_twice_is_one_run(desk: Desk) -> None:
+    """The client's connection broke: it sends the same request, or one with half of the answer."""
+    await post(desk, TALKER, asked())
+    told = [{"description": "page", "value": "3"}]
+    body = asked("r2", context=told)
+    first = await post(desk, TALKER, body)
+    assert plain(await post(desk, TALKER, body)) == plain(first)
+    part = {"id": "x", "role": "assistant", "content": "Hel"}
+    again = Client([HELLO, part])
+    again.take(await post(desk, TALKER, {**body, "messages": [HELLO, part]}))
+    assert [m["content"] for m in again.messages if m["role"] == "assistant"] == ["Hello."]
+    runs = await desk.ask("developer", "GET", "/v1/threads/t/runs")
+    assert len(runs.json()["items"]) == 2
+    other = {**HELLO, "id": "u2", "content": "Something else"}
+    answer = await desk.ask("developer", "POST", TALKER, json=asked("r2", messages=[HELLO, other]))
+    assert (answer.status_code, code_of(answer)) == (422, "key_reused")
+
+
 async def test_a_client_that_asks_again_while_it_is_answered_watches_that_run(
     tmp_path: Path,
 ) -> None:
@@ -193,6 +213,32 @@ async def test_a_client_that_asks_again_while_it_is_answered_watches_that_run(
     other.take(again)
     assert one.messages == other.messages
     assert other.events[0]["runId"] == "r2"
+
+
+async def test_another_answer_is_watched_if_its_request_comes_again_while_it_is_given(
+    tmp_path: Path,
+) -> None:
+    model = DeskModel()
+    said = {**HELLO, "content": "slow t"}
+    async with open_desk(tmp_path, agents=model.agents()) as desk:
+        path, body = "/v1/ag-ui/agents/desk", asked("r2", messages=[said])
+        model.go["t"].set()
+        await post(desk, path, asked(messages=[said]))
+        model.go["t"].clear()
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(post(desk, path, body))
+            while not await at_work(desk):  # noqa: ASYNC110 no event tells it
+                await asyncio.sleep(0.01)
+            again = await read_all(desk, path, body, model.go["t"].set)
+    one, other = Client([said]), Client([said])
+    one.take(first.result())
+    other.take(again)
+    assert one.messages == other.messages
+
+
+async def at_work(desk: Desk) -> bool:
+    run = await desk.runtime.store.latest_run("acme/t")
+    return run is not None and run.status is RunStatus.RUNNING
 
 
 async def read_all(desk: Desk, path: str, body: Any, begun: Callable[[], None]) -> list[Any]:
@@ -314,6 +360,17 @@ async def test_an_answer_to_a_closed_interrupt_is_refused(desk: Desk) -> None:
     await post(desk, PAYER, asked("r2", messages=plain(paused), resume=answered))
     late = await desk.ask("developer", "POST", PAYER, json=asked("r3", resume=answered))
     assert (late.status_code, code_of(late)) == (409, "decision_refused")
+
+
+async def test_arguments_that_do_not_fit_are_refused_and_the_interrupt_waits_on(desk: Desk) -> None:
+    paused = await post(desk, PAYER, asked())
+    misfit = {"approved": True, "editedArgs": {"euros": "seven"}}
+    body = asked("r2", messages=plain(paused), resume=[{**resume(paused)[0], "payload": misfit}])
+    refused = await desk.ask("developer", "POST", PAYER, json=body)
+    assert (refused.status_code, code_of(refused)) == (409, "invalid_arguments")
+    assert "euros" in refused.text
+    again = await connect(desk, PAYER)
+    assert again.events[-1]["outcome"] == paused[-1]["outcome"]
 
 
 async def test_an_unknown_agent_is_not_found(desk: Desk) -> None:

@@ -28,7 +28,9 @@ class Stage(NamedTuple):
             return told
         if told["status"] == "ready":
             loaded = await self.client.play("load", **where)
-            assert loaded["messages"] == [plain(message) for message in told["messages"]]
+            assert [plain(message) for message in loaded["messages"]] == [
+                plain(message) for message in told["messages"]
+            ]
         return told
 
 
@@ -49,11 +51,16 @@ def anyio_backend() -> str:
 
 
 def plain(message: Any) -> Any:
-    """A message without the ids of blocks of reasoning, which only later clients keep."""
+    """A message without the ids of blocks of reasoning, which only later clients keep, and without
+    the yes or no of calls that have ended: beside a value it is a no until the messages are loaded,
+    and version 6 does not read it in a stream."""
     parts = [
         {name: value for name, value in part.items() if name != "id" or part["type"] != "reasoning"}
         for part in message["parts"]
     ]
+    for part in parts:
+        if part.get("state", "").startswith("output-") and "approval" in part:
+            part["approval"] = {"id": part["approval"]["id"]}
     return {**message, "parts": parts}
 
 
@@ -131,13 +138,56 @@ async def test_an_approver_edits_the_arguments(stage: Stage, version: str) -> No
         version,
         chat=f"edit-{version}",
         text="pay",
-        answer={"approved": True},
+        answer={"approved": False},
         edits={"amount": 5, "to": "Ann"},
     )
     call, _, text = parts_of(told["messages"][1])
     assert (call["state"], call["output"]) == ("output-available", "paid 5 to Ann")
     assert call["input"] == {"amount": 5, "to": "Ann"}
     assert text["text"] == "So: paid 5 to Ann"
+    assert stage.desk.paid == [(5, "Ann")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_arguments_that_do_not_fit_pay_nothing_with_the_next_message(
+    stage: Stage, version: str
+) -> None:
+    """The page sends its answer again with the message, but not the arguments."""
+    stage.desk.paid.clear()
+    told = await stage.play(
+        "misfit",
+        version,
+        chat=f"misfit-edit-{version}",
+        text="pay",
+        misfit={"amount": "five"},
+        then="never mind",
+    )
+    ((name, why),) = told["errors"]
+    assert name != "TypeError"  # which would say that the connection broke
+    assert "amount" in why
+    assert stage.desk.paid == []
+    call, *_ = parts_of(told["messages"][1])
+    assert call["state"] == "output-denied"
+    assert told["status"] == "ready"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_question_comes_back_after_arguments_that_do_not_fit(
+    stage: Stage, version: str
+) -> None:
+    stage.desk.paid.clear()
+    told = await stage.play(
+        "misfit",
+        version,
+        chat=f"corrected-{version}",
+        text="pay",
+        misfit={"amount": "five"},
+        edits={"amount": 5, "to": "Ann"},
+    )
+    call, _, text = parts_of(told["messages"][1])
+    assert (call["input"], call["output"]) == ({"amount": 5, "to": "Ann"}, "paid 5 to Ann")
+    assert text["text"] == "So: paid 5 to Ann"
+    assert len(told["errors"]) == 1
     assert stage.desk.paid == [(5, "Ann")]
 
 
@@ -167,6 +217,18 @@ async def test_the_page_fails_to_carry_out_its_tool(stage: Stage, version: str) 
     )
     _, text = parts_of(told["messages"][1])
     assert text["text"] == 'So: {"error":"no screen"}'
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_page_that_is_loaded_carries_out_the_tool_that_waits(
+    stage: Stage, version: str
+) -> None:
+    told = await stage.play(
+        "taken_up", version, text="colour", tools=[PICK_COLOUR], output={"colour": "red"}
+    )
+    call, text = parts_of(told["messages"][1])
+    assert (call["state"], call["output"]) == ("output-available", {"colour": "red"})
+    assert text["text"] == 'So: {"colour":"red"}'
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 import pytest
-from chat_kit import Desk, application
+from chat_kit import PICK_COLOUR, Desk, application
 from edge_kit import open_desk
 from server_kit import served
 
@@ -203,6 +203,57 @@ async def test_an_approval_needs_a_role_and_a_refusal_is_a_sentence(tmp_path: Pa
     assert (refused.status_code, refused.text) == (403, "an approval needs the role decide")
     assert (keyless.status_code, keyless.text[:16]) == (401, "this needs a key")
     assert taken[-1]["finishReason"] == "stop"
+
+
+async def test_the_result_of_a_pages_tool_that_comes_twice_gives_the_same_run(
+    stage: Stage,
+) -> None:
+    asked = body("colour") | {"tools": [PICK_COLOUR]}
+    chunks = chunks_of(await stage.client.post(CHAT, json=asked))
+    part = {"type": "dynamic-tool", "toolName": "pick_colour", "toolCallId": "c1", "input": {}}
+    part |= {"state": "output-available", "output": "red"}
+    said = {"id": chunks[0]["messageId"], "role": "assistant", "parts": [part]}
+    sent = asked | {"messages": [*asked["messages"], said]}
+    first, again = [chunks_of(await stage.client.post(CHAT, json=sent)) for _ in range(2)]
+    assert first == again
+    assert "So: red" in "".join(chunk.get("delta", "") for chunk in again)
+    part["output"] = "blue"
+    late = await stage.client.post(CHAT, json=sent)
+    assert (late.status_code, late.headers["x-awaken-error"]) == (409, "decision_refused")
+
+
+async def test_an_answer_that_comes_with_a_message_brings_the_run_from_its_beginning(
+    stage: Stage,
+) -> None:
+    """The page's answer was lost. Behind a user's message it begins the message of the run anew,
+    which must have the call that the output is for."""
+    chunks = chunks_of(await stage.send("pay"))
+    part = {"type": "tool-pay", "toolCallId": "c1", "state": "approval-responded"}
+    key = next(chunk["approvalId"] for chunk in chunks if "approvalId" in chunk)
+    said = {"role": "assistant", "parts": [{**part, "approval": {"id": key, "approved": False}}]}
+    first, later = body("pay")["messages"][0], body("never mind", id="u2")["messages"][0]
+    sent = {"id": "t", "messages": [first, {"id": chunks[0]["messageId"], **said}, later]}
+    types = [chunk["type"] for chunk in chunks_of(await stage.client.post(CHAT, json=sent))]
+    assert types.index("tool-input-available") < types.index("tool-output-denied")
+    assert types[-1] == "finish"
+    assert stage.desk.paid == []
+
+
+async def test_arguments_that_do_not_fit_are_refused_with_the_tools_words(stage: Stage) -> None:
+    chunks = chunks_of(await stage.send("pay"))
+    run_id = chunks[0]["messageId"]
+    key = next(chunk["approvalId"] for chunk in chunks if "approvalId" in chunk)
+    approval = {"id": key, "approved": False}
+    part = {"type": "tool-pay", "toolCallId": "c1", "state": "approval-responded"}
+    said = {"id": run_id, "role": "assistant", "parts": [{**part, "approval": approval}]}
+    answers = {"answers": {key: {"amount": "five", "to": "Ann"}}}
+    sent = {**body("pay"), "messages": [*body("pay")["messages"], said]}
+    refused = await stage.client.post(CHAT, json=sent | answers)
+    told = (refused.status_code, refused.headers["x-awaken-error"])
+    assert told == (409, "invalid_arguments")
+    assert "amount" in refused.text
+    chunks_of(await stage.client.post(CHAT, json=sent))
+    assert stage.desk.paid == []
 
 
 async def test_a_large_file_comes_back_with_the_messages(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import runpy
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -143,6 +143,118 @@ async def test_a_page_follows_its_run_when_its_connection_breaks(
         released.set()
         await expect(page.locator(".assistant p")).to_have_text(["Half of it, and the rest."])
         await expect(page.locator("output")).to_have_text("ready")
+        await expect(page.get_by_role("alert")).to_have_count(0)
+
+
+class CutAtWill:
+    """Cuts all open streams of a chat when the test says so."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+        self._streams: set[asyncio.Task[None]] = set()
+        self.most = 0
+
+    @property
+    def open(self) -> int:
+        return len(self._streams)
+
+    def cut(self) -> None:
+        for stream in self._streams:
+            stream.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].endswith(("/chat", "/stream")):
+            await self._application(scope, receive, send)
+            return
+        stream = asyncio.create_task(self._stream(scope, receive, send))
+        self._streams.add(stream)
+        self.most = max(self.most, self.open)
+        try:
+            await asyncio.wait([stream])
+        finally:
+            self._streams.discard(stream)
+        if stream.cancelled():
+            raise ConnectionError
+        stream.result()
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._application(scope, receive, send)
+
+
+@pytest.mark.parametrize("breaks", [1, 2])
+async def test_a_page_follows_the_next_run_when_two_messages_were_sent(
+    folder: Path, browser: Browser, breaks: int
+) -> None:
+    """A second break, while the page follows, starts no second follower."""
+    released = {"one": asyncio.Event(), "two": asyncio.Event()}
+
+    async def answer(request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        asked = request.messages[-1].text()
+        yield TextDelta(delta=f"Half of {asked}, ")
+        await released[asked].wait()
+        yield TextDelta(delta="and the rest.")
+        yield Stop(reason=StopReason.END_TURN)
+
+    runtime = Runtime([Agent("clerk", model=FunctionModel(answer))])
+    agents = CutAtWill(app(runtime))
+    pages = [Route(f"/{name}", shows(folder / (name or "index.html"))) for name in ("", "chat.js")]
+    async with (
+        runtime,
+        served(Starlette(routes=[*pages, Mount("/", agents)])) as address,
+    ):
+        page = await new_page(browser, address)
+        await expect(page.locator("output")).to_have_text("ready")
+        await say(page, "one")
+        await expect(page.locator(".assistant p")).to_have_text(["Half of one, "])
+        await say(page, "two")
+        await until(lambda: agents.open == 2)
+        agents.most = 0
+        for _ in range(breaks):
+            agents.cut()
+            await until(lambda: agents.open == 0)
+            await until(lambda: agents.open == 1)
+        released["one"].set()
+        await expect(page.locator(".assistant p").last).to_have_text("Half of two, ")
+        released["two"].set()
+        await expect(page.locator("section p")).to_have_text(
+            ["one", "Half of one, and the rest.", "two", "Half of two, and the rest."]
+        )
+        await expect(page.locator("output")).to_have_text("ready")
+        await expect(page.get_by_role("alert")).to_have_count(0)
+        assert agents.most == 1
+
+
+def shows(file: Path) -> Callable[[Request], Awaitable[FileResponse]]:
+    async def show(request: Request) -> FileResponse:
+        return FileResponse(file)
+
+    return show
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 no event tells it
+        await asyncio.sleep(0.01)
+
+
+async def test_a_question_comes_back_if_its_answer_is_refused(
+    folder: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    made = runpy.run_path("app.py")
+    async with made["runtime"], served(made["application"]) as address:
+        page = await new_page(browser, address)
+        await say(page, "Please pay 500 euros to Bob")
+        await expect(page.get_by_role("button", name="Approve")).to_have_count(1)
+
+        async def refuse(route: PageRoute) -> None:
+            await route.fulfill(status=429, body="too many requests")
+
+        await page.route("**/chat", refuse)
+        await page.get_by_role("button", name="Approve").click()
+        await expect(page.get_by_role("alert")).to_have_text("too many requests")
+        await page.unroute("**/chat")
+        await page.get_by_role("button", name="Approve").click()
+        await expect(page.locator(".assistant").last).to_contain_text("paid 500 € to Bob.")
         await expect(page.get_by_role("alert")).to_have_count(0)
 
 

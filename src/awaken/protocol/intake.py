@@ -29,11 +29,13 @@ def _nothing() -> dict[str, Json]:
 class Known(Value, frozen=True, kw_only=True):
     """What the store has of the thread that a request is about.
 
-    `messages` are the last `LOOKED_AT` of its log, `tickets` are those that are open.
+    `messages` are the last `LOOKED_AT` of its log, `tickets` are those that are open. `closed` are
+    those of the run that a request answers which are not open.
     """
 
     messages: tuple[Message, ...] = ()
     tickets: tuple[Ticket, ...] = ()
+    closed: tuple[Ticket, ...] = ()
 
 
 class Intake(Value, frozen=True, kw_only=True):

@@ -99,6 +99,7 @@ _TABLE: dict[type[Exception], _Told] = {
     errors.ToolIdConflict: _Told(409, "tool_conflict"),
     errors.DecisionRefused: _Told(409, "decision_refused"),
     errors.InvalidResume: _Told(409, "decision_refused"),
+    errors.ArgumentsRefused: _Told(409, "invalid_arguments"),
     errors.InvalidCursor: _Told(410, "cursor_gone", shows=("last",)),
     errors.VersionConflict: _Told(412, "version_conflict", shows=("actual",)),
     errors.KeyReused: _Told(422, "key_reused"),

@@ -55,7 +55,7 @@ async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
     if run is None:
         return None
     asked = [command.submission for command in commands if command.run_id == run.run_id]
-    before = await _before(store, thread, run)
+    before = await event_before(store, thread, run)
     return OpenRun(run, before, thread.event_count, next(filter(None, asked), None))
 
 
@@ -84,7 +84,7 @@ def can_go_on(run: RunRecord, commands: Sequence[ThreadCommand]) -> bool:
     return any(one.kind in _WAKES and one.run_id in (None, run.run_id) for one in commands)
 
 
-async def _before(store: Store, thread: Thread, run: RunRecord) -> int:
+async def event_before(store: Store, thread: Thread, run: RunRecord) -> int:
     """The number of the event before the run's first one. Its events are the thread's last, so
     they are looked for from the end."""
     back = _LOOK_BACK

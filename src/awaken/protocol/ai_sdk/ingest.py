@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume, ToolCallResumeMode
 from awaken.domain.ticket import Ticket
 from awaken.protocol.ai_sdk.parts import user_message
-from awaken.protocol.ai_sdk.request import ChatRequest, UiMessage
+from awaken.protocol.ai_sdk.request import ChatRequest
 from awaken.protocol.intake import BadRequest, Intake, Known
 
 _IS_ANSWER = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
@@ -47,9 +48,9 @@ def ingest(
 
 def _submitted(request: ChatRequest, known: Known) -> Intake:
     new = _new_messages(request, known)
-    decisions = tuple(_decisions(request, known))
+    decisions = tuple(_decisions(request, known.tickets))
     if not new and not decisions:
-        decisions = tuple(_answered_before(request))
+        decisions = _answered_before(request, known.closed)
     if not new and not decisions:
         raise BadRequest("There is nothing to do: send a new message, or answer a question.")
     # Questions that a new message leaves open are given up, and with them the run that asks.
@@ -110,10 +111,10 @@ def _context_id(message_id: str | None) -> str:
 # -- answers ------------------------------------------------------------------------------------
 
 
-def _decisions(request: ChatRequest, known: Known) -> Iterator[Decision]:
-    """The answers to open questions. A page repeats its whole history, so a question is answered
-    only by its own part, in the message of the run that asks it."""
-    for ticket in known.tickets:
+def _decisions(request: ChatRequest, tickets: Iterable[Ticket]) -> Iterator[Decision]:
+    """The answers to questions. A page repeats its whole history, so a question is answered only by
+    its own part, in the message of the run that asks it."""
+    for ticket in tickets:
         for part in _parts_of(request, ticket):
             answer = _answer(ticket, part, request)
             if answer is not None:
@@ -147,26 +148,47 @@ def _answer(ticket: Ticket, part: dict[str, Any], request: ChatRequest) -> ToolC
 def _approval(
     approval: dict[str, Any], request: ChatRequest, takes_output: bool = False
 ) -> ToolCallResume:
-    """A yes or a no, with the value that the page sends beside it."""
+    """A yes, a no, or "not as asked, but with this": a no with a value in `answers`.
+
+    The page keeps the yes or the no and sends it with each later request, but sends the value with
+    one request alone. If that one is lost or refused, a yes would approve the call as it was asked.
+
+    Raises:
+        BadRequest: a value stands beside a yes.
+    """
     key, reason = str(approval.get("id")), _text(approval.get("reason"))
-    if approval.get("approved") is not True:
+    is_approved, has_value = approval.get("approved") is True, key in request.answers
+    if is_approved and has_value:
+        raise BadRequest(
+            f"The answer to {key} has a value in `answers` and approved: true: send the value with "
+            "approved: false, so that nothing is approved if the value is lost."
+        )
+    if not has_value:
+        if is_approved:
+            return ToolCallResume.approve(reason=reason)
         return ToolCallResume.deny(reason)
-    if key not in request.answers:
-        return ToolCallResume.approve(reason=reason)
     value = request.answers[key]
     if takes_output:
         return ToolCallResume.approve(value, reason=reason)
     return ToolCallResume.edit(value, reason=reason)
 
 
-def _answered_before(request: ChatRequest) -> Iterator[Decision]:
-    """The answers in the last message that fit no open question. If this request was carried out
-    before, the store finds it by its key; otherwise it refuses the answers."""
-    last = request.messages[-1] if request.messages else UiMessage(role="", parts=())
-    for part in last.parts:
-        approval = part.get("approval")
-        if part.get("state") == "approval-responded" and isinstance(approval, dict):
-            yield str(approval.get("id")), _approval(approval, request)
+def _answered_before(request: ChatRequest, closed: Sequence[Ticket]) -> tuple[Decision, ...]:
+    """The answers to questions that are not open any more. If this request was carried out before,
+    the store finds it by its key; otherwise it refuses the answers.
+
+    The page still has its answers to earlier questions of the run. Those of one request were taken
+    at one time, so the request had the last of them.
+    """
+    given = {ticket.key: _taken_at(ticket) for ticket in closed}
+    answers = tuple(_decisions(request, closed))
+    last = max((given[key] for key, _ in answers), default=0)
+    return tuple((key, answer) for key, answer in answers if given[key] == last)
+
+
+def _taken_at(ticket: Ticket) -> float:
+    """When the question was answered; a question that never was is later than all others."""
+    return ticket.decision.updated_at if ticket.decision is not None else inf
 
 
 def _text(value: object) -> str | None:

@@ -46,8 +46,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     - `ai_sdk_version`, the major version, if it does not send the header;
     - `tools`, those that it carries out itself;
     - `state` and `context`, which the model is shown with the new message;
-    - `answers`, by approval id: other arguments for a call that is approved, or the value that a
-      question asks for.
+    - `answers`, by approval id: other arguments for a call that needs an approval, or the value
+      that a question asks for, beside a no.
     """
 
     id: str

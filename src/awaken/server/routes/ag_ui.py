@@ -16,6 +16,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.message import Role as MessageRole
 from awaken.domain.run import RunRecord
+from awaken.errors import KeyReused
 from awaken.live.follow import Following
 from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 from awaken.protocol.ag_ui.capabilities import capabilities
@@ -50,6 +51,24 @@ async def run(call: Call) -> ASGIApp:
     held = await known(call, thread_id)
     latest = await call.runtime.store.latest_run(thread_id)
     before = await _before_it(call, held, latest, asked)
+    try:
+        return await _carry_out(call, asked, held, latest, before)
+    except KeyReused:
+        if latest is None or not _is_repeated(latest, asked):
+            raise
+        # The request asked for another answer to a message that the thread had.
+        return await _carry_out(call, asked, held, latest, _with_question(held, latest, asked))
+
+
+async def _carry_out(
+    call: Call, asked: RunAgentInput, held: Known, latest: RunRecord | None, before: Known
+) -> ASGIApp:
+    """Carry out a request, given what was known before it, and tell the client of the run.
+
+    Raises:
+        KeyReused: the client has sent another request with this `runId`.
+    """
+    thread_id = call.names.new(asked.thread_id)
     try:
         taken = ingest(asked, before, _agent_id(call))
     except BadRequest as error:
@@ -90,12 +109,31 @@ async def _before_it(
     if it has the same `runId`: CopilotKit sends its answers under the id of the run that asks."""
     if latest is None:
         return held
-    if _is_of(latest, asked) and not asked.answers():
-        asked_with = latest.request.input_message_ids if latest.request is not None else ()
-        messages = [message for message in held.messages if message.id not in asked_with]
-        return Known(messages=tuple(messages))
+    if _is_repeated(latest, asked):
+        return _without(held, _asked_with(latest))
     tickets = await call.runtime.list_tickets(TicketQuery(run_id=latest.run_id, limit=_MANY))
     return Known(messages=held.messages, tickets=tickets.items)
+
+
+def _with_question(held: Known, latest: RunRecord, asked: RunAgentInput) -> Known:
+    """What was known before a request for another answer: the message to answer, and not what the
+    application told the agent with the request."""
+    sent = {message.id for message in asked.sent()}
+    return _without(held, set(_asked_with(latest)) - sent)
+
+
+def _without(held: Known, hidden: Collection[str]) -> Known:
+    return Known(messages=tuple([one for one in held.messages if one.id not in hidden]))
+
+
+def _asked_with(run: RunRecord) -> tuple[str, ...]:
+    """The ids of the messages that a run was to answer."""
+    return run.request.input_message_ids if run.request is not None else ()
+
+
+def _is_repeated(latest: RunRecord, asked: RunAgentInput) -> bool:
+    """Whether the request may be the one that began the thread's latest run, sent again."""
+    return _is_of(latest, asked) and not asked.answers()
 
 
 def _is_of(latest: RunRecord, asked: RunAgentInput) -> bool:
@@ -106,9 +144,7 @@ def _is_of(latest: RunRecord, asked: RunAgentInput) -> bool:
 
 def _is_at_work(latest: RunRecord, taken: Taken) -> bool:
     """Whether the message to answer once more is being answered: the client has lost the stream."""
-    at_work = latest.status in _AT_WORK
-    asked_with = latest.request.input_message_ids if latest.request is not None else ()
-    return at_work and taken.intake.rewind_to in asked_with
+    return latest.status in _AT_WORK and taken.intake.rewind_to in _asked_with(latest)
 
 
 # -- a thread ---------------------------------------------------------------------------------

@@ -9,18 +9,21 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from awaken.contract.threads import RunQuery
+from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.event import RunEvent, is_terminal
 from awaken.domain.run import RunRecord
+from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.live.bus import LocalBus
 from awaken.live.tree import follow_tree
 from awaken.protocol.ai_sdk.encode import AiSdkEncoder
 from awaken.protocol.ai_sdk.history import History, frontend_of
 from awaken.protocol.ai_sdk.ingest import ingest
-from awaken.protocol.ai_sdk.request import major_version, read_request
+from awaken.protocol.ai_sdk.request import ChatRequest, major_version, read_request
+from awaken.protocol.intake import Known
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import unknown
 from awaken.server.finding import READERS
@@ -28,7 +31,7 @@ from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, existing, known
 from awaken.server.leaving import on_leave
 from awaken.server.media import with_media
-from awaken.server.open_runs import find_open_run
+from awaken.server.open_runs import event_before, find_open_run
 from awaken.server.sse import EventStream
 from awaken.server.table import CHAT_LIMIT, Role, Route
 
@@ -37,6 +40,7 @@ VERSION_HEADER = "x-ai-sdk-version"
 HEADERS = [(b"x-vercel-ai-ui-message-stream", b"v1")]
 DONE = b"data: [DONE]\n\n"
 _PAGE = 200
+_MANY = 1_000
 
 
 async def send(call: Call) -> ASGIApp:
@@ -44,13 +48,51 @@ async def send(call: Call) -> ASGIApp:
     request = read_request(call.body)
     thread = call.names.new(request.id)
     agent = call.request.path_params.get("agent")
-    asked = ingest(request, await known(call, thread), thread_id=thread, agent_id=agent)
+    asked = ingest(request, await _known(call, thread, request), thread_id=thread, agent_id=agent)
     taken = await carry_out(call, asked)
     run = await call.runtime.find_run(taken.run_id)
     if run is None:
         raise unknown("chat")
     version = call.request.headers.get(VERSION_HEADER) or request.ai_sdk_version
-    return await _stream(call, run, after=taken.cursor, ends_behind=taken.cursor, version=version)
+    after = taken.cursor
+    if asked.messages and asked.decisions:
+        # Behind a user's message the client begins the message of the run once more.
+        after = await _before_run(call, run)
+    return await _stream(call, run, after=after, ends_behind=taken.cursor, version=version)
+
+
+async def _known(call: Call, thread: str, request: ChatRequest) -> Known:
+    """What the store has of a chat. A request that ends with an agent's message answers that run,
+    perhaps for the second time."""
+    held = await known(call, thread)
+    run_id = request.messages[-1].id if request.messages else None
+    told = {message.produced_by_run_id() for message in held.messages}
+    if run_id is None or run_id not in told:
+        return held
+    asked = await _tickets(call, TicketQuery(thread_id=thread, run_id=run_id, limit=_MANY))
+    named = {ticket.key for ticket in held.tickets}
+    still_open = [one for one in asked if one.status is TicketStatus.OPEN and one.key not in named]
+    closed = [one for one in asked if one.status is not TicketStatus.OPEN]
+    tickets = (*held.tickets, *still_open)
+    return msgspec.structs.replace(held, tickets=tickets, closed=tuple(closed))
+
+
+async def _tickets(call: Call, query: TicketQuery) -> list[Ticket]:
+    found: list[Ticket] = []
+    while True:
+        page = await call.runtime.list_tickets(query)
+        found += page
+        if page.cursor is None:
+            return found
+        query = msgspec.structs.replace(query, cursor=page.cursor)
+
+
+async def _before_run(call: Call, run: RunRecord) -> int:
+    """The number of the event before the run's first one."""
+    thread = await call.runtime.store.load_thread(run.thread_id)
+    if thread is None:
+        raise unknown("chat")
+    return await event_before(call.runtime.store, thread, run)
 
 
 async def resume(call: Call) -> ASGIApp:

@@ -31,6 +31,7 @@ from awaken.ext import background, compaction
 from awaken.ext.background import BACKGROUND_PLUGIN_ID
 from awaken.ext.stop import StopConditionPlugin
 from awaken.ids import UUID7, Ids
+from awaken.live.bus import LocalBus
 from awaken.loop import LoopActionHandlersPlugin, LoopStatePlugin
 from awaken.plugin.hook import Closes, Plugin
 from awaken.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
@@ -268,7 +269,7 @@ class AgentRuntimeBuilder:
             clock=self._clock,
             ids=self._ids,
             tool_threads=self._tool_threads,
-            bus=self._bus,
+            bus=self._bus or LocalBus(),
             max_runs=self._max_runs,
             keep_requests=self._keep_requests,
             blobs=blobs,

@@ -167,7 +167,9 @@ async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunRe
         ThreadAlreadyRunning: another process owns the run, or has ended it meanwhile.
     """
     registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandIn(run.agent_id))
-    alone = AgentRuntime(registry, runtime.store, clock=runtime.clock, ids=runtime.ids)
+    alone = AgentRuntime(
+        registry, runtime.store, clock=runtime.clock, ids=runtime.ids, bus=runtime.bus
+    )
     return await carry_on(alone, run, agent_id=run.agent_id)
 
 

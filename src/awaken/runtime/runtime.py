@@ -42,7 +42,6 @@ from awaken.errors import (
 )
 from awaken.ext.background import current_background_task_context, leave_surroundings
 from awaken.ids import UUID7, Ids
-from awaken.live.bus import LocalBus
 from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
@@ -97,11 +96,11 @@ class AgentRuntime(Stopping):
         registry: RegistryHandle[ExecutionResolver],
         store: Store,
         *,
+        bus: LiveBus,
         profiles: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
         tool_threads: int = DEFAULT_LIMIT,
-        bus: LiveBus | None = None,
         max_runs: int = MAX_RUNS,
         keep_requests: bool = True,
         blobs: RunBlobs | None = None,
@@ -113,7 +112,7 @@ class AgentRuntime(Stopping):
         self.commands = CommandListener(store)
         self.active.changes.subscribe(self._listen_while_live)
         self.owned = OwnedTasks(log)
-        self.bus = bus or LocalBus()
+        self.bus = bus
         self.registry = registry
         self.profiles = profiles
         self.blobs = blobs

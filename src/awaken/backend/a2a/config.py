@@ -10,7 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from awaken.backend.a2a.guard import AddressPolicy, HttpUrl, UrlRefused, networks, parse_url
-from awaken.codec import Json, from_json
+from awaken.backend.a2a.http import Credentials
+from awaken.codec import from_json
 from awaken.contract.backend import ExecutionBackendFactoryError
 from awaken.domain.secret import RedactedString
 from awaken.domain.spec import RemoteEndpoint
@@ -20,7 +21,6 @@ BACKEND = "a2a"
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-_LONG = 8
 _OWN_HEADERS = frozenset(
     {"accept", "accept-encoding", "a2a-version", "connection", "content-length", "content-type"}
     | {"host", "transfer-encoding"}
@@ -86,43 +86,6 @@ class A2aOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int, _told("How much one answer, or one stream, may hold."), msgspec.Meta(ge=1024)
     ] = 16 * 1024 * 1024
     a2a_server_id: Annotated[str | None, _told("The source the agent was found at.")] = None
-
-
-class Credentials(Value, frozen=True, kw_only=True):
-    """An authentication header, and the origins that it may be sent to."""
-
-    header: str
-    secret: RedactedString
-    audience: str
-    hosts: tuple[str, ...] = ()
-
-    def redacted(self, text: str) -> str:
-        """`text` with the secret removed."""
-        bare = RedactedString(self.secret.expose_secret().removeprefix("Bearer "))
-        return bare.redact(self.secret.redact(text))
-
-    def without_secret(self, value: Json) -> Json:
-        """A JSON value with the secret removed from its texts and keys."""
-        if isinstance(value, str):
-            return self.redacted(value)
-        if isinstance(value, list):
-            return [self.without_secret(item) for item in value]
-        if isinstance(value, dict):
-            return {self.redacted(key): self.without_secret(item) for key, item in value.items()}
-        return value
-
-    def is_in(self, data: bytes) -> bool:
-        """Whether an answer may contain the secret. A short secret is not looked for: it may be any
-        word."""
-        bare = self.secret.expose_secret().removeprefix("Bearer ")
-        # With escapes it may be written in many ways.
-        return len(bare) >= _LONG and (bare.encode() in data or b"\\" in data)
-
-    def may_go_to(self, url: HttpUrl) -> bool:
-        return url.origin == self.audience or any(
-            entry == url.origin if "://" in entry else url.scheme == "https" and entry == url.host
-            for entry in self.hosts
-        )
 
 
 class A2aConfig(Value, frozen=True, kw_only=True):

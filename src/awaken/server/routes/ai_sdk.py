@@ -17,7 +17,6 @@ from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.event import RunEvent, is_terminal
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.live.bus import LocalBus
 from awaken.live.tree import follow_tree
 from awaken.protocol.ai_sdk.encode import AiSdkEncoder
 from awaken.protocol.ai_sdk.history import History, frontend_of
@@ -151,7 +150,7 @@ async def messages(call: Call) -> ASGIApp:
     left_out = working.run.run_id if working is not None else None
     runs = [run for run in await _runs(call, thread) if run.run_id != left_out]
     history = History(call.names.outside(thread), runs)
-    async with aclosing(follow_tree(store, LocalBus(), thread, live=False)) as events:
+    async with aclosing(follow_tree(store, call.runtime.engine.bus, thread, live=False)) as events:
         async for told in events:
             history.read(call.names.event(told))
     log = await call.runtime.messages(thread)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import weakref
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from awaken import Agent, Runtime
+from awaken import Agent, Runtime, tool
 from awaken.contract.commits import Committed, ThreadCommit
-from awaken.errors import AwakenError, StoreUnavailable
+from awaken.errors import AwakenError, StoreError, StoreUnavailable
 from awaken.loop.live import LiveRun
+from awaken.models import ContextWindowPolicy
 from awaken.runtime.active import ActiveRun
 from awaken.stores.memory import MemoryStore
-from awaken.testing import ScriptedModel, text_response
+from awaken.testing import ScriptedModel, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio
 
@@ -25,8 +28,28 @@ class AwayStore(MemoryStore):
         raise StoreUnavailable("away")
 
 
+class RefusingStore(MemoryStore):
+    """Refuses one commit, and keeps the error, as a store with a log of its own may."""
+
+    def __init__(self, refused: int) -> None:
+        super().__init__()
+        self._left = refused
+        self.error = StoreError("no")
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        self._left -= 1
+        if self._left == 0:
+            raise self.error
+        return await super().commit(commit)
+
+
+def _collect() -> None:
+    for _ in range(2):  # the first may run finalizers, which keeps what they see until the second
+        gc.collect()
+
+
 def _alive() -> int:
-    gc.collect()
+    _collect()
     return sum(isinstance(found, ActiveRun | LiveRun) for found in gc.get_objects())
 
 
@@ -49,3 +72,41 @@ async def test_a_run_whose_store_fails_is_freed() -> None:
         before = _alive()
         await _fail(lambda thread: runtime.run("a", "hello", thread=thread))
         assert _alive() - before <= 2, "only the last run may be held, by its error"
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@pytest.mark.parametrize("refused", [1, 2, 3])
+def test_a_run_whose_commit_is_refused_is_freed_with_its_runtime(refused: int) -> None:
+    """Its journal keeps the error, and the error's traceback knows the run."""
+
+    async def run() -> None:
+        model = ScriptedModel([tool_call_response("", "look", "c1", {}), "done"])
+        agent, store = Agent("a", model=model, tools=[look]), RefusingStore(refused)
+        async with Runtime([agent], store=store, recover=False) as runtime:
+            with pytest.raises(AwakenError):
+                await runtime.run("a", "hello", thread="t")
+
+    before = _alive()
+    for _ in range(RUNS):
+        asyncio.run(run())
+    assert _alive() - before <= 2, "only the last run may be held, by its error"
+
+
+def test_a_runtime_that_no_one_has_closed_is_freed() -> None:
+    """Its event loop is gone, as after a test that broke off."""
+
+    async def run() -> weakref.ref[object]:
+        model = ScriptedModel([tool_call_response("", "look", "c1", {}), "done"])
+        agent = Agent("a", model=model, tools=[look], context_policy=ContextWindowPolicy.of(10_000))
+        runtime = await Runtime([agent]).__aenter__()
+        await runtime.run("a", "hello", thread="t")
+        return weakref.ref(runtime.engine)
+
+    engine = asyncio.run(run())
+    _collect()
+    assert engine() is None

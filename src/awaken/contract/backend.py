@@ -162,14 +162,14 @@ class BackendParentContext(Value, frozen=True, kw_only=True):
     parent_tool_call_id: str | None = None
 
 
-class BackendControl(msgspec.Struct, kw_only=True, gc=False):
+class BackendControl(msgspec.Struct, kw_only=True):
     """How a run is controlled from outside: a token to cancel it, a queue of answers for it."""
 
     cancellation_token: CancellationToken | None = None
     decision_rx: DecisionQueue | None = None
 
 
-class BackendLocalRootContext(msgspec.Struct, frozen=True, gc=False):
+class BackendLocalRootContext(msgspec.Struct, frozen=True):
     """What only a local backend gets.
 
     `phase_runtime` is an `awaken.phase.engine.PhaseRuntime`. A caller that has prepared the run
@@ -204,7 +204,7 @@ SaveState = Callable[[Mapping[str, Json]], Awaitable[None]]
 """Stores values by name in the run's state, and returns once they are durable."""
 
 
-class BackendRootRunRequest(msgspec.Struct, kw_only=True, gc=False):
+class BackendRootRunRequest(msgspec.Struct, kw_only=True):
     """A request to run an agent. `messages` is the conversation, `new_messages` this turn's input.
 
     The run is on record before the backend gets this. `persisted_state` is the stored state of

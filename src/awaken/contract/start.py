@@ -31,7 +31,7 @@ from awaken.domain.ticket import Ticket
 from awaken.ids import UUID7, Ids
 
 
-class RunServices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RunServices(msgspec.Struct, frozen=True, kw_only=True):
     """What a run may use besides its agent. With `keep_requests`, what it asks its models is
     committed with their answers. `deps` are its dependencies, if its agent has some."""
 
@@ -49,7 +49,7 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-class RunControls(BackendControl, kw_only=True, gc=False):
+class RunControls(BackendControl, kw_only=True):
     """How a run is controlled and limited, beyond what every backend gets.
 
     When `leave` is cancelled, the run stops at the end of its step, for another process to carry
@@ -128,7 +128,7 @@ class FirstCommit(msgspec.Struct, kw_only=True, gc=False):
         return bool(self.acks or self.tickets or self.sends) or self.rewinds_to is not None
 
 
-class PreparedRun(msgspec.Struct, kw_only=True, gc=False):
+class PreparedRun(msgspec.Struct, kw_only=True):
     """Everything a run starts from besides its request.
 
     `topic` is where its thread's listeners hear it. `unkept` receives the commits that the store

@@ -58,7 +58,7 @@ class ToolOutput(msgspec.Struct, frozen=True):
     command: Command | None = None
 
 
-class ToolCallContext(msgspec.Struct, Generic[D], kw_only=True, gc=False):
+class ToolCallContext(msgspec.Struct, Generic[D], kw_only=True):
     """What a running tool may read and use. Without a sink, the reporting methods do nothing.
 
     - `forward` passes on events of runs that the tool starts.

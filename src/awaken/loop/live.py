@@ -305,6 +305,15 @@ class LiveRun:
         )
         return self._around
 
+    def forget_references(self) -> None:
+        """Drop what leads back to the run once it is over.
+
+        The reader of an answer knows its run: only the garbage collector could free both, and it
+        would run four times as often. The context of tool calls is not known to the collector, so
+        a run whose journal keeps an error, and with it this run, would never be freed.
+        """
+        self.reading = self.streamed = self._around = None
+
     def enter_step(self, message_id: str | None = None) -> None:
         """Begin a step, or continue the one whose assistant message has `message_id`.
 

@@ -107,9 +107,7 @@ async def run_agent_loop(
             raise  # hooks and tools never raise these two this far: they are for the process
         raise failure from error
     finally:
-        # Who reads an answer knows its run, so the run forgets it: else only the garbage collector
-        # could free them, and it would run four times as often.
-        run.reading = run.streamed = None
+        run.forget_references()
         if run.budget is not None:
             run.budget.pause()
 

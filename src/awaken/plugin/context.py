@@ -34,7 +34,7 @@ else:
 T = TypeVar("T")
 
 
-class PhaseContext(msgspec.Struct, Generic[D], frozen=True, kw_only=True, gc=False):
+class PhaseContext(msgspec.Struct, Generic[D], frozen=True, kw_only=True):
     """The run at one phase. A hook reads it and returns a `Command`.
 
     `messages` is a view of the conversation so far. The tool fields are set in the three tool

@@ -40,7 +40,7 @@ from awaken.state.store import StateStore
 _NO_HOOKS: dict[Phase, tuple[HookEntry, ...]] = dict.fromkeys(Phase, ())
 
 
-class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
+class ExecutionEnv(msgspec.Struct, kw_only=True):
     """The hooks, handlers, tools, keys and services of an agent's plugins."""
 
     hooks: dict[Phase, tuple[HookEntry, ...]] = msgspec.field(default_factory=_NO_HOOKS.copy)

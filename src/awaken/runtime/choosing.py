@@ -28,7 +28,7 @@ from awaken.runtime.reading import agent_before, can_hand_over, resolve_and_read
 from awaken.runtime.request import CancelFirst, RunRequest
 
 
-class Chosen(msgspec.Struct, frozen=True, gc=False):
+class Chosen(msgspec.Struct, frozen=True):
     """A request as its run takes it, the run's agent and thread, and the commands it was sent."""
 
     request: RunRequest

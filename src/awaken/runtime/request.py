@@ -34,7 +34,7 @@ class WhenBusy(StrEnum):
     QUEUE = "queue"
 
 
-class Inherited(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Inherited(msgspec.Struct, frozen=True, kw_only=True):
     """What a delegate's run gets from its parent: its budget account, its depth, and
     dependencies."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -53,15 +54,12 @@ def parse_argument(name: str, value: object, type_: Any, such_as: str = "") -> A
     """
     if type_ is str and type(value) is str and value.isascii():
         return value  # the most frequent case
-    wanted = [type_]
-    if get_origin(type_) in (Union, UnionType):
-        wanted = [one for one in get_args(type_) if one is not type(None)]
-        if value is None and len(wanted) < len(get_args(type_)):
-            return None
-    if len(wanted) == 1 and _is_struct(wanted[0]) and not isinstance(value, wanted[0]):
-        kind = wanted[0].__name__
+    struct, is_optional = _struct_of(type_)
+    if value is None and is_optional:
+        return None
+    if struct is not None and not isinstance(value, struct):
         example = such_as and f", such as {such_as}"
-        raise ConfigError(f"{name} is a {kind}{example}, not {_shown(value)}")
+        raise ConfigError(f"{name} is a {struct.__name__}{example}, not {_shown(value)}")
     try:
         return read_back(value, type_)
     except msgspec.ValidationError as error:
@@ -211,8 +209,14 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
             yield f"[{index}]", item
 
 
-def _is_struct(type_: Any) -> bool:
-    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+@lru_cache(maxsize=128)
+def _struct_of(type_: Any) -> tuple[type[msgspec.Struct] | None, bool]:
+    """The struct that a type stands for, if it is one alone, and whether the type allows `None`."""
+    members = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
+    wanted = [one for one in members if one is not type(None)]
+    first = wanted[0] if len(wanted) == 1 else None
+    is_struct = isinstance(first, type) and issubclass(first, msgspec.Struct)
+    return first if is_struct else None, len(wanted) < len(members)
 
 
 def _shown(value: object) -> str:

@@ -115,7 +115,9 @@ class StateKey(Generic[V, U]):
         self.type = type or (initial if isinstance(initial, _CLASS) else Any)
         self.holds = _holds(self.type)
         self.durable = durable
-        self._is_own = name.startswith(OWN)
+        self._is_own = name.startswith(OWN) or getattr(self.type, "__module__", "").startswith(
+            "awaken."
+        )
         self._encode = encode
         self._decode = decode
 
@@ -139,7 +141,7 @@ class StateKey(Generic[V, U]):
         """
         stored = self.dump(value)
         if self._is_own:
-            return stored  # typed code has made it
+            return stored  # our typed code has made it
         try:
             self.load(stored)
         except KeyDecode as error:

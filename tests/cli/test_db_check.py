@@ -172,6 +172,22 @@ def test_the_rest_of_a_log_is_shown_and_its_commit_is_named(here: Here, home: Pa
     assert "commit 1 of thread 'healthy' cannot be read" in exported.err
 
 
+def test_an_export_names_what_cannot_be_read_and_writes_no_file(here: Here, home: Path) -> None:
+    spoil(home, "healthy", 2)
+    for id, told in (
+        ("healthy", "commit 2 of thread 'healthy' cannot be read"),
+        (run_of("healthy"), "commit 2 of thread 'healthy' cannot be read"),
+        ("run-user", f"run '{run_of('run-user')}' of thread 'run-user' cannot be read"),
+        (run_of("run-user"), f"run '{run_of('run-user')}' cannot be read"),
+    ):
+        done = here("export", id, "--pytest")
+        assert (done.code, done.out) == (1, "")
+        (line,) = done.err.splitlines()
+        assert line.startswith(f"awaken: {told} (Expected `"), id
+        assert "`awaken db check` lists all such rows" in line
+    assert not list(home.glob("test_*.py"))
+
+
 def test_a_cancel_ends_what_it_can_and_names_the_rest(here: Here, home: Path) -> None:
     spoil(home, "approve-by", 1)
 

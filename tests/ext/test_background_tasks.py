@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from background_kit import (
@@ -22,7 +23,7 @@ from awaken.contract.background import TaskParentContext, TaskStatus
 from awaken.contract.tool import CURRENT_CALL
 from awaken.control.cancel import CancellationToken, interruptible
 from awaken.control.inbox import InboxReceiver, InboxSender
-from awaken.errors import UnknownKey
+from awaken.errors import ConfigError, UnknownKey
 from awaken.ext.background import (
     AgentTaskContext,
     BackgroundTaskError,
@@ -35,6 +36,7 @@ from awaken.ext.background import (
     current_background_task_id,
 )
 from awaken.ext.background.state import BACKGROUND_TASK_STATE
+from awaken.ext.background.task import TaskBody
 from awaken.state.store import StateStore
 
 pytestmark = pytest.mark.anyio
@@ -362,13 +364,50 @@ async def test_a_result_nobody_can_write_down_is_a_failure() -> None:
 
     strange = await bench.spawn(giving(object()))
     no_result = await bench.spawn(_returning_text)
-    await bench.ended(strange, no_result)
+    wrong: Any = 7
+    no_error = await bench.spawn(_returning(TaskResult(status=TaskStatus.FAILED, error=wrong)))
+    no_status = await bench.spawn(_returning(TaskResult(status=wrong)))
+    await bench.ended(strange, no_result, no_error, no_status)
 
     error = bench.record(strange).error
     assert error is not None
     assert error.startswith("the result is not JSON: TypeError: object cannot be written")
     assert bench.record(no_result).error == "the body returned a str instead of a TaskResult"
+    told = "the body's TaskResult has the status {} and the error {}: "
+    for task_id, status, why in (
+        (no_error, TaskStatus.FAILED, "7"),
+        (no_status, 7, "None"),
+    ):
+        failed = bench.record(task_id)
+        assert failed.status is TaskStatus.FAILED
+        assert (failed.error or "").startswith(told.format(repr(status), why))
     bench.store.export_persisted()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"task_type": 7}, "task_type is a text, not 7"),
+        ({"name": 7}, "name is a text or None, not 7"),
+        ({"description": 7}, "description is a text, not 7"),
+    ],
+)
+async def test_a_task_with_an_argument_of_a_wrong_type_is_not_started(
+    wrong: dict[str, Any], told: str
+) -> None:
+    """Its record would stay in the state of its thread."""
+    bench = Bench()
+    named: dict[str, Any] = {"task_type": "work", "name": None, "description": "some work"} | wrong
+    with pytest.raises(ConfigError, match=told):
+        await bench.manager.spawn("thread-1", parent=NO_PARENT, body=until_cancelled, **named)
+    assert not bench.manager.list("thread-1")
+
+
+def _returning(result: TaskResult) -> TaskBody:
+    async def body(_: TaskContext) -> TaskResult:
+        return result
+
+    return body
 
 
 async def _returning_text(_: TaskContext) -> Json:

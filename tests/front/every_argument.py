@@ -1,7 +1,8 @@
 """Every argument of every public method of a runtime, with every wrong value, on a store.
 
-After each call the store must be readable: no value was kept that a reader cannot decode. And each
-error must be one of ours that says what is wrong, never a damaged database or a bare TypeError.
+After each call the store must be readable: no value was kept that a reader cannot decode, whether
+or not the store decodes what it keeps. And each error must be one of ours that says what is wrong,
+never a damaged database or a bare TypeError.
 
 As a program, it tries all values on the memory store, SQLite and Postgres:
 
@@ -19,7 +20,7 @@ import math
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -29,13 +30,18 @@ import msgspec
 sys.path.append("tests")
 
 from awaken import Agent, Budget, Message, ModelSettings, Runtime, ToolCallResume, tool
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import CallEntry
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.domain.event import RunEvent, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import InferenceOverride, StopReason
 from awaken.domain.message import Image, MessageMetadata, Text, ToolCall, UrlSource
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.principal import Principal
+from awaken.domain.run import PersistedState, RunRecord
+from awaken.domain.storable import is_storable
+from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AwakenError
@@ -368,38 +374,75 @@ class Caller:
 
     async def _look(self, what: str, thread: str) -> None:
         """Read what the call may have written."""
-        runtime = self._runtime
-        try:
-            await runtime.list_runs(RunQuery(thread_id=thread))
-            await runtime.list_threads(ThreadQuery(prefix=thread))
-            await runtime.list_tickets(TicketQuery(thread_id=thread))
-            await runtime.messages(thread, hidden=True)
-            await runtime.store.load_commands(thread)
-            async for _ in runtime.events(thread, follow=False):
-                pass
-        except Exception as error:
-            self._faults.append(f"{what} POISONED: {type(error).__name__}: {str(error)[:200]}")
+        for fault in await find_poison(self._runtime, thread):
+            self._faults.append(f"{what} POISONED: {fault}")
 
     async def look_at_all(self) -> None:
         """Read every list of the whole store to its end."""
-        runtime = self._runtime
-        lists: Any = (
-            (runtime.list_runs, RunQuery(limit=500)),
-            (runtime.list_threads, ThreadQuery(limit=500)),
-            (runtime.list_tickets, TicketQuery(limit=500)),
-        )
-        for read, query in lists:
-            try:
-                while True:
-                    page = await read(query)
-                    if page.cursor is None:
-                        break
-                    query = msgspec.structs.replace(query, cursor=page.cursor)
-            except Exception as error:
-                self._faults.append(f"{read.__name__} POISONED: {str(error)[:200]}")
+        for fault in await find_poison_in_lists(self._runtime):
+            self._faults.append(f"POISONED: {fault}")
 
     def result(self) -> Result:
         return Result(self._calls, self._refused, tuple(self._faults))
+
+
+# -- looking --------------------------------------------------------------------------------------
+
+
+async def find_poison(runtime: Runtime, thread: str) -> list[str]:
+    """What cannot be read of a thread. A store that decodes nothing, as that in memory, is asked
+    whether it could."""
+    store = runtime.store
+    found: list[str] = []
+    try:
+        runs = await runtime.list_runs(RunQuery(thread_id=thread))
+        found += _faults_of_page(runs, RunRecord)
+        found += _faults_of_page(await runtime.list_threads(ThreadQuery(prefix=thread)), Thread)
+        found += _faults_of_page(await runtime.list_tickets(TicketQuery(thread_id=thread)), Ticket)
+        found += _faults_of(await runtime.messages(thread, hidden=True), Message)
+        found += _faults_of(await store.load_commands(thread), ThreadCommand)
+        found += _faults_of([await store.load_thread_state(thread)], PersistedState)
+        events = [event async for event in runtime.events(thread, follow=False)]
+        found += _faults_of(events, RunEvent)
+        for run in runs:
+            found += _faults_of(await store.load_calls(run.run_id), CallEntry)
+            found += _faults_of([await store.load_run(run.run_id)], RunRecord)
+    except Exception as error:
+        found.append(f"{type(error).__name__}: {str(error)[:200]}")
+    return found
+
+
+async def find_poison_in_lists(runtime: Runtime) -> list[str]:
+    """What cannot be read of the lists of a whole store."""
+    found: list[str] = []
+    lists: Any = (
+        (runtime.list_runs, RunQuery(limit=500), RunRecord),
+        (runtime.list_threads, ThreadQuery(limit=500), Thread),
+        (runtime.list_tickets, TicketQuery(limit=500), Ticket),
+    )
+    for read, query, kind in lists:
+        try:
+            while True:
+                page = await read(query)
+                found += _faults_of_page(page, kind)
+                if page.cursor is None:
+                    break
+                query = msgspec.structs.replace(query, cursor=page.cursor)
+        except Exception as error:
+            found.append(f"{read.__name__}: {str(error)[:200]}")
+    return found
+
+
+def _faults_of_page(page: Page[Any], kind: type[Any]) -> list[str]:
+    return [f"{row.name}: {row.reason}" for row in page.unreadable] + _faults_of(page, kind)
+
+
+def _faults_of(values: Iterable[Any], kind: type[Any]) -> list[str]:
+    return [
+        f"a {kind.__name__} that could not be read back: {str(value)[:200]}"
+        for value in values
+        if not is_storable(value, kind)
+    ]
 
 
 async def try_all(store: str, *, nested: bool, every: int = 1, begin: int = 0) -> Result:

@@ -3,6 +3,7 @@ as failed, and no process asks its model again."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,30 @@ import msgspec
 import pytest
 from front_kit import Piece
 
-from awaken import Agent, Message, Registrar, RunInfo, Runtime, SetResult, ToolResult, tool
+from awaken import (
+    RUN_LIFECYCLE,
+    Agent,
+    AwakenError,
+    Command,
+    Done,
+    Message,
+    Phase,
+    PhaseContext,
+    Registrar,
+    RunInfo,
+    Runtime,
+    Scope,
+    SetResult,
+    StateKey,
+    ToolResult,
+    tool,
+)
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
 from awaken.domain.event import RunFinish, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.lifecycle import Failed, RunStatus
 from awaken.errors import StorageError, UnreadableValue
+from awaken.ext.handoff import HANDOFF, HandoffRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -115,6 +134,57 @@ async def test_a_run_with_a_refused_value_ends_as_failed_and_is_not_begun_again(
         assert other.asked == 0
         await assert_failed(runtime)
         assert (await runtime.run("a", "Again", thread="t")).ok
+
+
+# -- values of our own types, made by callers' code -----------------------------------------------
+
+WRONG: Any = 7
+USED: StateKey[TokenUsage, TokenUsage] = StateKey("used", initial=TokenUsage, scope=Scope.THREAD)
+
+
+def updating(change: Callable[[], Command]) -> Piece:
+    """A plugin whose first hook makes the update, and no later one."""
+    changes = [change]
+
+    async def hook(_: PhaseContext) -> Command | None:
+        return changes.pop()() if changes else None
+
+    return Piece("updating", lambda registrar: registrar.hook(Phase.AFTER_INFERENCE, hook))
+
+
+UPDATES: dict[str, tuple[Callable[[], Command], str]] = {
+    "a usage in a key of an agent": (
+        lambda: Command().update(USED, TokenUsage(prompt_tokens=WRONG / 2)),
+        "cannot encode 'used': it could not be read back: Expected `int | null`, got `float`",
+    ),
+    "the agent of a handoff": (
+        lambda: Command().update(HANDOFF, HandoffRequest(agent=WRONG)),
+        "it holds str or NoneType, not int",
+    ),
+    "the reason of an end": (
+        lambda: Command().update(RUN_LIFECYCLE, Done(reason=WRONG)),
+        "Expected `str`, got `int` - at `$.reason`",
+    ),
+    "the time of an end": (
+        lambda: Command().update(RUN_LIFECYCLE, Done(reason="over", updated_at=1.5)),  # type: ignore[arg-type]
+        "Expected `int`, got `float` - at `$.updated_at`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), UPDATES.values(), ids=UPDATES)
+async def test_an_update_with_a_wrong_value_of_our_types_fails_its_run_and_no_later_one(
+    change: Callable[[], Command], told: str, durable_address: str
+) -> None:
+    agent = Agent("a", model="demo", state=[USED], plugins=[updating(change)], handoffs=["b"])
+    async with Runtime([agent, Agent("b", model="demo")], store=durable_address) as runtime:
+        with pytest.raises(AwakenError, match=re.escape(told)):
+            await runtime.run("a", "Hello", thread="t")
+        (run,) = await runtime.list_runs()
+        assert run.status is RunStatus.DONE
+        assert isinstance(run.termination_reason, Failed)
+        assert (await runtime.run("a", "Again", thread="t")).ok
+        assert await runtime.state("t", USED) == TokenUsage()
 
 
 async def assert_failed(runtime: Runtime) -> None:

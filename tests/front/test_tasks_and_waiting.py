@@ -106,12 +106,12 @@ async def test_tasks_are_listed_by_thread_and_status_the_last_one_first(store: s
         oven.ready.set()
         for thread in ("one", "two"):
             await runtime.wait(thread, timeout=5)
-        both = await runtime.tasks()
+        both = (await runtime.tasks()).items
         of_one = await runtime.tasks("one")
         failed = await runtime.tasks(status=TaskStatus.FAILED)
-        assert await runtime.tasks("one", status="running") == []
-        assert await runtime.tasks("none such") == []
-        assert await runtime.tasks(limit=3) == both[:3]
+        assert not await runtime.tasks("one", status="running")
+        assert not await runtime.tasks("none such")
+        assert (await runtime.tasks(limit=3)).items == both[:3]
 
     assert [task.created_at_ms for task in both] == sorted(
         (task.created_at_ms for task in both), reverse=True
@@ -173,7 +173,7 @@ async def test_an_agent_whose_name_looks_like_a_tasks_is_none(store: str) -> Non
     agent = Agent("task:master", model=ScriptedModel(["hello"]))
     async with Runtime([agent], store=store) as runtime:
         await runtime.run("task:master", "hi", thread=T)
-        assert await runtime.tasks() == []
+        assert not await runtime.tasks()
         assert (await runtime.wait(T)).response == "hello"
 
 

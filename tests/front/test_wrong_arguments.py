@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from awaken import Agent, Runtime, ToolCallResume
+from awaken import Agent, Message, Runtime, ToolCall, ToolCallResume
 from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.principal import Principal
@@ -108,6 +109,35 @@ VALUES: dict[str, tuple[Call, str]] = {
         r"answers are given by ticket, such as \{ticket: True\}, not True",
     ),
     "no run": (lambda rt: rt.outline(None), "run_id is a text, not None"),
+    "no number of JSON in properties": (
+        lambda rt: rt.submit("a", "x", forwarded_props={"a": [1.5, math.nan]}),
+        r"forwarded_props\['a'\]\[1\] is nan, a number that JSON does not have",
+    ),
+    "no number of JSON in a state": (
+        lambda rt: rt.submit("a", "x", state={"a": {"b": math.inf}}),
+        r"state\['a'\]\['b'\] is inf, a number that JSON does not have",
+    ),
+    "no number of JSON in the key of dependencies": (
+        lambda rt: rt.run("a", "x", deps_key=-math.inf),
+        "deps_key is -inf, a number that JSON does not have",
+    ),
+    "no number of JSON in a call": (
+        lambda rt: rt.run(
+            "a",
+            Message.assistant_with_tool_calls(
+                "", [ToolCall(id="c", name="f", arguments={"a": math.nan})]
+            ),
+        ),
+        r"input\[0\].tool_calls\[0\].arguments\['a'\] is nan, a number that JSON does not have",
+    ),
+    "no number of JSON in an answer": (
+        lambda rt: rt.decide("t", {"k": ToolCallResume.edit({"amount": math.nan})}),
+        r"answers\['k'\].*\['amount'\] is nan, a number that JSON does not have",
+    ),
+    "no number of JSON in a patch": (
+        lambda rt: rt.update_thread("t", ThreadPatch(custom={"a": math.nan})),
+        r"patch.custom\['a'\] is nan, a number that JSON does not have",
+    ),
     "half a pair as input": (
         lambda rt: rt.run("a", "a\ud800b", thread="t"),
         r"input\[0\].content\[0\].text has half of a surrogate pair",

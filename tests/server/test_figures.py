@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ import pytest
 from edge_kit import Desk, open_desk, payer
 from prometheus_client.parser import text_string_to_metric_families
 
-from awaken import Agent, Runtime
+from awaken import Agent, Runtime, tool
 from awaken.domain.inference import TokenUsage
 from awaken.server import app
-from awaken.testing import ScriptedModel, text_response
+from awaken.testing import ScriptedModel, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +71,7 @@ NAMED = {
     "awaken_commands_seconds",
     "awaken_lease_seconds_left",
     "awaken_takeovers_total",
+    "awaken_claims",
     "awaken_tokens_total",
     "awaken_cost_total",
 }
@@ -93,6 +95,39 @@ async def test_every_figure_of_the_list_is_served(tmp_path: Path) -> None:
     assert after[total,] - before[total,] >= after[count,] - before[count,]
     assert after["awaken_commit_seconds_sum",] > 0
     assert after["awaken_lease_seconds_left",] == inf
+
+
+async def test_the_threads_that_a_process_owns_are_counted_by_what_for(tmp_path: Path) -> None:
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def hold() -> str:
+        """Hold."""
+        begun.set()
+        await released.wait()
+        return "held"
+
+    model = ScriptedModel([tool_call_response("", "hold", "c", {}), text_response("Done.")])
+    async with open_desk(tmp_path, agents=[Agent("holder", model=model, tools=[hold])]) as desk:
+        assert claims_of(await figures(desk)) == {}
+        asked = {"agent_id": "holder", "messages": ["Hi"]}
+        answer = await desk.ask("developer", "POST", "/v1/threads/t/runs", json=asked)
+        await begun.wait()
+        during = await figures(desk)
+        assert claims_of(during) == {"live": 1}
+        assert during["awaken_claims_mended_total",] == 0
+        released.set()
+        await desk.runtime.wait(answer.json()["run_id"])
+        async with asyncio.timeout(100):
+            while claims_of(await figures(desk)):
+                pass  # the thread is released after the run's end
+
+
+def claims_of(found: dict[tuple[str, ...], float]) -> dict[str, float]:
+    """How many threads are owned for each use that has some; all uses have a figure."""
+    counts = {key[1]: count for key, count in found.items() if key[0] == "awaken_claims"}
+    assert set(counts) == {"starting", "live", "task", "pending_commits", "releasing"}
+    return {use: count for use, count in counts.items() if count}
 
 
 async def test_methods_that_a_client_makes_up_are_one_figure() -> None:

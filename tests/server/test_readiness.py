@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -14,13 +14,23 @@ from server_kit import served
 
 from awaken import Agent, Runtime
 from awaken.contract.store import Store
+from awaken.contract.submissions import Submission
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.suspension import ToolCallResume
 from awaken.errors import StoreUnavailable
 from awaken.server import app
 from awaken.server.health import PROBE_SECONDS
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock
-from awaken.testing.conformance.making import PATIENCE, refused, says, write
+from awaken.testing.conformance.making import (
+    PATIENCE,
+    record,
+    refused,
+    says,
+    ticket,
+    write,
+)
 from postgres_kit import Postgres, refusing_writes
 
 pytestmark = pytest.mark.anyio
@@ -84,4 +94,34 @@ async def test_a_lease_that_is_renewed_makes_a_process_ready_again(postgres: Pos
         async with asyncio.timeout(PATIENCE):
             while await ready(client) != READY:  # noqa: ASYNC110  # the clock stands still
                 await asyncio.sleep(0.01)
+    await store.close()
+
+
+WRITES: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "a claim": lambda store: store.claim("other", at_ms=1),
+    "a submission": lambda store: store.submit(
+        Submission(thread_id="other", run_id="new", agent_id="a", messages=says("x"), at_ms=1)
+    ),
+    "a decision": lambda store: store.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1),
+    "a command": lambda store: store.cancel_tree("t", at_ms=1),
+}
+
+
+async def test_each_kind_of_write_makes_a_process_ready_again(postgres: Postgres) -> None:
+    """No lease is renewed meanwhile, and a process that has just tried does not try again."""
+    store, clock = PostgresStore(postgres.address(lease=600)), FakeClock()
+    async with serving(store, clock) as client:
+        await write(store, run=record("r", status=RunStatus.WAITING), tickets=(ticket(),))
+        async with refusing_writes(postgres.dsn):
+            for one in WRITES.values():
+                await refused(StoreUnavailable, one(store))
+            assert await ready(client) == REFUSES
+        for name, one in WRITES.items():
+            assert await ready(client) == REFUSES, "it has just tried"
+            assert not await store.cancel_tree("none", at_ms=1)
+            assert await ready(client) == REFUSES, "nothing was written"
+            await one(store)
+            assert await ready(client) == READY, name
+            async with refusing_writes(postgres.dsn):
+                await refused(StoreUnavailable, store.claim("third", at_ms=1))
     await store.close()

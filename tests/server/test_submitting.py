@@ -66,6 +66,27 @@ async def test_a_run_that_cannot_start_fails_with_the_reason(tmp_path: Path) -> 
         assert last_of(await ask(desk, RUNS, {"messages": ["Hi"]}))["termination"] == NATURAL
 
 
+@pytest.mark.parametrize(
+    ("number", "status"), [("0.5", 200), *[(no, 400) for no in ("NaN", "-Infinity", "1e999")]]
+)
+async def test_a_number_that_json_does_not_have_is_no_number_over_http(
+    tmp_path: Path, number: str, status: int
+) -> None:
+    """It would be stored as `null`."""
+    said = '{"id": "u", "role": "user", "content": "Hi"}'
+    bodies = {
+        f"{RUNS}?wait=30": f'{{"messages": ["Hi"], "overrides": {{"temperature": {number}}}}}',
+        "/v1/ag-ui/agents/talker": f'{{"threadId": "t", "runId": "r", "messages": [{said}], '
+        f'"tools": [], "context": [], "state": {{}}, "forwardedProps": {{"a": [{number}]}}}}',
+    }
+    async with open_desk(tmp_path, agents=[talker()]) as desk:
+        for path, body in bodies.items():
+            kind = {"content-type": "application/json"}
+            answer = await desk.ask("developer", "POST", path, content=body, headers=kind)
+            assert answer.status_code == status, answer.text
+        assert len(await desk.runtime.list_runs()) == (len(bodies) if status == 200 else 0)
+
+
 async def ask(desk: Desk, path: str, body: Any) -> httpx2.Response:
     return await desk.ask("page", "POST", path, json=body, headers=STREAM)
 

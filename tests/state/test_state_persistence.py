@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from awaken.codec import Json, dumps, loads
+from awaken.domain.inference import TokenUsage
 from awaken.domain.run import PersistedState
 from awaken.errors import KeyDecode, KeyEncode, RevisionConflict, UnknownKey
 from awaken.state.command import CommitEvent, MutationBatch
@@ -132,6 +133,7 @@ class Place(msgspec.Struct, frozen=True):
         (int, True, "Expected `int`, got `bool`"),
         (Place, Place(name=7), r"Expected `str`, got `int` - at `\$.name`"),  # type: ignore[arg-type]
         (Place, Place(height=math.inf), r"Expected `float`, got `null` - at `\$.height`"),
+        (TokenUsage, TokenUsage(prompt_tokens=1.5), r"Expected `int \| null`, got `float`"),  # type: ignore[arg-type]
     ],
 )
 def test_a_value_that_could_not_be_read_back_is_not_saved(

@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from awaken import Runtime
+from awaken import Agent, Runtime, tool
 from awaken.codec import loads
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.store import CountsUnreadable, Store
@@ -29,6 +29,7 @@ from awaken.errors import AwakenError, UnreadableRecord
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sql.row_check import Backup, HasRows, check_rows
 from awaken.stores.sqlite import SqliteStore
+from awaken.testing import ScriptedModel, text_response, tool_calls_response
 from awaken.testing.conformance.access import a_deed
 from awaken.testing.conformance.making import names, record, refused, says, write
 from poisoned_kit import (
@@ -157,6 +158,27 @@ async def test_a_row_that_cannot_be_read_is_logged_and_counted_once(
     assert sum("thread run-user cannot be read" in text for text in said) == 1
     assert isinstance(store, CountsUnreadable)
     assert store.count_unreadable()["thread"] == len(IN_LISTS["thread"])
+
+
+async def test_a_list_of_tasks_names_those_that_cannot_be_read(address: str) -> None:
+    @tool
+    async def bake() -> str:
+        """Bake."""
+        return "baked"
+
+    calls = tool_calls_response("", ("bake", "c0", {}), ("bake", "c1", {}))
+    model = ScriptedModel([calls, *[text_response("Done.")] * 9])
+    baker = Agent("baker", model=model, background=[bake])
+    async with Runtime([baker], store=address, recover=False) as runtime:
+        await runtime.run("baker", "Bake", thread="oven")
+        await runtime.wait("oven", timeout=60)
+        bad, good = await runtime.tasks("oven")
+        await change(address, "runs", "record", b'{"run_id":7}', f"id = '{bad.id}'")
+        listed = await runtime.tasks("oven")
+        assert listed.items == (good,)
+        assert [(row.kind, row.id) for row in listed.unreadable] == [(RowKind.RUN, bad.id)]
+        assert isinstance(runtime.store, CountsUnreadable)
+        assert runtime.store.count_unreadable()["run"] == 1
 
 
 async def test_keys_sessions_and_deeds_that_cannot_be_read_cost_themselves(

@@ -95,7 +95,7 @@ class LiveTasks:
         tasks = await self.runtime.tasks(thread, status=TaskStatus.RUNNING)
         return [
             task
-            for task in reversed(tasks)
+            for task in reversed(tasks.items)
             if task.thread_id == thread and find_live_task(task.id) is not None
         ]
 

@@ -6,6 +6,7 @@ that of a budget, may come before it and say more.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -50,10 +51,19 @@ def parse_argument(name: str, value: object, type_: Any, such_as: str = "") -> A
         such_as: an example of a struct, for the text of an error.
 
     Raises:
-        ConfigError: it does not fit `type_`, or cannot be written; the text names the part.
+        ConfigError: it does not fit `type_`, or cannot be written, or has a number that JSON does
+            not have; the text names the part.
     """
     if type_ is str and type(value) is str and value.isascii():
         return value  # the most frequent case
+    kept = parse_value(name, value, type_, such_as)
+    if kept != value and (found := _not_in_json(name, value)) is not None:
+        raise ConfigError(f"{found[0]} is {found[1]}, a number that JSON does not have")
+    return kept
+
+
+def parse_value(name: str, value: object, type_: Any, such_as: str = "") -> Any:
+    """The same for a value in which `null` may stand for a number that JSON does not have."""
     struct, is_optional = _struct_of(type_)
     if value is None and is_optional:
         return None
@@ -193,6 +203,17 @@ def _unwritable(name: str, value: object, error: Exception) -> tuple[str, str]:
     if isinstance(error, RecursionError):
         return name, "is nested too deeply, or contains itself"
     return name, f"cannot be stored: {describe(error)}"
+
+
+def _not_in_json(name: str, value: object) -> tuple[str, float] | None:
+    """The first number in a value that JSON has no form for, and where it is: it would be stored as
+    `null`."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else (name, value)
+    for step, part in _parts(value):
+        if (found := _not_in_json(f"{name}{step}" if name else step.lstrip("."), part)) is not None:
+            return found
+    return None
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:

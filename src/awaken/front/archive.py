@@ -104,13 +104,17 @@ class Archive:
         *,
         status: TaskStatus | Literal["running", "completed", "failed", "cancelled"] | None = None,
         limit: int = 100,
-    ) -> list[BackgroundTask]:
+    ) -> Page[BackgroundTask]:
         """The latest background tasks, newest first: those of a thread and of the threads beneath
-        it, or, without `thread`, those of the whole store."""
+        it, or, without `thread`, those of the whole store.
+
+        The page is the only one: `limit` says how many tasks it may have. Its `unreadable` names
+        runs of tasks that the store cannot decode.
+        """
         parse_id("thread", thread, str | None)
         parse_argument("limit", limit, Count)
         wanted = None if status is None else parse_word("status", status, engine.TaskStatus)
-        return list(await engine.list_tasks(self._store, thread, wanted, limit))
+        return await engine.list_tasks(self._store, thread, wanted, limit)
 
     async def messages(
         self,

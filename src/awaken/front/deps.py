@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from awaken.codec import Json, dumps, to_json
+from awaken.codec import Json, dumps
 from awaken.contract.deps import DepsMaker, RunDeps
-from awaken.errors import ConfigError, describe
+from awaken.domain.storable import parse_argument
+from awaken.errors import ConfigError
 from awaken.front.agent import Agent
 from awaken.front.agent_checks import check_function, checked_deps
 from awaken.front.override import OVERRIDES
@@ -104,11 +105,8 @@ def _check(agent: Agent[Any, Any], deps: Any) -> None:
 def _checked_key(key: Json) -> Json:
     if key is None:
         return None
-    try:
-        plain = to_json(key)
-        size = len(dumps(plain))
-    except Exception as error:
-        raise ConfigError(f"deps_key is a small JSON value: {describe(error)}") from error
+    plain: Json = parse_argument("deps_key", key, Any)
+    size = len(dumps(plain))
     if size > MOST_KEY:
         raise ConfigError(f"deps_key is a small JSON value of at most {MOST_KEY} bytes, not {size}")
     return plain

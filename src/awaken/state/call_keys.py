@@ -12,7 +12,7 @@ from awaken.domain.suspension import (
     ToolCallStatus,
 )
 from awaken.domain.value import Value
-from awaken.state.key import Merge, Scope, StateKey
+from awaken.state.key import BuiltInKey, Merge, Scope, StateKey
 
 _replace = msgspec.structs.replace
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
@@ -156,7 +156,7 @@ def _unsettled(state: ToolCallStatesValue) -> ToolCallStatesValue | None:
     return None if kept is None else ToolCallStatesValue(calls=kept, turn=state.turn)
 
 
-TOOL_CALL_STATES: StateKey[ToolCallStatesValue, ToolCallUpdate] = StateKey(
+TOOL_CALL_STATES: StateKey[ToolCallStatesValue, ToolCallUpdate] = BuiltInKey(
     "__runtime.tool_call_states",
     initial=ToolCallStatesValue,
     apply=_tool_calls,

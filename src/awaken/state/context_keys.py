@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from awaken.domain.value import Value
 from awaken.domain.window import Cut
-from awaken.state.key import Scope, StateKey
+from awaken.state.key import BuiltInKey, Scope, StateKey
 
 
 class ContextWindowState(Value, frozen=True, kw_only=True):
@@ -18,6 +18,6 @@ class ContextWindowState(Value, frozen=True, kw_only=True):
     factor: float = 1.0
 
 
-CONTEXT_WINDOW: StateKey[ContextWindowState, ContextWindowState] = StateKey(
+CONTEXT_WINDOW: StateKey[ContextWindowState, ContextWindowState] = BuiltInKey(
     "__context_window", initial=ContextWindowState, scope=Scope.THREAD
 )

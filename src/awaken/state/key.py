@@ -70,7 +70,6 @@ class StateKey(Generic[V, U]):
     __slots__ = (
         "_decode",
         "_encode",
-        "_is_own",
         "apply",
         "durable",
         "holds",
@@ -115,9 +114,6 @@ class StateKey(Generic[V, U]):
         self.type = type or (initial if isinstance(initial, _CLASS) else Any)
         self.holds = _holds(self.type)
         self.durable = durable
-        self._is_own = name.startswith(OWN) or getattr(self.type, "__module__", "").startswith(
-            "awaken."
-        )
         self._encode = encode
         self._decode = decode
 
@@ -140,8 +136,6 @@ class StateKey(Generic[V, U]):
             KeyEncode: the value is not JSON-able, or cannot be read back.
         """
         stored = self.dump(value)
-        if self._is_own:
-            return stored  # our typed code has made it
         try:
             self.load(stored)
         except KeyDecode as error:
@@ -179,6 +173,19 @@ class StateKey(Generic[V, U]):
 
     def __repr__(self) -> str:
         return f"StateKey({self.name!r})"
+
+
+class BuiltInKey(StateKey[V, U]):
+    """A key of the runtime or a built-in plugin, whose values only our typed code makes: they are
+    not read back before they are stored. What a caller gives for them is checked where it enters.
+
+    A key that callers' code may update with a struct of its own making is no such key.
+    """
+
+    __slots__ = ()
+
+    def dump_to_store(self, value: Any) -> msgspec.Raw:
+        return self.dump(value)
 
 
 def _holds(type_: Any) -> tuple[type, ...] | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from awaken.codec import Json
+from awaken.codec import Json, read_back
 from awaken.domain.budget import Spending
 from awaken.domain.lifecycle import RunStatus, TerminationReason
 from awaken.domain.overlay import AgentOverlay
 from awaken.domain.value import Value, nullable
 from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.state.command import FailedAction, QueuedAction
-from awaken.state.key import Merge, Scope, StateKey
+from awaken.state.key import BuiltInKey, Merge, Scope, StateKey
 from awaken.state.step_keys import CONTEXT_MESSAGES, CONTEXT_THROTTLE
 
 _replace = msgspec.structs.replace
@@ -88,6 +88,8 @@ def _lifecycle(state: RunLifecycleState, update: LifecycleUpdate) -> RunLifecycl
                 run_id=update.run_id, status=_RUNNING, updated_at=update.updated_at, step_count=0
             )
         case Done():
+            if type(update.reason) is not str or type(update.updated_at) is not int:
+                read_back(update, Done)  # a hook has made it; it raises what is wrong
             target, reason, termination = _DONE, update.reason, update.termination
         case SetRunning():
             target = _RUNNING
@@ -112,7 +114,7 @@ def _read_lifecycle(json: Json) -> RunLifecycleState:
     return msgspec.convert(json, RunLifecycleState)
 
 
-RUN_LIFECYCLE: StateKey[RunLifecycleState, LifecycleUpdate] = StateKey(
+RUN_LIFECYCLE: StateKey[RunLifecycleState, LifecycleUpdate] = BuiltInKey(
     "__runtime.run_lifecycle",
     initial=RunLifecycleState,
     apply=_lifecycle,
@@ -148,14 +150,14 @@ def _pending(value: PendingWork, update: SetPending) -> PendingWork:
     return PendingWork(has_pending=bool(owners), owners=tuple(sorted(owners)))
 
 
-PENDING_WORK: StateKey[PendingWork, SetPending] = StateKey(
+PENDING_WORK: StateKey[PendingWork, SetPending] = BuiltInKey(
     "__runtime.pending_work", initial=PendingWork, apply=_pending, merge=Merge.COMMUTATIVE
 )
 
 
 # -- budgets ----------------------------------------------------------------------------------
 
-SPENDING: StateKey[Spending, Spending] = StateKey(
+SPENDING: StateKey[Spending, Spending] = BuiltInKey(
     "__runtime.spending",
     initial=Spending,
     apply=lambda value, more: value + more,
@@ -165,12 +167,12 @@ SPENDING: StateKey[Spending, Spending] = StateKey(
 
 # -- structured output ------------------------------------------------------------------------
 
-OUTPUT_TRIES: StateKey[int, int] = StateKey(
+OUTPUT_TRIES: StateKey[int, int] = BuiltInKey(
     "__runtime.output_tries", initial=int, apply=lambda _, tries: tries
 )
 
 
-FINAL_OUTPUT: StateKey[str, str] = StateKey(
+FINAL_OUTPUT: StateKey[str, str] = BuiltInKey(
     "__runtime.final_output", initial=str, apply=lambda _, text: text
 )
 """The output of the run, as text, if it is not what the model wrote last."""
@@ -183,7 +185,7 @@ def _count_retry(counts: dict[str, int], tool: str) -> dict[str, int]:
     return {**counts, tool: counts.get(tool, 0) + 1}
 
 
-TOOL_RETRIES: StateKey[dict[str, int], str] = StateKey(
+TOOL_RETRIES: StateKey[dict[str, int], str] = BuiltInKey(
     "__runtime.tool_retries",
     initial=dict[str, int],
     apply=_count_retry,
@@ -218,7 +220,7 @@ def _queue(
     return tuple(item for item in value if item.id != update.id)
 
 
-PENDING_ACTIONS: StateKey[tuple[QueuedAction, ...], PushAction | RemoveAction] = StateKey(
+PENDING_ACTIONS: StateKey[tuple[QueuedAction, ...], PushAction | RemoveAction] = BuiltInKey(
     "__runtime.pending_scheduled_actions",
     initial=tuple,
     apply=_queue,
@@ -227,7 +229,7 @@ PENDING_ACTIONS: StateKey[tuple[QueuedAction, ...], PushAction | RemoveAction] =
     type=tuple[QueuedAction, ...],
 )
 
-FAILED_ACTIONS: StateKey[tuple[FailedAction, ...], FailedAction] = StateKey(
+FAILED_ACTIONS: StateKey[tuple[FailedAction, ...], FailedAction] = BuiltInKey(
     "__runtime.failed_scheduled_actions",
     initial=tuple,
     apply=lambda value, failed: (*value[-FAILED_ACTIONS_KEPT + 1 :], failed),
@@ -238,7 +240,7 @@ FAILED_ACTIONS: StateKey[tuple[FailedAction, ...], FailedAction] = StateKey(
 
 # -- the active agent -------------------------------------------------------------------------
 
-ACTIVE_AGENT: StateKey[str | None, str | None] = StateKey(
+ACTIVE_AGENT: StateKey[str | None, str | None] = BuiltInKey(
     "__runtime.active_agent", initial=lambda: None, scope=Scope.THREAD, type=str | None
 )
 
@@ -255,7 +257,7 @@ def _overlays(value: dict[str, AgentOverlay], update: PutOverlay) -> dict[str, A
     return others if update.overlay is None else {**others, update.agent: update.overlay}
 
 
-AGENT_OVERLAYS: StateKey[dict[str, AgentOverlay], PutOverlay] = StateKey(
+AGENT_OVERLAYS: StateKey[dict[str, AgentOverlay], PutOverlay] = BuiltInKey(
     "__runtime.agent_overlays",
     initial=dict,
     apply=_overlays,
@@ -289,7 +291,7 @@ def _stored_stats(stats: StopConditionStats) -> StopConditionStats:
     return _replace(stats, last_response_text="")
 
 
-STOP_STATS: StateKey[StopConditionStats, StopConditionStats] = StateKey(
+STOP_STATS: StateKey[StopConditionStats, StopConditionStats] = BuiltInKey(
     "__runtime.stop_condition_stats",
     initial=StopConditionStats,
     apply=lambda _, stats: stats,

@@ -7,7 +7,7 @@ import msgspec
 from awaken.domain.context_message import ContextMessage, ThrottleEntry
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.value import Value
-from awaken.state.key import Merge, StateKey
+from awaken.state.key import BuiltInKey, Merge, StateKey
 
 _replace = msgspec.structs.replace
 
@@ -21,7 +21,7 @@ class NoteThrottle(Value, frozen=True, kw_only=True):
     entry: ThrottleEntry
 
 
-CONTEXT_THROTTLE: StateKey[dict[str, ThrottleEntry], NoteThrottle] = StateKey(
+CONTEXT_THROTTLE: StateKey[dict[str, ThrottleEntry], NoteThrottle] = BuiltInKey(
     "__runtime.context_throttle",
     initial=dict,
     apply=lambda value, note: {**value, note.key: note.entry},
@@ -67,7 +67,7 @@ def _context(value: dict[str, ContextMessage], update: ContextUpdate) -> dict[st
             return {}
 
 
-CONTEXT_MESSAGES: StateKey[dict[str, ContextMessage], ContextUpdate] = StateKey(
+CONTEXT_MESSAGES: StateKey[dict[str, ContextMessage], ContextUpdate] = BuiltInKey(
     "__runtime.context_message_store",
     initial=dict,
     apply=_context,
@@ -120,7 +120,7 @@ def _filter(value: ToolFilter, update: ExcludeTool | IncludeOnly | ClearFilter) 
             return ToolFilter()
 
 
-TOOL_FILTER: StateKey[ToolFilter, ExcludeTool | IncludeOnly | ClearFilter] = StateKey(
+TOOL_FILTER: StateKey[ToolFilter, ExcludeTool | IncludeOnly | ClearFilter] = BuiltInKey(
     "__runtime.tool_filter_state",
     initial=ToolFilter,
     apply=_filter,
@@ -129,7 +129,7 @@ TOOL_FILTER: StateKey[ToolFilter, ExcludeTool | IncludeOnly | ClearFilter] = Sta
 )
 
 
-INFERENCE_OVERRIDE: StateKey[InferenceOverride, InferenceOverride | None] = StateKey(
+INFERENCE_OVERRIDE: StateKey[InferenceOverride, InferenceOverride | None] = BuiltInKey(
     "__runtime.inference_override_state",
     initial=InferenceOverride,
     apply=lambda value, update: InferenceOverride() if update is None else value.merge(update),

@@ -19,7 +19,7 @@ from awaken.domain.message import (
     Video,
     as_content,
 )
-from awaken.domain.storable import UNWRITABLE, parse_argument
+from awaken.domain.storable import UNWRITABLE, parse_argument, parse_value
 from awaken.domain.tool import ToolError, ToolResult, ToolStatus
 from awaken.errors import ConfigError, describe
 
@@ -76,7 +76,7 @@ def parse_result(tool: str, result: ToolResult) -> ToolResult:
     """
     try:
         given = clean_value(result)
-        parsed: ToolResult = parse_argument("its result", given, ToolResult)
+        parsed: ToolResult = parse_value("its result", given, ToolResult)
         if parsed.data != given.data:  # floats that JSON does not have became null, for example
             parsed = msgspec.structs.replace(parsed, data=to_data(given.data))
         return parsed

@@ -17,6 +17,7 @@ from awaken.contract.background import (
 from awaken.contract.tool import CURRENT_CALL, ToolCallContext
 from awaken.domain.names import task_uid
 from awaken.domain.recovery import ToolEffect
+from awaken.domain.storable import parse_argument
 from awaken.ext.background.handles import TaskHandles
 from awaken.ext.background.records import RESERVED_NAMES
 from awaken.ext.background.state import BACKGROUND_TASK_STATE, UpsertTask
@@ -165,6 +166,7 @@ def admit(
 
     Raises:
         BackgroundTaskError: the task may not start.
+        ConfigError: an argument has a wrong type.
         StateError: the owner's state refuses the record.
     """
     ambient = CURRENT_TASK.get()
@@ -191,7 +193,7 @@ def admit(
         owner_thread_id=thread_id,
         task_type=task_type,
         name=name,
-        description=clean_text(description),
+        description=clean_text(parse_argument("description", description, str)),
         status=TaskStatus.RUNNING,
         created_at_ms=handles.clock.now_ms(),
         parent_context=origin.parent,
@@ -201,6 +203,7 @@ def admit(
         effect=options.effect,
         stoppable=options.stoppable,
     )
+    parse_argument("", task, PersistedTaskMeta)  # the state is not read back
     home.store.check(MutationBatch().update(BACKGROUND_TASK_STATE, UpsertTask(task=task)))
     handle = TaskHandle(task, home)
     handle.owner_inbox, handle.depth = home.inbox, depth

@@ -13,7 +13,7 @@ from awaken.contract.background import (
 )
 from awaken.contract.commands import OUTBOX_KEY
 from awaken.domain.value import Value
-from awaken.state.key import Merge, Scope, StateKey
+from awaken.state.key import BuiltInKey, Merge, Scope, StateKey
 
 BACKGROUND_PLUGIN_ID = "background_tasks"
 """The id of the plugin that keeps this state."""
@@ -49,7 +49,7 @@ def _tasks(state: BackgroundTaskState, update: UpsertTask | ReplaceTasks) -> Bac
     return BackgroundTaskState(tasks={**state.tasks, update.task.task_id: update.task})
 
 
-BACKGROUND_TASK_STATE: StateKey[BackgroundTaskState, UpsertTask | ReplaceTasks] = StateKey(
+BACKGROUND_TASK_STATE: StateKey[BackgroundTaskState, UpsertTask | ReplaceTasks] = BuiltInKey(
     "background_task_state",
     initial=BackgroundTaskState,
     apply=_tasks,
@@ -112,7 +112,7 @@ class BackgroundTaskView(Value, frozen=True, kw_only=True):
     tasks: tuple[TaskSummary, ...] = ()
 
 
-BACKGROUND_TASKS: StateKey[BackgroundTaskView, BackgroundTaskView] = StateKey(
+BACKGROUND_TASKS: StateKey[BackgroundTaskView, BackgroundTaskView] = BuiltInKey(
     "background_tasks", initial=BackgroundTaskView
 )
 

@@ -98,6 +98,13 @@ async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
     if not isinstance(result, TaskResult):
         kind = type(result).__name__
         return TaskResult.failed(f"the body returned a {kind} instead of a TaskResult")
+    status: object = result.status
+    error_text: object = result.error
+    if not isinstance(status, TaskStatus) or not isinstance(error_text, str | None):
+        return TaskResult.failed(
+            f"the body's TaskResult has the status {status!r} and the error {error_text!r}: give "
+            "it a TaskStatus, and a text or None"
+        )
     return result
 
 

@@ -35,6 +35,7 @@ log = logging.getLogger("awaken.stores")
 _ATTEMPTS = 8
 _PAUSE = 0.1
 _TOUCH = "UPDATE @nodes SET pid = pid WHERE id = ?"
+_HAS_WRITTEN = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL"
 _END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM unnest(?::int[]) AS pid"
 
 
@@ -161,7 +162,11 @@ class Engine:
         channels: Sequence[Channel] = (),
         tells: Collection[str] = (),
     ) -> T:
-        """Run `work` in a transaction. `tells` are the threads that get commands in it."""
+        """Run `work` in a transaction. `tells` are the threads that get commands in it.
+
+        While the store is known to refuse writes, a transaction is asked whether it has written: it
+        does not tell if it has not.
+        """
         for attempt in range(_ATTEMPTS):
             try:
                 answer = await self._transact(work, tells)
@@ -190,6 +195,7 @@ class Engine:
                     connection.terminate()
                     raise _NothingWritten from error  # a kept connection that the server had closed
                 raise
+            has_written = False
             try:
                 async with contextlib.AsyncExitStack() as stack:
                     stack.push_async_exit(transaction.__aexit__)
@@ -197,11 +203,15 @@ class Engine:
                     answer = await self._do(work, db)
                     if tells:
                         await tell(db, tells)
+                    if self._writes.is_refusing:
+                        has_written = await db.value(_HAS_WRITTEN)
             except Exception as error:
                 if is_read_only(error):
                     connection.terminate()
                     raise _NothingWritten from error  # a kept connection to what is a standby now
                 raise
+            if has_written:
+                self._writes.note_success()
             return answer
 
     async def settle_lost(self) -> None:
@@ -255,7 +265,6 @@ class Engine:
     async def check_write(self) -> None:
         """See `Store.check_write`."""
         await self.write(lambda db: db.run(_TOUCH, self.node))
-        self._writes.note_success()
 
     def _node_of(self, fence: Fence) -> int:
         return self.node if fence.owner == self.owner else -1

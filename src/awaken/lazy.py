@@ -15,6 +15,7 @@ def lazy_names(
     *,
     extra: str | None = None,
     beside: Sequence[str] = (),
+    otherwise: str | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns a `__getattr__` and a `__dir__` for a module.
 
@@ -28,6 +29,7 @@ def lazy_names(
             modules with a leading dot, as in `.limits`.
         foreign: names of other libraries that people look for here, and what to write instead.
         beside: modules in which to look for a name that is not here, to say so.
+        otherwise: what an error for a name that is nowhere says besides.
         extra: the extra of the installation that the modules need; an error for a module that is
             missing says how to install it.
     """
@@ -41,6 +43,8 @@ def lazy_names(
             for other in () if name.startswith("_") else beside:
                 if name in import_module(other).__all__:
                     raise ImportError(f"{package} has no {name}: use {other}.{name}")
+            if otherwise is not None and not name.startswith("_"):
+                raise ImportError(f"{package} has no {name}: {otherwise}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
             home = import_module(home_of[name], package)

@@ -275,7 +275,7 @@ def cases(nested: bool) -> Iterator[Case]:
     for method in METHODS:
         found = inspect.signature(getattr(Runtime, method.name)).parameters
         for name in list(found)[1:]:
-            for value, make in values(nested) if name != "unknown" else ():
+            for value, make in values(nested):
                 arguments = lambda make=make, name=name: {name: make()}  # noqa: E731
                 yield Case(method, f"{name}={value}", arguments)
     for example, argument, place, names in STRUCTS:

@@ -165,7 +165,7 @@ async def test_a_prompt_that_raises_or_is_no_text_fails_the_run_and_says_so() ->
         return None
 
     async with Runtime([Agent("a", model="demo", system_prompt=broken)]) as runtime:
-        with pytest.raises(Exception, match=r"system_prompt.*NoneType"):
+        with pytest.raises(Exception, match=r"system_prompt.*returned None: return a text"):
             await runtime.run("a", "go")
     with pytest.raises(ConfigError, match="system_prompt is a function of the run's context"):
         Agent("a", model="demo", system_prompt=lambda: "x")  # type: ignore[misc,arg-type]

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from awaken import Agent, Budget, Runtime, tool
+from awaken import Agent, Budget, RemoteAgent, Retry, Runtime, tool
+from awaken.backend import (
+    BackendCapabilities,
+    BackendRootRunRequest,
+    BackendRunResult,
+    BackendRunStatus,
+    ExecutionBackend,
+)
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Text, Thinking
+from awaken.domain.lifecycle import NATURAL_END
+from awaken.domain.message import Opaque, Text, Thinking
+from awaken.domain.spec import RemoteEndpoint
 from awaken.errors import RunNotOk
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 
@@ -76,4 +87,97 @@ async def test_a_budget_that_is_too_small_ends_it_with_the_empty_answer() -> Non
     async with Runtime([Agent("a", model=model, budget=Budget(tokens=1_000))]) as runtime:
         result = await runtime.run("a", "hi")
 
+        again = await runtime.wait(result.run_id)
+
     assert (result.ok, model.remaining) == (False, 1)
+    assert result.reason == again.reason == "the answer has no text"
+
+
+OPAQUE = StreamResult(
+    content=(Opaque(origin="someone", kind="search", data={}),),
+    stop_reason=StopReason.END_TURN,
+)
+
+
+async def test_an_answer_of_blocks_without_text_is_not_asked_for_again_and_not_called_so() -> None:
+    model = ScriptedModel([OPAQUE, "never"])
+
+    async with Runtime([Agent("a", model=model)]) as runtime:
+        result = await runtime.run("a", "hi")
+        again = await runtime.wait(result.run_id)
+
+    assert (result.ok, model.remaining) == (False, 1)
+    assert result.reason == again.reason == "the answer has no text"
+
+
+async def test_an_empty_answer_followed_by_one_of_blocks_was_not_empty_twice() -> None:
+    model = ScriptedModel([EMPTY, OPAQUE])
+
+    async with Runtime([Agent("a", model=model)]) as runtime:
+        result = await runtime.run("a", "hi")
+
+    assert (model.remaining, result.reason) == (0, "the answer has no text")
+
+
+async def test_only_the_last_answer_says_whether_it_was_asked_for_again() -> None:
+    """The empty answers of a step before, which a hook sent on, are not those of the last one."""
+    agent = Agent("a", model=ScriptedModel([EMPTY, EMPTY, OPAQUE]), output_check=ask_again_once())
+
+    async with Runtime([agent]) as runtime:
+        result = await runtime.run("a", "hi")
+        again = await runtime.wait(result.run_id)
+
+    assert result.steps == 2
+    assert result.reason == again.reason == "the answer has no text"
+
+
+def ask_again_once() -> Callable[[object, str], str]:
+    """A check that refuses the first answer."""
+    seen: list[str] = []
+
+    def check(ctx: object, text: str) -> str:
+        seen.append(text)
+        if len(seen) == 1:
+            raise Retry("say something")
+        return text
+
+    return check
+
+
+class Silent(ExecutionBackend):
+    """A backend whose agents end with an empty answer."""
+
+    def capabilities(self) -> BackendCapabilities:
+        return BackendCapabilities.remote_stateless_text()
+
+    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
+        return BackendRunResult(
+            agent_id=request.agent_id,
+            status=BackendRunStatus.completed(),
+            termination=NATURAL_END,
+            response="",
+        )
+
+
+class SilentFactory:
+    """Makes that backend."""
+
+    def backend(self) -> str:
+        return "silent"
+
+    def validate(self, endpoint: RemoteEndpoint) -> None:
+        """Any will do."""
+
+    def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend:
+        return Silent()
+
+
+async def test_a_remote_agent_that_answers_with_nothing_was_asked_once() -> None:
+    far = RemoteAgent("far", url="https://agents.example", backend="silent")
+
+    async with Runtime([far], backends=[SilentFactory()]) as runtime:
+        result = await runtime.run("far", "hi")
+        again = await runtime.wait(result.run_id)
+
+    assert result.termination == NATURAL_END
+    assert result.reason == again.reason == "the answer has no text"

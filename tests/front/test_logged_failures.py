@@ -131,6 +131,64 @@ async def test_a_model_without_credit_rests_for_all_threads(
     ]
 
 
+async def test_a_conversation_that_moves_because_its_model_rests_is_a_warning_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It says so once: from then on the conversation stays with the other model."""
+    models = {"p": ScriptedModel(["p", "p", NoCredit("pay")]), "q": ScriptedModel(["q"] * 6)}
+    clock = FakeClock(auto=True)
+
+    async with Runtime([Agent("a", model=["p", "q"])], models=models, clock=clock) as runtime:
+        for thread in ("t1", "t2", "t1"):
+            await runtime.run("a", "hi", thread=thread)
+        clock.advance(100)
+        for thread in ("t2", "t2", "t1", "t3", "t2"):
+            assert (await runtime.run("a", "hi", thread=thread)).response == "q"
+
+    assert logged(caplog) == [
+        ("WARNING", "pool p | q: model p is asked again in 300 s: no credit: pay"),
+        ("WARNING", "pool p | q: conversation t1 moves from model p to model q: no credit: pay"),
+        (
+            "WARNING",
+            "pool p | q: conversation t2 moves from model p to model q: no credit: pay; "
+            "model p is asked again in 200 s",
+        ),
+    ]
+
+
+async def test_a_conversation_that_moves_because_a_circuit_is_open_is_a_warning_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Another agent's runs opened the circuit of its model."""
+    failures: list[Any] = [Overloaded("full")] * 5
+    models = {"p": ScriptedModel(["p", *failures]), "q": ScriptedModel(["q"] * 3)}
+    agents = [
+        Agent("a", model=["p", "q"]),
+        Agent("b", model="p", sections={"retry": {"max_retries": 0}}),
+    ]
+    clock = FakeClock(auto=True)
+
+    async with Runtime(agents, models=models, clock=clock) as runtime:
+        await runtime.run("a", "hi", thread="t")
+        for _ in failures:
+            with suppress(InferenceFailed):
+                await runtime.run("b", "hi")
+        clock.advance(10)
+        for _ in range(3):
+            assert (await runtime.run("a", "hi", thread="t")).response == "q"
+
+    opened, *moves = logged(caplog)
+    assert opened[1].startswith("circuit of model p/scripted opened: it failed 5 times in a row")
+    assert moves == [
+        (
+            "WARNING",
+            "pool p | q: conversation t moves from model p to model q: provider error: circuit "
+            "breaker open for model p/scripted: it is asked again in 20 s; it failed too often, "
+            "the last time with: provider overloaded: full",
+        )
+    ]
+
+
 async def test_a_circuit_that_opens_and_closes_is_logged_and_says_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -31,6 +31,10 @@ def untyped(ctx, n: int):  # type: ignore[no-untyped-def]
     """A tool as people write it who come from elsewhere."""
 
 
+def forgetful(ctx: object) -> None:
+    """A prompt function without a `return`."""
+
+
 def imported(name: str) -> Any:
     return getattr(importlib.import_module("awaken"), name)
 
@@ -124,7 +128,12 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a prompt that is a number": (
         lambda: imported("Agent")("a", model="demo", system_prompt=lambda ctx: 7).run_sync("Hi"),
         Exception,
-        "plugin 'system_prompt' raised TypeError('it returned a int, not a text')",
+        "agent 'a': the system_prompt function <lambda> returned an int: return a text",
+    ),
+    "a prompt that is None": (
+        lambda: imported("Agent")("a", model="demo", system_prompt=forgetful).run_sync("Hi"),
+        Exception,
+        "agent 'a': the system_prompt function forgetful returned None: return a text",
     ),
     "usage_limits=": (lambda: run(usage_limits=1), TypeError, "write budget=Budget(…)"),
     "message_history=": (lambda: run(message_history=[]), TypeError, "write thread='…'"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -236,9 +239,144 @@ NAMES: dict[str, tuple[Call, str]] = {
     ),
     "a name that is missing": (
         lambda rt: rt.fork(),
-        r"Runtime.fork\(\) missing 1 required positional argument: 'thread'",
+        r"Runtime.fork\(\) missing 1 required positional argument: 'thread': "
+        r"write runtime.fork\(thread\)$",
+    ),
+    "a user's id in a query": (
+        lambda rt: rt.list_runs(user_id="ann"),
+        r"Runtime.list_runs\(\) got an unexpected keyword argument 'user_id': "
+        r"write RunQuery\(user=…\)$",
+    ),
+    "a user's id in a patch": (
+        lambda rt: rt.create_thread(user_id="ann"),
+        r"write ThreadPatch\(user=…\)$",
+    ),
+    "a user's id of an approver": (
+        lambda rt: rt.decide("t", {}, user_id="ann"),
+        r"write principal=Principal\(id=…\)$",
+    ),
+    "a reason to cancel": (
+        lambda rt: rt.cancel("t", reason="no"),
+        r"write principal=Principal\(id=…\): who did it is kept, a reason is not$",
+    ),
+    "a reason to refuse": (
+        lambda rt: rt.decide("t", {}, reason="no"),
+        r"write answers=\{ticket: ToolCallResume.deny\('…'\)\}$",
+    ),
+    "a setting that a submission lacks": (
+        lambda rt: rt.submit("a", "x", deps=1),
+        "write deps_key=…$",
+    ),
+    "a name that leads nowhere": (
+        lambda rt: rt.outline("r", colour="red"),
+        r"'colour': it takes run_id, after_step, limit$",
+    ),
+    "a name, where there is none to give": (
+        lambda rt: rt.recover(now=True),
+        r"Runtime.recover\(\) got an unexpected keyword argument 'now': it takes no arguments$",
+    ),
+    "an argument by its place": (
+        lambda rt: follow(rt.events("t", 5)),
+        r"Runtime.events\(\) takes 2 positional arguments but 3 were given: "
+        r"give after=…, follow=… by name$",
+    ),
+    "one argument twice": (
+        lambda rt: rt.find_run("r", run_id="r"),
+        r"Runtime.find_run\(\) got multiple values for argument 'run_id': "
+        r"write runtime.find_run\(run_id\)$",
     ),
 }
+
+MISSING = {
+    "messages": "thread",
+    "load_request": "thread, message_id",
+    "load_manifest": "thread, message_id",
+    "events": "thread",
+    "follow": "thread",
+    "update_thread": "thread, ThreadPatch(title='Holidays')",
+    "state": "thread, key",
+    "outline": "run_id",
+    "find_run": "run_id",
+    "delete_thread": "thread",
+    "prune": "older_than=timedelta(days=30)",
+    "forget_scope": "scope",
+    "cancel": "run_id",
+    "decide": "run_id, {ticket: True}",
+    "send": "run_id, 'Hello'",
+    "wait": "run_id",
+    "preview": "agent, request",
+    "check_arguments": "ticket, {'name': 'value'}",
+    "tool_traits": "agent, tool",
+    "reads": "runtime.agents[0]",
+    "replace": "[agent]",
+}
+"""The methods with arguments that have to be given, and how the error shows them."""
+
+
+async def awaited(call: Callable[[], Any]) -> None:
+    made = call()
+    if inspect.isawaitable(made):
+        await made
+
+
+@pytest.mark.parametrize("method", MISSING)
+async def test_a_missing_argument_is_a_type_error_with_an_example(method: str) -> None:
+    async with Runtime([Agent("a", model="demo")]) as runtime:
+        with pytest.raises(TypeError) as raised:
+            await awaited(getattr(runtime, method))
+
+    told = str(raised.value)
+    assert told.startswith(f"Runtime.{method}() missing ")
+    assert told.endswith(f": write runtime.{method}({MISSING[method]})")
+
+
+def public_methods() -> list[str]:
+    found = inspect.getmembers(Runtime, inspect.isfunction)
+    return [name for name, _ in found if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("method", public_methods())
+async def test_every_method_has_a_hint_for_a_wrong_name(method: str) -> None:
+    """The arguments that `run_sync` and `run_to_rest` take are those of `run`."""
+    passes_on = method in ("run_sync", "run_to_rest")
+    name = "run" if passes_on else method
+    async with Runtime([Agent("a", model="demo")]) as runtime:
+        call: Any = partial(getattr(runtime, method), colour="red")
+        if method == "run_sync":
+            call = partial(asyncio.to_thread, call)
+        with pytest.raises(TypeError) as raised:
+            await awaited(call)
+
+    told = str(raised.value)
+    assert told.startswith(f"Runtime.{name}() got an unexpected keyword argument 'colour': ")
+    assert any(word in told for word in (": it takes ", ": write "))
+
+
+def test_a_runtime_itself_has_hints_too() -> None:
+    make: Any = Runtime
+    with pytest.raises(
+        TypeError, match=r"Runtime\(\) missing .* 'agents': write Runtime\(\[agent\]\)"
+    ):
+        make()
+    with pytest.raises(TypeError, match=r"Runtime\(\) got .* 'stor': write store$"):
+        make([], stor="memory:")
+
+
+async def test_a_type_error_within_a_method_is_not_taken_for_a_wrong_call() -> None:
+    class Broken(list[Agent]):
+        def __iter__(self) -> Any:
+            raise TypeError("mine")
+
+    async with Runtime([Agent("a", model="demo")]) as runtime:
+        with pytest.raises(TypeError, match=r"^mine$"):
+            runtime.replace(Broken([Agent("a", model="demo")]))
+
+
+def test_a_method_says_what_it_takes_and_that_it_is_async() -> None:
+    """Web frameworks look at both."""
+    assert list(inspect.signature(Runtime.find_run).parameters) == ["self", "run_id"]
+    assert asyncio.iscoroutinefunction(Runtime.find_run)
+    assert not asyncio.iscoroutinefunction(Runtime.stream)
 
 
 @pytest.mark.parametrize(("call", "told"), NAMES.values(), ids=NAMES)

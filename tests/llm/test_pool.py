@@ -95,7 +95,7 @@ class Pool:
             leaves=lambda error: changes_model(self.spec.switch, error),
         )
         return PoolMember(
-            model.name, model.name, retrying, lambda: self.breaker.is_available(model.name)
+            model.name, model.name, retrying, lambda: self.breaker.refusal(model.name)
         )
 
     def break_down(self, *names: str) -> None:

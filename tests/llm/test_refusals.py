@@ -52,7 +52,7 @@ def pool_of(*models: FunctionModel) -> PoolExecutor:
     )
     policy = LlmRetryPolicy(max_retries=0)
     members = [
-        PoolMember(name, name, RetryingExecutor(model, policy), lambda: True)
+        PoolMember(name, name, RetryingExecutor(model, policy), lambda: None)
         for name, model in zip(names, models, strict=True)
     ]
     return PoolExecutor(spec, members)

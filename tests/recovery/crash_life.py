@@ -20,6 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from crash_ground import Site
 from crash_scenarios import THREAD, Answered, Cancelled, Said, Scenario
 from crash_service import Service, ServiceFactory
@@ -27,9 +28,12 @@ from crash_world import World
 
 from awaken import Runtime
 from awaken.codec import dumps
+from awaken.contract.commits import ThreadCommit
 from awaken.contract.store import Store
+from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
+from awaken.domain.run import RunRecord, RunRequestSnapshot
 from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.testing.chaos import (
     KillSwitch,
@@ -43,6 +47,7 @@ from awaken.testing.chaos import (
     whole_picture_of,
 )
 
+LEFT_BEHIND = "left-behind"
 HUNG_AFTER = 10
 """Seconds; a life takes a few hundredths of one."""
 WATCHER_HUNG_AFTER = 100
@@ -148,7 +153,35 @@ async def _play_part(stage: Stage, store: Store, role: Role, world: World) -> No
         if role is Role.CANCEL:
             await _cancel(runtime)
         else:
+            if scenario.leaves_behind and await store.load_run(LEFT_BEHIND) is None:
+                await leave_behind(store)
             await _work(runtime, scenario, world, by_itself=by_itself)
+
+
+async def leave_behind(store: Store) -> None:
+    """Store a run that has ended, and a delegate that waits for an answer to its call."""
+    ended = RunRecord(
+        run_id="parent-of-it",
+        thread_id="parent-of-it",
+        agent_id="main",
+        status=RunStatus.DONE,
+        created_at=0,
+        updated_at=0,
+    )
+    request = RunRequestSnapshot(origin=RequestOrigin.USER, parent_tool_call_id="c1")
+    delegate = msgspec.structs.replace(
+        ended,
+        run_id=LEFT_BEHIND,
+        thread_id=LEFT_BEHIND,
+        parent_run_id=ended.run_id,
+        request=request,
+        status=RunStatus.WAITING,
+    )
+    for run, parent in ((ended, None), (delegate, ended.thread_id)):
+        commit = ThreadCommit(
+            thread_id=run.thread_id, expected_length=0, run=run, parent_thread_id=parent
+        )
+        await store.commit(commit)
 
 
 async def _work(runtime: Runtime, scenario: Scenario, world: World, *, by_itself: bool) -> None:

@@ -26,12 +26,12 @@ import msgspec
 from crash_ground import Ground, add_options, ground_of
 from crash_life import Role, Stage, live
 from crash_play import Play, check, play
-from crash_scenarios import CARELESS, LIAR, Answered, Cancelled
+from crash_scenarios import CARELESS, LIAR, ORPHANED, Answered, Cancelled
 from crash_teams import SCENARIOS
 
 from awaken.domain.recovery import MOST_TAKEOVERS
 
-KNOWN = SCENARIOS | {LIAR.name: LIAR, CARELESS.name: CARELESS}
+KNOWN = SCENARIOS | {one.name: one for one in (LIAR, CARELESS, ORPHANED)}
 SEEDS = 20
 THOROUGH, SHARE = 6, 3
 """So many seeds are played at every point, each of the others at every third, in turn."""

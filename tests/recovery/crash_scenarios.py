@@ -103,6 +103,8 @@ class Scenario:
         team: who takes part beside `main`, by name.
         said: what the user says, one after the other.
         submitted: whether the user submits everything at once, and waits for nothing.
+        leaves_behind: whether the first process puts a delegate into the store that waits for a run
+            that has ended.
         followed: whether a process follows `THREAD` under every seed, not just under some.
         answer: what a person says to a ticket, knowing the world.
         holds: further sentences about what is wrong at the end, beside what is always checked.
@@ -116,6 +118,7 @@ class Scenario:
     said: tuple[Said, ...] = (Said(),)
     submitted: bool = False
     followed: bool = False
+    leaves_behind: bool = False
     budget: Budget | None = None
     answered: Answered = Answered.BY_ITSELF
     cancelled: Cancelled = Cancelled.NEVER
@@ -250,6 +253,10 @@ CARELESS = Scenario(
     name="careless", team={"far": Far(careless=True)}, said=(Said(text="Do it.", agent="far"),)
 )
 """What it sends before a crash is sent again: the matrix must find what is left of that."""
+
+ORPHANED = Scenario(name="orphaned", main=Part([[("charge", {"order": 1})]]), leaves_behind=True)
+"""A delegate is in the store whose parent run has ended: the matrix must find it at a kill, though
+a recovery ends it later."""
 
 ALONE = (
     Scenario(name="one-call", main=Part([[("charge", {"order": 1})]])),

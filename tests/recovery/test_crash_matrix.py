@@ -40,6 +40,14 @@ def test_a_tool_that_says_it_may_be_repeated_and_may_not_is_found_out() -> None:
     assert "--scenario liar --seed 0 --kill " in done.stdout
 
 
+def test_a_delegate_that_was_left_behind_is_found_out_though_a_recovery_ends_it() -> None:
+    done = matrix("--scenario", "orphaned", "--seed", "0", "--share", "4")
+    assert done.returncode == 1, done.stdout + done.stderr
+    told = "at a kill, run left-behind waits for run parent-of-it, which has ended, and no cancel"
+    assert told in done.stdout
+    assert "lost results 0, doubled once effects 0, invalid transcripts 0" in done.stdout
+
+
 def test_work_elsewhere_that_nobody_remembers_is_found_out() -> None:
     done = matrix("--scenario", "careless", "--seed", "0")
     assert done.returncode == 1, done.stdout + done.stderr

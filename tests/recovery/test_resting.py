@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from awaken.contract.commands import CommandKind, ThreadCommand
@@ -13,9 +14,12 @@ from awaken.domain.run import RunRecord, RunRequestSnapshot
 from awaken.domain.ticket import Ticket
 from awaken.stores.memory import MemoryStore
 from awaken.testing.chaos import (
+    Picture,
     ThreadChanges,
     answerable,
     at_rest,
+    damage_between,
+    list_orphans,
     open_runs,
     picture_of,
     questions,
@@ -101,6 +105,43 @@ async def test_a_run_that_waits_for_somebody_is_at_rest_until_it_is_told_somethi
     assert await at_rest(store)
     await store.send(ThreadCommand(thread_id="root", kind=CommandKind.CANCEL, run_id="root"))
     assert not await at_rest(store)
+
+
+ORPHANED = "run child waits for run root, which has ended, and no cancel is pending"
+
+
+async def test_a_delegate_whose_run_has_ended_is_damage_at_a_kill_and_at_the_end() -> None:
+    """It holds at every instant, so a recovery that ends the delegate later does not excuse it."""
+    store = await store_with(run("root", DONE), run("child", parent="root", call="c1"))
+    assert [orphan.run_id for orphan in await list_orphans(store)] == ["child"]
+
+    seen = await whole_picture_of(store, "root")
+    mended = run("child", DONE, parent="root", call="c1")
+    await store.commit(ThreadCommit(thread_id="child", expected_length=0, run=mended))
+    final = await whole_picture_of(store, "root")
+
+    assert ORPHANED in damage_between([], seen, (), ()).left_open
+    assert damage_between([seen, seen], final, (), ()).left_open == (f"at a kill, {ORPHANED}",)
+    assert not damage_between([], final, (), ())
+
+
+async def test_a_delegate_is_no_orphan_with_a_cancel_pending_or_a_parent_that_goes_on() -> None:
+    child = run("child", parent="root", call="c1")
+    store = await store_with(run("root", DONE), child)
+    await store.send(ThreadCommand(thread_id="child", kind=CommandKind.CANCEL, run_id="child"))
+    waits = await store_with(run("root"), child)
+    task = await store_with(run("root", DONE), run("child", parent="root", task=True))
+
+    for each in (store, waits, task):
+        assert not await list_orphans(each)
+        seen = await whole_picture_of(each, "root")
+        assert not damage_between([seen], over(seen), (), ()).left_open
+
+
+def over(seen: Picture) -> Picture:
+    """What was seen, after all runs have ended."""
+    ended = tuple(msgspec.structs.replace(run, status=DONE) for run in seen.runs)
+    return Picture(thread_id=seen.thread_id, runs=ended, children=tuple(map(over, seen.children)))
 
 
 async def test_nothing_is_at_rest_as_long_as_somebody_runs() -> None:

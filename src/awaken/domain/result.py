@@ -11,6 +11,7 @@ from awaken.domain.value import Value
 class AgentRunResult(Value, frozen=True, kw_only=True):
     """How a run ended.
 
+    `empty_twice` says whether its last answer was empty, also when the model was asked once more.
     `cost` is that of its own models, as far as their prices are known. `spent` is what the run and
     all it started have used up, if it has a budget.
     """
@@ -20,6 +21,7 @@ class AgentRunResult(Value, frozen=True, kw_only=True):
     response: str
     termination: TerminationReason
     steps: int
+    empty_twice: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from awaken.codec import read_back
-from awaken.errors import ConfigError, describe
+from awaken.errors import ConfigError, describe, type_of
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -244,5 +244,5 @@ def _shown(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # `__repr__` may be user code
-        text = f"a {type(value).__name__}"
+        text = type_of(value)
     return text if len(text) <= 80 else f"{text[:80]}…"

@@ -57,6 +57,8 @@ AwakenError
 
 from awaken.errors.base import AwakenError, ConfigError, InvalidId
 from awaken.errors.base import describe as describe
+from awaken.errors.base import name_of as name_of
+from awaken.errors.base import type_of as type_of
 from awaken.errors.resolve import (
     BackgroundToolNotFound,
     BuildError,

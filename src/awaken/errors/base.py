@@ -12,6 +12,20 @@ def describe(error: object) -> str:
     return text_of(error, str) or type(error).__name__
 
 
+def type_of(value: object) -> str:
+    """The type of a value as a sentence names it: `an int`, `a dict`, `None`."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def name_of(function: object) -> str:
+    """The name of a function in messages; of another thing that can be called, its type."""
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else type_of(function)
+
+
 def text_of(value: object, convert: Callable[[object], str]) -> str:
     try:
         return convert(value)

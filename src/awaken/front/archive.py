@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -19,7 +19,6 @@ from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import AlreadyExists, ConfigError, InvalidId, StaleFence, VersionConflict
 from awaken.front import engine
 from awaken.front.asked import check_seconds, parse_id, parse_principal, parse_word
-from awaken.front.hints import check_names
 from awaken.ids import Ids
 from awaken.state.key import StateKey
 
@@ -123,11 +122,9 @@ class Archive:
         after: int = 0,
         limit: int | None = None,
         hidden: bool = False,
-        **unknown: Never,
     ) -> Sequence[Message]:
         """The first `limit` messages of a thread behind position `after` of its log. Messages that
         are out of view, because the thread was rewound, are among them only with `hidden`."""
-        check_names(Archive.messages, unknown)
         parse_id("thread", thread)
         parse_argument("after", after, Count)
         parse_argument("limit", limit, Count | None)
@@ -224,7 +221,6 @@ class Archive:
         at: int | None = None,
         new: str | None = None,
         principal: Principal | None = None,
-        **unknown: Never,
     ) -> Thread:
         """Copy a thread as it was after the step that event `at` belongs to. Returns the new
         thread.
@@ -239,7 +235,6 @@ class Archive:
             AlreadyExists: there is a thread `new`.
             InvalidId: `new` is not allowed as an id.
         """
-        check_names(Archive.fork, unknown)
         parse_id("thread", thread)
         parse_argument("at", at, Count | None)
         parse_id("new", new, str | None)
@@ -254,7 +249,6 @@ class Archive:
         patch: ThreadPatch | None = None,
         *,
         principal: Principal | None = None,
-        **unknown: Never,
     ) -> Thread:
         """Begin an empty thread, in the scope of the `principal`, who is its `created_by`. Returns
         the thread.
@@ -263,7 +257,6 @@ class Archive:
             AlreadyExists: there is a thread with that id.
             InvalidId: the id is not allowed.
         """
-        check_names(Archive.create_thread, unknown, ThreadPatch)
         parse_id("thread", thread, str | None)
         parse_principal(principal)
         patch = ThreadPatch() if patch is None else _parse_patch(patch)
@@ -285,7 +278,6 @@ class Archive:
         patch: ThreadPatch,
         *,
         expected_revision: int | None = None,
-        **unknown: Never,
     ) -> Thread:
         """Change what is said about a thread: its title, labels, user. Returns the thread.
 
@@ -296,7 +288,6 @@ class Archive:
             NotFound: no such thread.
             VersionConflict: it has another revision by now: read it again.
         """
-        check_names(Archive.update_thread, unknown, ThreadPatch)
         parse_id("thread", thread)
         parse_argument("expected_revision", expected_revision, Count | None)
         patch = _parse_patch(patch)
@@ -330,23 +321,16 @@ class Archive:
         """The record of a run, with the state it left."""
         return await self._store.load_run(parse_id("run_id", run_id))
 
-    async def list_runs(self, query: RunQuery | None = None, **unknown: Never) -> Page[RunRecord]:
+    async def list_runs(self, query: RunQuery | None = None) -> Page[RunRecord]:
         """Runs, newest first."""
-        check_names(Archive.list_runs, unknown, engine.RunQuery)
         return await self._store.list_runs(_parse_query(query, engine.RunQuery()))
 
-    async def list_threads(
-        self, query: ThreadQuery | None = None, **unknown: Never
-    ) -> Page[Thread]:
+    async def list_threads(self, query: ThreadQuery | None = None) -> Page[Thread]:
         """Threads, ordered by when a run last began, paused or ended in them, latest first."""
-        check_names(Archive.list_threads, unknown, engine.ThreadQuery)
         return await self._store.list_threads(_parse_query(query, engine.ThreadQuery()))
 
-    async def list_tickets(
-        self, query: TicketQuery | None = None, **unknown: Never
-    ) -> Page[Ticket]:
+    async def list_tickets(self, query: TicketQuery | None = None) -> Page[Ticket]:
         """Tickets, oldest first; only the open ones if there is no query."""
-        check_names(Archive.list_tickets, unknown, engine.TicketQuery)
         is_open = engine.TicketQuery(status=TicketStatus.OPEN)
         return await self._store.list_tickets(_parse_query(query, is_open))
 

@@ -47,7 +47,7 @@ from awaken.domain.lifecycle import CANCELLED, SUSPENDED_END, Suspended
 from awaken.domain.message import as_messages
 from awaken.domain.result import AgentRunResult
 from awaken.domain.ticket import TicketStatus
-from awaken.errors import AwakenError, Cancelled
+from awaken.errors import AwakenError, Cancelled, type_of
 from awaken.front.agent import Agent
 from awaken.front.loading import import_from_folder
 from awaken.front.remote import RemoteAgent
@@ -156,7 +156,7 @@ def load_agents(address: str) -> list[Agent | RemoteAgent]:
         isinstance(agent, Agent | RemoteAgent) for agent in agents
     ):
         raise NotReady(
-            f"{address} is a {type(found).__name__}: point at an Agent, a list of them, or a "
+            f"{address} is {type_of(found)}: point at an Agent, a list of them, or a "
             "function without arguments that returns either"
         )
     return list(agents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 from awaken.domain.message import Message, as_messages
 from awaken.domain.principal import Principal, id_of
@@ -13,7 +13,6 @@ from awaken.front import engine
 from awaken.front.answers import AnswersByTicket, decisions_of
 from awaken.front.archive import Archive
 from awaken.front.asked import Input, check_seconds, parse_id, parse_principal
-from awaken.front.hints import check_names
 from awaken.front.output import OutputShape
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.runtime.defaults import CANCEL_GRACE
@@ -67,7 +66,6 @@ class Control(Archive):
         *,
         deadline: float = CANCEL_GRACE,
         principal: Principal | None = None,
-        **unknown: Never,
     ) -> CancelReceipt:
         """Cancel a run by its run or thread id, with every delegate and task it has started. The
         run may be waiting, or live in another process.
@@ -77,7 +75,6 @@ class Control(Archive):
         finished, or whether that is unknown. The receipt is false if there was no open run. The
         records of the runs keep who cancelled them, if a `principal` is given.
         """
-        check_names(Control.cancel, unknown)
         parse_id("id", id)
         parse_principal(principal)
         check_seconds("deadline", deadline)
@@ -91,7 +88,6 @@ class Control(Archive):
         *,
         by: str | None = None,
         principal: Principal | None = None,
-        **unknown: Never,
     ) -> bool:
         """Answer tickets of a run, all or none: `{ticket: True}`; a key may be a ticket or its key.
 
@@ -106,7 +102,6 @@ class Control(Archive):
                 stored.
             ArgumentsRefused: a tool refuses edited arguments; no answer was stored.
         """
-        check_names(Control.decide, unknown)
         parse_id("id", id)
         parse_principal(principal)
         self._engine.one_loop.bind()
@@ -122,7 +117,6 @@ class Control(Archive):
         input: Input,
         *,
         principal: Principal | None = None,
-        **unknown: Never,
     ) -> bool:
         """Send messages to a live run, here or in another process, by its run or thread id.
 
@@ -130,7 +124,6 @@ class Control(Archive):
         the thread's next one. Returns `False` if no process runs the thread. The messages keep who
         sent them, if a `principal` is given.
         """
-        check_names(Control.send, unknown)
         parse_id("id", id)
         parse_principal(principal)
         self._engine.one_loop.bind()

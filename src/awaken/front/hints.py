@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from inspect import getfullargspec
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import msgspec
+from collections.abc import Collection, Iterable, Mapping
 
 _MAKERS = {
     "gpt-": "openai",
@@ -25,7 +20,7 @@ _MAKERS = {
     "glm-": "zai",
 }
 """Prefixes of model names, and the provider each belongs to."""
-_SETTINGS = (
+SETTINGS = (
     *("temperature", "top_p", "max_tokens", "seed", "stop_sequences", "tool_choice"),
     *("parallel_tool_calls", "timeout"),
 )
@@ -74,44 +69,6 @@ _OTHER_WAYS = {
     **dict.fromkeys(("store", "checkpointer"), "Runtime([agent], store='sqlite:///awaken.db')"),
 }
 """Arguments that an agent has no match for, and what to write instead."""
-_OF_A_RUN = {
-    "prompt": "input",
-    "user_prompt": "input",
-    "messages": "input",
-    "message_history": "thread='…', which keeps the conversation, or a list of messages as input",
-    "session": "thread='…'",
-    "session_id": "thread='…'",
-    "thread_id": "thread='…'",
-    "conversation_id": "thread='…'",
-    "context": "deps=…",
-    "dependencies": "deps=…",
-    "settings": "overrides=ModelSettings(…)",
-    "model_settings": "overrides=ModelSettings(…)",
-    "usage_limits": "budget=Budget(…)",
-    "max_turns": "Agent(…, max_rounds=…)",
-    "max_rounds": "Agent(…, max_rounds=…)",
-    "output_type": "Agent(…, output=…)",
-    "output": "Agent(…, output=…)",
-    "model": "with agent.override(model=…): …",
-    "user_id": "user=…",
-    "metadata": "labels={…}",
-    "tags": "labels={…}",
-    "stream": "runtime.stream(…)",
-    "instructions": "with agent.override(system_prompt=…): …",
-    "system_prompt": "with agent.override(system_prompt=…): …",
-    "tools": "with agent.override(tools=[…]): …",
-    "callbacks": "Agent(…, plugins=[…]), or runtime.stream(…) and read its events",
-    "config": "the options themselves, such as thread='…' and overrides=ModelSettings(…)",
-    "by": "principal=Principal(id=…)",
-    **{name: f"overrides=ModelSettings({name}=…)" for name in _SETTINGS},
-}
-_OF_A_METHOD = {
-    "by": "principal=Principal(id=…)",
-    "thread_id": "thread",
-    "text": "input",
-    "message": "input",
-}
-"""Arguments of a runtime's other methods as people guess them, and their names here."""
 FOREIGN = {
     "ModelRetry": "Retry",
     "UsageLimits": "Budget",
@@ -183,35 +140,13 @@ def meant_model(name: str, complete: Collection[str], providers: Collection[str]
 def unknown_argument(name: str, known: Iterable[str]) -> TypeError:
     """The error for an unknown argument of `Agent`: Python's text, and what to write instead."""
     told = f"Agent.__init__() got an unexpected keyword argument {name!r}"
-    if name in _SETTINGS:
+    if name in SETTINGS:
         setting = "stop" if name == "stop_sequences" else name
         return TypeError(f"{told}: write settings=ModelSettings({setting}=…)")
     if name in _OTHER_WAYS:
         return TypeError(f"{told}: write {_OTHER_WAYS[name]}")
     meant = _ARGUMENTS.get(name) or near(name, known)
     return TypeError(f"{told}: write {meant}=…" if meant is not None else told)
-
-
-def check_names(
-    method: Callable[..., Any], unknown: Iterable[str], holder: type[msgspec.Struct] | None = None
-) -> None:
-    """Check that a method of a runtime got no argument with an unknown name.
-
-    Args:
-        holder: the type of an argument, whose fields people give to the method by mistake.
-
-    Raises:
-        TypeError: it did: Python's text, and what to write instead.
-    """
-    for name in unknown:
-        told = f"{method.__qualname__}() got an unexpected keyword argument {name!r}"
-        found = getfullargspec(method)
-        known = [*found.args[1:], *found.kwonlyargs]
-        if holder is not None and name in holder.__struct_fields__:
-            raise TypeError(f"{told}: write {holder.__name__}({name}=…)")
-        foreign = _OF_A_RUN if "input" in known else _OF_A_METHOD
-        meant = foreign.get(name) or near(name, known)
-        raise TypeError(f"{told}: write {meant}" if meant is not None else told)
 
 
 def missing_argument(id: object, model: object) -> TypeError:

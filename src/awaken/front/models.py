@@ -98,7 +98,7 @@ class ModelStack:
             model_id=model.id,
             upstream_model=model.upstream_model,
             executor=self._one(spec, named, policy, pool),
-            is_available=partial(self._breaker.is_available, circuit),
+            refusal=partial(self._breaker.refusal, circuit),
         )
 
 

@@ -17,10 +17,10 @@ from awaken.domain.lifecycle import (
 )
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.value import Value
-from awaken.errors import NoOutput, RunNotOk
+from awaken.errors import NoOutput, RunNotOk, type_of
 from awaken.front.hints import OF_RESULT, unknown_attribute
 from awaken.front.output import OutputShape
-from awaken.state.runtime_keys import SPENDING
+from awaken.state.runtime_keys import EMPTY_TWICE, SPENDING
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -39,6 +39,7 @@ T = TypeVar("T")
 Shapes = Mapping[str, OutputShape]
 """The output types, by agent id."""
 NO_SHAPES: Shapes = MappingProxyType({})
+_EMPTY_TWICE = "the model's answer was empty, also when it was asked once more"
 
 
 class RecoveredRun:
@@ -74,7 +75,8 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
     A `waiting` run is not over. It goes on when its `tickets` are answered, or, if it has none,
     when a background task it started reports to it. `usage` is the tokens used by the run's own
     model calls, and `cost` their price as far as prices are known. `spent` is what the run and
-    everything it started have used of the budget; `None` without a budget.
+    everything it started have used of the budget; `None` without a budget. `empty_twice` says that
+    the model's last answer was empty, also when it was asked once more.
     """
 
     thread_id: str
@@ -88,6 +90,7 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
     waiting: bool = False
     spent: Amount | None = None
     shape: OutputShape | None = None
+    empty_twice: bool = False
 
     @property
     def ok(self) -> bool:
@@ -101,7 +104,7 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
         if self.waiting and not self.suspended:
             return "it waits for its background tasks: await runtime.wait(run_id)"
         if self.termination == NATURAL_END and self.shape is None and not self.response.strip():
-            return "the model's answer was empty, also when it was asked once more"
+            return _EMPTY_TWICE if self.empty_twice else "the answer has no text"
         return unfinished(self.termination)
 
     def unwrap(self) -> Out:
@@ -135,7 +138,7 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
         """
         output = self.output
         if not isinstance(output, type_):
-            raise TypeError(f"the output is a {type(output).__name__}, no {type_.__name__}")
+            raise TypeError(f"the output is {type_of(output)}, no {type_.__name__}")
         return output
 
     if not TYPE_CHECKING:  # a type checker knows the names; this is for people without one
@@ -163,6 +166,7 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
             tickets=result.tickets,
             waiting=result.waits,
             spent=result.spent,
+            empty_twice=result.empty_twice,
             shape=shapes.get(result.agent_id),
         )
 
@@ -170,7 +174,8 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
     def read(cls, record: RunRecord, shapes: Shapes = NO_SHAPES) -> RunResult[Any]:
         """The state of a run, from its record."""
         waiting, state = record.waiting, record.state
-        kept = state.extensions.get(SPENDING.name) if state is not None else None
+        stored = state.extensions if state is not None else {}
+        kept, empty = stored.get(SPENDING.name), stored.get(EMPTY_TWICE.name)
         return cls(
             thread_id=record.thread_id,
             run_id=record.run_id,
@@ -183,6 +188,7 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
             waiting=waiting is not None,
             spent=SPENDING.load(kept).spent if kept is not None else None,
             shape=shapes.get(record.agent_id),
+            empty_twice=empty is not None and EMPTY_TWICE.load(empty) == record.steps,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -39,7 +39,6 @@ from awaken.front.asked import (
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.control import Control
 from awaken.front.deps import with_deps
-from awaken.front.hints import check_names
 from awaken.front.override import OVERRIDES
 from awaken.front.remote import RemoteAgent
 from awaken.front.result import RunResult
@@ -84,7 +83,6 @@ class Running(Control):
         deps: Any = None,
         deps_key: Json = None,
         sink: EventSink | None = None,
-        **unknown: Never,
     ) -> RunResult[Any]:
         """Run an agent and return how it ended.
 
@@ -114,7 +112,6 @@ class Running(Control):
             ThreadBusy: the thread cannot be rewound while a run of it is open.
             AgentLoopError: it broke off.
         """
-        check_names(Running.run, unknown)
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
@@ -151,7 +148,6 @@ class Running(Control):
         deps_key: Json = None,
         wait: bool = False,
         detached: bool = False,
-        **unknown: Never,
     ) -> RunStream:
         """Run an agent and read its events as they come.
 
@@ -163,7 +159,6 @@ class Running(Control):
         is entered at once: then only an unknown agent and a bad thread id are raised there, and the
         other errors come when the events are read.
         """
-        check_names(Running.stream, unknown)
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
         )
@@ -208,7 +203,6 @@ class Running(Control):
         adapter: Adapter = Adapter.INTERNAL,
         request_id: str | None = None,
         deps_key: Json = None,
-        **unknown: Never,
     ) -> Submitted:
         """Ask for a run durably: once this returns, the run is carried out even if this process
         dies. It returns without waiting for the run; `wait(submitted.run_id)` waits for its end.
@@ -241,7 +235,6 @@ class Running(Control):
             RewindRefused: no message in view has the id `rewind_to`.
             InvalidResume: an answer fits no open ticket.
         """
-        check_names(Running.submit, unknown)
         parse_principal(principal)
         if thread is None and principal is not None and not answers:
             thread = engine.scoped_id(principal.scope, self._ids.new())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -12,6 +11,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.blobs import INLINE_LIMIT
 from awaken.contract.deps import DepsMaker
 from awaken.domain.budget import Price
+from awaken.domain.metadata import ThreadPatch
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.errors import AwakenError, ConfigError
@@ -26,6 +26,7 @@ from awaken.front.loading import blobs_beside, checked_store, open_bus, open_sto
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun
 from awaken.front.running import Running
+from awaken.front.wrong_calls import name_methods
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Plugin
 from awaken.runtime.defaults import CANCEL_GRACE, MAX_RUNS
@@ -317,16 +318,17 @@ class Runtime(Running):
         return wrong
 
 
-def _name_methods() -> None:
-    """Give the methods of the parts a runtime is made of its own name, which Python shows in its
-    errors about arguments and in its warning about a missing `await`."""
-    for part in (Archive, Control, Running):
-        for name, method in vars(part).items():
-            if inspect.isfunction(method) and not name.startswith("_"):
-                method.__qualname__ = f"Runtime.{name}"
-
-
-_name_methods()
+name_methods(
+    Runtime,
+    (Archive, Control, Running, Runtime),
+    {
+        "create_thread": ThreadPatch,
+        "update_thread": ThreadPatch,
+        "list_runs": engine.RunQuery,
+        "list_threads": engine.ThreadQuery,
+        "list_tickets": engine.TicketQuery,
+    },
+)
 
 
 def _checked_agents(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:

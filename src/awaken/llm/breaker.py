@@ -63,12 +63,18 @@ class CircuitBreaker:
 
     def is_available(self, model: str) -> bool:
         """Whether a call would be admitted now. Asking does not use up the probe."""
+        return self.refusal(model) is None
+
+    def refusal(self, model: str) -> CircuitOpen | None:
+        """The error that a call would get now; `None` if it would be admitted."""
         circuit = self._circuits.get(model)
-        return (
-            circuit is None
-            or circuit.retry_at is None
-            or self._clock.monotonic() >= circuit.retry_at
-        )
+        return None if circuit is None else self._refusal(circuit)
+
+    def _refusal(self, circuit: _Circuit) -> CircuitOpen | None:
+        if circuit.retry_at is None:
+            return None
+        open_for = circuit.retry_at - self._clock.monotonic()
+        return CircuitOpen(circuit.model, circuit.reason, open_for) if open_for > 0 else None
 
     def call(self, model: str) -> Admission:
         """Admit a call. The caller wraps the whole call, to the end of its stream, in the returned
@@ -81,9 +87,9 @@ class CircuitBreaker:
         if circuit is None:
             circuit = self._circuits[model] = _Circuit(self, model)
         if circuit.retry_at is not None:
-            open_for = circuit.retry_at - self._clock.monotonic()
-            if open_for > 0:
-                raise CircuitOpen(model, circuit.reason, open_for)
+            refused = self._refusal(circuit)
+            if refused is not None:
+                raise refused
             self._open(circuit)
         return circuit.admission
 

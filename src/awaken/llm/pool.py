@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,12 +40,20 @@ model."""
 
 
 class PoolMember(msgspec.Struct):
-    """A model of a pool: its executor, and whether it can be asked now."""
+    """A model of a pool: its executor, and the error that a call would get now because the circuit
+    is open; `None` if the model can be asked."""
 
     model_id: str
     upstream_model: str
     executor: StreamDriver
-    is_available: Callable[[], bool]
+    refusal: Callable[[], CircuitOpen | None]
+
+
+class _Quarantine(NamedTuple):
+    """Until when a model is not asked, and the text of the error behind it."""
+
+    until: float
+    error: str
 
 
 class _Session(msgspec.Struct):
@@ -81,7 +90,7 @@ class PoolExecutor:
         self._members = list(members)
         self._clock = clock
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
-        self._quarantined: dict[int, float] = {}
+        self._quarantined: dict[int, _Quarantine] = {}
         self._turn = count()
         weights = [member.weight or 1.0 for member in spec.members]
         self._weights = weights
@@ -129,16 +138,17 @@ class PoolExecutor:
     async def _drive(
         self, key: str, session: _Session, request: InferenceRequest, listener: AnswerListener
     ) -> None:
-        tried: set[int] = set()
-        last: InferenceExecutionError | None = None
+        tried: dict[int, InferenceExecutionError] = {}
         while True:
+            before = session.index
+            rest = self._rest(before) if before is not None and before not in tried else None
             try:
-                index = self._choose(key, session, tried)
+                index = self._choose(key, before, rest is None, tried)
             except InferenceExecutionError as error:
-                raise error from last
-            member, before, session.index = self._members[index], session.index, index
-            if last is not None and before is not None:
-                self._log_switch(before, index, key, last)
+                raise error from next(reversed(tried.values()), None)
+            member, session.index = self._members[index], index
+            if before is not None and before != index:
+                self._log_switch(before, index, key, rest or error_line(tried[before]))
             listener.model_id = member.model_id
             asked = msgspec.structs.replace(request, upstream_model=member.upstream_model)
             try:
@@ -147,39 +157,41 @@ class PoolExecutor:
                 if not changes_model(self._spec.switch, error):
                     raise
                 if isinstance(error, Unauthorized | ModelMissing):
-                    self._quarantined[index] = self._clock.monotonic() + QUARANTINE
-                    log.warning(
-                        "pool %s: model %s is asked again in %.0f s: %s",
-                        *(self.name, member.model_id, QUARANTINE, error_line(error)),
-                    )
+                    self._quarantine(index, error)
                 most = self._spec.switch.max_switches_per_session
                 if most is not None and session.moves >= most:
                     raise
                 session.moves += 1
-                tried.add(index)
+                tried[index] = error
                 if not listener.is_silent:
                     # `MendingExecutor` asks again; the conversation has moved by then.
                     session.index = self._other(key, tried)
                     if session.index is not None:
-                        self._log_switch(index, session.index, key, error)
+                        self._log_switch(index, session.index, key, error_line(error))
                     raise
-                last = error
             else:
                 session.moves = 0
                 return
 
-    def _log_switch(self, index: int, to: int, key: str, error: InferenceExecutionError) -> None:
+    def _quarantine(self, index: int, error: InferenceExecutionError) -> None:
+        until = self._clock.monotonic() + QUARANTINE
+        self._quarantined[index] = rest = _Quarantine(until, error_line(error))
+        log.warning(
+            "pool %s: model %s is asked again in %.0f s: %s",
+            *(self.name, self._members[index].model_id, QUARANTINE, rest.error),
+        )
+
+    def _log_switch(self, index: int, to: int, key: str, why: str) -> None:
         models = self._members[index].model_id, self._members[to].model_id
         log.warning(
             "pool %s: conversation %s moves from model %s to model %s: %s",
-            *(self.name, key, *models, error_line(error)),
+            *(self.name, key, *models, why),
         )
 
     # -- choosing -----------------------------------------------------------------------------
 
-    def _choose(self, key: str, session: _Session, tried: set[int]) -> int:
-        here = session.index
-        if here is not None and here not in tried and self._stays(here):
+    def _choose(self, key: str, here: int | None, stays: bool, tried: Collection[int]) -> int:
+        if here is not None and here not in tried and stays:
             return here
         if here is None:
             home = self._first(key, [i for i in self._home if self._is_healthy(i)])
@@ -192,8 +204,16 @@ class PoolExecutor:
             raise PoolAttemptsExhausted
         raise AllModelsUnavailable
 
-    def _stays(self, index: int) -> bool:
-        return not self._spec.switch.on_circuit_open or self._is_healthy(index)
+    def _rest(self, index: int) -> str | None:
+        """Why a conversation leaves this model before it asks it: the model's last error, and when
+        the model is asked again. `None` if the conversation stays."""
+        if not self._spec.switch.on_circuit_open:
+            return None
+        refused = self._refusal(index)
+        if isinstance(refused, _Quarantine):
+            name, wait = self._members[index].model_id, refused.until - self._clock.monotonic()
+            return f"{refused.error}; model {name} is asked again in {wait:.0f} s"
+        return None if refused is None else error_line(refused)
 
     def _first(self, key: str, healthy: Sequence[int]) -> int | None:
         """The model that a conversation begins with."""
@@ -208,7 +228,7 @@ class PoolExecutor:
             case PoolHome.DETERMINISTIC:
                 return self._best(key, healthy)
 
-    def _other(self, key: str, tried: set[int]) -> int | None:
+    def _other(self, key: str, tried: Collection[int]) -> int | None:
         """The best model that can be asked now and was not tried yet."""
         healthy = [i for i in range(len(self._members)) if i not in tried and self._is_healthy(i)]
         if self._spec.routing.home is PoolHome.FIRST_HEALTHY:
@@ -224,10 +244,14 @@ class PoolExecutor:
         return self._weights[index] / -math.log((hashed + 1) / (2**64 + 1))
 
     def _is_healthy(self, index: int) -> bool:
-        until = self._quarantined.get(index)
-        if until is not None and self._clock.monotonic() < until:
-            return False
-        return self._members[index].is_available()
+        return self._refusal(index) is None
+
+    def _refusal(self, index: int) -> _Quarantine | CircuitOpen | None:
+        """Why a model is not asked now; `None` if it can be asked."""
+        rests = self._quarantined.get(index)
+        if rests is not None and self._clock.monotonic() < rests.until:
+            return rests
+        return self._members[index].refusal()
 
     # -- conversations ------------------------------------------------------------------------
 

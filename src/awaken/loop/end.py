@@ -40,7 +40,7 @@ from awaken.loop.save import (
     waiting_tickets_from_store,
 )
 from awaken.loop.spending import take_all
-from awaken.state.runtime_keys import RUN_LIFECYCLE, Done, RunLifecycleState
+from awaken.state.runtime_keys import EMPTY_TWICE, RUN_LIFECYCLE, Done, RunLifecycleState
 
 log = logging.getLogger("awaken.loop")
 # Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
@@ -57,12 +57,15 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
         await run.phase(_RUN_END, final=True)
     await _commit_end(run, end)
     record = run.record
+    response = (record.final_output if record else None) or run.response
+    steps = record.steps if record else 0
     return AgentRunResult(
         run_id=run.identity.run_id,
         agent_id=run.agent.spec.id,
-        response=(record.final_output if record else None) or run.response,
+        response=response,
         termination=end,
-        steps=record.steps if record else 0,
+        steps=steps,
+        empty_twice=not response and run.state.read(EMPTY_TWICE) == steps,
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
         **run.took,

@@ -17,7 +17,15 @@ from awaken.domain.inference import InferenceOverride, StreamResult, TokenUsage
 from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFailed, StorageError
+from awaken.errors import (
+    BudgetExhausted,
+    Cancelled,
+    HookFailed,
+    InferenceFailed,
+    StorageError,
+    name_of,
+    type_of,
+)
 from awaken.loop.answer_listener import AnswerListener
 from awaken.loop.context import Context, context_of
 from awaken.loop.lease import wait_for_lease
@@ -25,6 +33,7 @@ from awaken.loop.live import LiveRun
 from awaken.loop.media import with_media
 from awaken.loop.requests import SentRequest
 from awaken.loop.spending import at_most, set_aside
+from awaken.state.runtime_keys import EMPTY_TWICE
 from awaken.state.step_keys import (
     CONTEXT_MESSAGES,
     INFERENCE_OVERRIDE,
@@ -120,6 +129,7 @@ async def _after_empty(run: LiveRun, request: InferenceRequest, empty: Answer) -
     answer = await _stream(run, at_most(run, request))
     if answer.result.is_empty and answer.is_whole():
         log.warning("run %s: the model's answer was empty, twice", run.identity.run_id)
+        run.state.update(EMPTY_TWICE, run.steps + 1)
     return answer
 
 
@@ -200,7 +210,10 @@ async def _written_prompt(run: LiveRun) -> str | None:
             written = source.write(run.context(_BEFORE_INFERENCE, cancellation_token=run.token))
             text = await written if inspect.isawaitable(written) else written
         if not isinstance(text, str):
-            raise TypeError(f"it returned a {type(text).__name__}, not a text")
+            raise TypeError(
+                f"agent {agent.spec.id!r}: the system_prompt function {name_of(source.write)} "
+                f"returned {type_of(text)}: return a text"
+            )
     except Cancelled:
         raise
     except BaseException as error:

@@ -165,6 +165,15 @@ SPENDING: StateKey[Spending, Spending] = BuiltInKey(
 )
 
 
+# -- empty answers ----------------------------------------------------------------------------
+
+EMPTY_TWICE: StateKey[int, int] = StateKey(
+    "__runtime.empty_twice", initial=int, apply=lambda _, step: step
+)
+"""The latest step, counted from 1, in which the model gave an empty answer, was asked once more,
+and gave an empty answer again; 0 if there was none."""
+
+
 # -- structured output ------------------------------------------------------------------------
 
 OUTPUT_TRIES: StateKey[int, int] = BuiltInKey(
@@ -306,6 +315,7 @@ LOOP_STATE_KEYS: tuple[StateKey[object, object], ...] = (
     CONTEXT_MESSAGES,
     PENDING_WORK,
     SPENDING,
+    EMPTY_TWICE,
     OUTPUT_TRIES,
     FINAL_OUTPUT,
     TOOL_RETRIES,

@@ -10,7 +10,7 @@ from typing import Any
 from awaken.contract.llm import AnswerSource, InferenceRequest, LlmStreamEvent
 from awaken.domain.event import AgentEvent, StreamReset, ToolCallCancel
 from awaken.domain.message import Message
-from awaken.errors import AwakenError
+from awaken.errors import AwakenError, type_of
 from awaken.stream.accumulate import StreamAccumulator
 
 GO_ON = (
@@ -130,7 +130,7 @@ def check_stream(stream: object) -> None:
         if isinstance(stream, Coroutine):
             stream.close()  # it is never awaited, and Python would warn of that much later
         raise TypeError(
-            f"execute_stream of a model returned a {type(stream).__name__}: write it as an async "
+            f"execute_stream of a model returned {type_of(stream)}: write it as an async "
             "generator, with yield"
         )
 

@@ -21,7 +21,7 @@ from awaken.domain.message import (
 )
 from awaken.domain.storable import UNWRITABLE, parse_argument, parse_value
 from awaken.domain.tool import ToolError, ToolResult, ToolStatus
-from awaken.errors import ConfigError, describe
+from awaken.errors import ConfigError, describe, type_of
 
 _SUCCESS = ToolStatus.SUCCESS  # looked up once, because access to an enum member is slow
 
@@ -164,7 +164,7 @@ def _data(tool: str, value: Any) -> Json:
         return to_data(value)
     except Exception as error:
         raise ToolError.execution_failed(
-            f"tool {tool!r} returned a {type(value).__name__}, which is not JSON: {describe(error)}"
+            f"tool {tool!r} returned {type_of(value)}, which is not JSON: {describe(error)}"
         ) from error
 
 

@@ -1,8 +1,9 @@
 """Reading finished runs from the store and running them again, unchanged or with changes."""
 
+from awaken import lazy
 from awaken.front.replay.compare import Difference, first_difference
 from awaken.front.replay.parts import Approval, RecordedCall, RecordedStep, Scene, answer, call
-from awaken.front.replay.play import replay
+from awaken.front.replay.play import EXPORT_AGAIN, replay
 from awaken.front.replay.reading import read_recording
 from awaken.front.replay.recording import Recording
 
@@ -19,3 +20,5 @@ __all__ = [
     "read_recording",
     "replay",
 ]
+
+__getattr__, __dir__ = lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)

@@ -38,6 +38,7 @@ from awaken.tool.read_result import READ_RESULT
 
 THREAD = "replay"
 MODEL = "replayed"
+EXPORT_AGAIN = "if an earlier release of awaken has written this test, export it again"
 
 log = logging.getLogger("awaken.replay")
 Tools = Literal["recorded", "real"]
@@ -109,10 +110,7 @@ async def _play(runtime: Runtime, scene: Scene, tape: Tape) -> Recording:
     except AgentLoopError as error:
         broken = error  # the run's record holds the error, too
         if _is_out_of_answers(error):
-            log.warning(
-                "the model was asked more often than it was recorded: if an earlier release of "
-                "awaken has written this test, export it again"
-            )
+            log.warning("the model was asked more often than it was recorded: %s", EXPORT_AGAIN)
     except Undecided:
         pass  # the run waits, and `tape.stray` says for what
     latest = await runtime.store.latest_run(THREAD)

@@ -9,6 +9,7 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json
+from awaken.contract.commands import CommandKind
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
@@ -28,8 +29,9 @@ class Picture(Value, frozen=True, kw_only=True):
     """Everything durable about a thread.
 
     `unread` are the ids of messages that were sent to it and are not in its log yet; `interrupted`
-    are its runs that should be resumed. `children` are the threads that its runs have started,
-    sorted by id; an id begins with that of the message with the call.
+    are its runs that should be resumed; `has_cancel` says whether a cancel waits to be carried out.
+    `children` are the threads that its runs have started, sorted by id; an id begins with that of
+    the message with the call.
     """
 
     thread_id: str = ""
@@ -42,6 +44,7 @@ class Picture(Value, frozen=True, kw_only=True):
     owner: str | None = None
     unread: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
+    has_cancel: bool = False
     children: tuple[Picture, ...] = ()
 
     def threads(self) -> Iterator[Picture]:
@@ -128,6 +131,7 @@ class _Gallery:
         for run in reversed(runs):
             calls.extend(await store.load_calls(run.run_id))
         tickets = await store.list_tickets(TicketQuery(thread_id=thread_id, limit=_MANY))
+        commands = await store.load_commands(thread_id)
         return Picture(
             thread_id=thread_id,
             messages=tuple(await store.load_messages(thread_id)),
@@ -139,12 +143,13 @@ class _Gallery:
             owner=thread.owner,
             unread=tuple(
                 message.id
-                for command in await store.load_commands(thread_id)
+                for command in commands
                 for message in command.messages
                 if message.id is not None
             ),
             interrupted=tuple(
                 run.run_id for run in self._interrupted if run.thread_id == thread_id
             ),
+            has_cancel=any(command.kind is CommandKind.CANCEL for command in commands),
             children=tuple(children),
         )

@@ -73,6 +73,7 @@ def damage_between(
         invalid=(*_faults_shown(notes), *_everywhere(final, _faults)),
         left_open=(
             *([] if final.runs else ["there is no run"]),
+            *_orphans_at(pictures, final),
             *_everywhere(final, _left_open),
         ),
     )
@@ -294,3 +295,31 @@ def _left_open(thread: Picture) -> Iterator[str]:
     if thread.runs and thread.runs[0].termination_reason != CANCELLED:
         yield from (f"message {id} waits to be read" for id in thread.unread)
     yield from (f"run {run_id} waits to be recovered" for run_id in thread.interrupted)
+
+
+def _orphans_at(pictures: Sequence[Picture], final: Picture) -> Iterator[str]:
+    """The delegates that were left behind: at a kill, before any recovery, and at the end.
+
+    The rule holds in the store at every instant: a delegate whose parent run is done is done
+    itself, or has a cancel pending.
+    """
+    at_kills = (text for picture in pictures for text in _orphans(picture))
+    yield from (f"at a kill, {text}" for text in dict.fromkeys(at_kills))
+    yield from _orphans(final)
+
+
+def _orphans(picture: Picture) -> Iterator[str]:
+    """The orphans among all runs of a picture, as `list_orphans` finds them in a store."""
+    ended = {
+        run.run_id
+        for thread in picture.threads()
+        for run in thread.runs
+        if run.status is RunStatus.DONE
+    }
+    for thread in picture.threads():
+        for run in () if thread.has_cancel else thread.runs:
+            if run.is_delegated and run.status is not RunStatus.DONE and run.parent_run_id in ended:
+                yield (
+                    f"run {run.run_id} waits for run {run.parent_run_id}, which has ended, and no "
+                    "cancel is pending"
+                )

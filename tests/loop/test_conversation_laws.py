@@ -40,7 +40,7 @@ from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
 from awaken.domain.ticket import TicketStatus
 from awaken.domain.transcript import effective_view
-from awaken.errors import CommitUnknown, StorageError, StoreError
+from awaken.errors import ArgumentsRefused, CommitUnknown, StorageError, StoreError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response
 
@@ -244,7 +244,10 @@ class Conversation:
         if not answers:
             return
         if live:
-            await self.runtime.decide(THREAD, answers)
+            try:
+                await self.runtime.decide(THREAD, answers)
+            except ArgumentsRefused:
+                assert await self.runtime.list_tickets() == tickets, "a refused edit changes nothing"
             await self.quiet()
         else:
             await self.runtime.run(thread=THREAD, answers=answers, frontend_tools=[PICK])

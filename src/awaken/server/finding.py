@@ -86,20 +86,28 @@ async def may_see_in(call: Call, thread_id: str, see_all: tuple[Role, ...]) -> b
 
 
 async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool:
-    """Whether the client may see a thread. A token shows the thread that was seen when it was made;
-    one that was begun later, by anyone of the scope, is seen as its key would see it."""
+    """Whether the client may see a thread. With a token it sees no more than the token's maker
+    sees now."""
     who = call.principal
     if thread.scope != who.scope:
         return False
     root = await root_of(call, thread)
-    if call.only_thread is not None:
-        if root.id != call.only_thread:
-            return False
-        if call.has_seen_token_thread:
-            return True
-    if not call.has(*see_all) and root.metadata.created_by != who.id:
+    if call.only_thread not in (None, root.id):
+        return False
+    if root.metadata.created_by != who.id and not _may_see_others(call, root, see_all):
         return False
     return who.agents is None or await _is_narrowed_to(call, root, who.agents)
+
+
+def _may_see_others(call: Call, root: Thread, see_all: tuple[Role, ...]) -> bool:
+    """Whether the caller may see a thread that others have begun."""
+    if call.has(*see_all):
+        return True
+    # A token may be read with, whichever roles it has, in the thread that its maker saw: it was
+    # made for that one. What `see_all` allows beyond reading needs a role of the token's own.
+    is_reading = Role.READ in see_all
+    is_seen_thread = call.token_thread_created_at == root.created_at
+    return is_reading and is_seen_thread and call.has_token_maker(*see_all)
 
 
 async def root_of(call: Call, thread: Thread) -> Thread:

@@ -165,3 +165,72 @@ async def test_a_token_of_an_own_authenticator_may_what_its_maker_might(tmp_path
             if thread != "later":
                 await give_token(desk, maker, thread_id=thread, roles=roles)
             assert await status_of(desk, "browser", thread) == status, thread
+
+
+# -- copies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("again", ["an empty thread", "a thread of the talker", "a copy"])
+async def test_a_copy_does_not_become_readable_when_the_id_of_its_original_is_used_again(
+    desk: Desk, again: str
+) -> None:
+    await run_in(desk, "developer", "bill", "billing")
+    copied = await desk.ask("developer", "POST", "/v1/threads/bill/fork", json={"id": "copy"})
+    assert copied.status_code == 201
+    await delete(desk, "bill")
+    match again:
+        case "an empty thread":
+            begun = await desk.ask("support", "POST", "/v1/threads", json={"id": "bill"})
+            assert begun.status_code == 201
+        case "a thread of the talker":
+            await desk.ask("support", "POST", "/v1/threads", json={"id": "bill"})
+            for _ in range(2):
+                await run_in(desk, "support", "bill")
+        case _:
+            await run_in(desk, "support", "talk")
+            await desk.ask("support", "POST", "/v1/threads/talk/fork", json={"id": "bill"})
+    assert await status_of(desk, "support", "bill") == 200
+    assert await status_of(desk, "support", "copy/messages") == 404
+    listed = (await desk.ask("support", "GET", "/v1/threads")).json()["items"]
+    assert "copy" not in {thread["id"] for thread in listed}
+
+
+async def test_a_copy_of_a_part_that_takes_the_place_of_the_original_shows_no_more(
+    desk: Desk,
+) -> None:
+    """A copy of the beginning goes on with the talker under the id of the original."""
+    await run_in(desk, "developer", "bill", "billing")
+    first = (await desk.ask("developer", "GET", "/v1/threads/bill")).json()["event_count"]
+    await desk.ask("developer", "POST", "/v1/threads/bill/fork", json={"id": "part"})
+    await run_in(desk, "developer", "bill", "billing")
+    await desk.ask("developer", "POST", "/v1/threads/bill/fork", json={"id": "copy"})
+    await delete(desk, "bill")
+    again = {"id": "bill", "at": first}
+    assert (await desk.ask("developer", "POST", "/v1/threads/part/fork", json=again)).is_success
+    for _ in range(2):
+        await run_in(desk, "developer", "bill")
+    assert await status_of(desk, "support", "bill") == 200
+    assert await status_of(desk, "support", "copy/messages") == 404
+
+
+async def test_a_copy_of_an_original_that_goes_on_is_seen_as_it_is(desk: Desk) -> None:
+    await run_in(desk, "developer", "talk")
+    first = (await desk.ask("developer", "GET", "/v1/threads/talk")).json()["event_count"]
+    await run_in(desk, "developer", "talk")
+    for id, at in (("whole", None), ("part", first)):
+        forked = await desk.ask(
+            "developer", "POST", "/v1/threads/talk/fork", json={"id": id, "at": at}
+        )
+        assert forked.status_code == 201
+    assert await status_of(desk, "support", "whole") == await status_of(desk, "support", "part")
+    assert await status_of(desk, "support", "part") == 200
+    await run_in(desk, "developer", "talk", "billing")
+    assert await status_of(desk, "support", "whole") == await status_of(desk, "support", "part")
+    assert await status_of(desk, "support", "part") == 404
+
+
+async def test_a_copy_of_an_empty_thread_is_free(desk: Desk) -> None:
+    await desk.ask("developer", "POST", "/v1/threads", json={"id": "empty"})
+    forked = await desk.ask("developer", "POST", "/v1/threads/empty/fork", json={"id": "copy"})
+    assert forked.status_code == 201
+    assert await status_of(desk, "support", "copy") == 200

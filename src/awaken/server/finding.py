@@ -126,11 +126,30 @@ async def _is_narrowed_to(call: Call, root: Thread, agents: tuple[str, ...]) -> 
         seen.add(root.id)
         for run in await call.runtime.list_runs(RunQuery(thread_id=root.id, limit=1)):
             return run.agent_id in agents
-        origin = await call.runtime.store.load_thread(root.forked_from or "")
+        if root.message_count == root.event_count == 0:
+            return True
+        origin = await _original_of(call, root)
         if origin is None:
-            return root.message_count == 0
+            return False
         root = await root_of(call, origin)
     return False
+
+
+async def _original_of(call: Call, copy: Thread) -> Thread | None:
+    """The thread that a copy was made of, or `None` if it is not there any more. Another thread may
+    have its id now: the original is the one that has the last event that was copied."""
+    if copy.forked_from is None or not copy.forked_at:
+        return None
+    store, before = call.runtime.store, copy.forked_at - 1
+    origin = await store.load_thread(copy.forked_from)
+    if origin is None:
+        return None
+    events = [
+        [(event.run_id, event.at_ms, event.event) for event in found]
+        for id in (copy.id, origin.id)
+        if (found := await store.load_events(id, after=before, limit=1))
+    ]
+    return origin if len(events) == 2 and events[0] == events[1] else None
 
 
 def may_read_all(call: Call) -> bool:

@@ -308,6 +308,9 @@ async def test_reads_of_requests_and_state_are_noted_refused_or_not(desk: Desk) 
             f"{one}/steps/1/state",
             "/v1/threads/t/state",
             "/v1/tickets/export",
+            "/v1/threads/t/messages",
+            "/v1/threads/t/messages?visibility=internal",
+            "/v1/threads/t/messages?visibility=all",
             "/v1/threads",
         ):
             await desk.ask(who, "GET", path)
@@ -316,17 +319,22 @@ async def test_reads_of_requests_and_state_are_noted_refused_or_not(desk: Desk) 
         1:
     ]
     step, state = "/v1/runs/{run}/steps/{step}", "/v1/threads/{thread}/state"
+    messages = "/v1/threads/{thread}/messages"
     assert noted == [
         ("developer", "/v1/runs/{run}", 200),
         ("developer", f"{step}/request", 200),
         ("developer", f"{step}/state", 200),
         ("developer", state, 200),
         ("developer", "/v1/tickets/export", 200),
+        ("developer", messages, 200),
+        ("developer", messages, 200),
         ("viewer", "/v1/runs/{run}", 403),
         ("viewer", f"{step}/request", 403),
         ("viewer", f"{step}/state", 403),
         ("viewer", state, 403),
         ("viewer", "/v1/tickets/export", 200),
+        ("viewer", messages, 403),
+        ("viewer", messages, 403),
     ]
     strangers = [(deed["route"], deed["status"]) for deed in reversed(await deeds(desk, "root"))]
     assert strangers == [

@@ -233,7 +233,10 @@ async def test_an_idle_thread_of_others_takes_a_message_that_would_interrupt(des
 class OneByOne(MemoryStore):
     """Gives its tickets one by one, as any store may that has many."""
 
+    asked: tuple[TicketQuery, ...] = ()
+
     async def list_tickets(self, query: TicketQuery) -> Page[Ticket]:
+        self.asked += (query,)
         return await super().list_tickets(msgspec.structs.replace(query, limit=1))
 
 
@@ -241,7 +244,8 @@ async def test_an_approval_needs_its_role_however_many_are_open(tmp_path: Path) 
     calls = [("pay", f"c{n}", {"euros": 5}) for n in range(3)]
     model = ScriptedModel([tool_calls_response("", *calls), "Paid."])
     agents, keys = (Agent("payer", model=model, tools=[pay]),), write_keys(tmp_path / "keys.toml")
-    async with open_desk(tmp_path, agents=agents, keys=keys, store=OneByOne()) as desk:
+    store = OneByOne()
+    async with open_desk(tmp_path, agents=agents, keys=keys, store=store) as desk:
         said = {"role": "user", "id": "u", "parts": [{"type": "text", "text": "Pay"}]}
         chat = {"id": "t", "messages": [said]}
         asked = await desk.ask("page", "POST", "/v1/ai-sdk/chat", json=chat)
@@ -259,6 +263,7 @@ async def test_an_approval_needs_its_role_however_many_are_open(tmp_path: Path) 
             chat = {"id": "t", "messages": [answer]}
             refused = await desk.ask("page", "POST", "/v1/ai-sdk/chat", json=chat)
             assert (refused.status_code, code_of(refused)) == (403, "missing_role")
+            assert store.asked[-1].key == request["approvalId"]
         decisions = [ticket.decision for ticket in await list_all(desk)]
     assert decisions == [None] * 3
 

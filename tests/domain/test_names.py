@@ -15,6 +15,7 @@ from awaken.domain.names import (
     place_of,
     scoped_id,
     task_uid,
+    without_scope,
 )
 from awaken.errors import InvalidId
 
@@ -67,3 +68,19 @@ def test_an_id_from_outside_is_refused_with_what_is_allowed(id: str) -> None:
 def test_a_scope_from_outside_is_refused_with_what_is_allowed(scope: str) -> None:
     with pytest.raises(InvalidId, match="1 to 63 characters"):
         scoped_id(scope, "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("thread 'acme/t' is gone", "thread 't' is gone"),
+        ("run acme/t~c1:0: wait, or acme/t.", "run t~c1:0: wait, or t."),
+        ("thread 'acme/t2', acme/t-2, acme/t.b", "thread 'acme/t2', acme/t-2, acme/t.b"),
+        ("https://acme/t, big-acme/t, acme/t/1", "https://acme/t, big-acme/t, acme/t/1"),
+        ("model 'acme/large' of acme", "model 'acme/large' of acme"),
+    ],
+)
+def test_the_ids_of_a_tree_are_told_without_their_scope(text: str, told: str) -> None:
+    for thread in ("acme/t", "acme/t~c1:0"):
+        assert without_scope(text, thread) == told
+    assert without_scope(text, "t") == text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from front_kit import pay
@@ -52,6 +53,30 @@ async def test_a_title_is_changed_once_of_two_changes_made_from_one_reading(addr
         assert thread.metadata.title == "Bills"
         with pytest.raises(VersionConflict, match="expected 0"):
             await runtime.update_thread("t", ThreadPatch(title="Other"), expected_revision=0)
+
+
+MANY = {f"label {n}": "x" * 190 for n in range(400)}
+"""Labels of more than 64 KiB."""
+
+
+@pytest.mark.parametrize("said", [{"labels": MANY}, {"user": "u" * 70_000}], ids=["labels", "user"])
+async def test_a_run_says_no_more_of_its_thread_than_a_thread_may_have(
+    address: str, said: dict[str, Any]
+) -> None:
+    """Every list of threads has the labels, and every run of the thread."""
+    (name,) = said
+    async with Runtime([payer()], store=address) as runtime:
+        for ask in (runtime.run, runtime.submit):
+            with pytest.raises(ConfigError, match=rf"^{name}: .*more than 65536"):
+                await ask("payer", "pay", thread="t", **said)
+        with pytest.raises(ConfigError, match=rf"^{name}: .*more than 65536"):
+            async with runtime.stream("payer", "pay", thread="t", **said):
+                pass
+        assert (await runtime.list_threads()).items == ()
+        half = dict(list(MANY.items())[:200])
+        await runtime.run("payer", "pay", thread="t", user="ann", labels=half)
+        (thread,) = await runtime.list_threads()
+    assert thread.metadata.labels == half
 
 
 @pytest.mark.parametrize("labels", [{"": "x"}, {"a=b": "x"}, {"a": "x" * 201}, {"a": 1}])

@@ -13,9 +13,15 @@ import httpx2
 import pytest
 from edge_kit import Desk, code_of, open_desk, slow, talker
 
+from awaken import Agent, ToolCallContext
 from awaken.contract.threads import ThreadQuery
+from awaken.contract.tool import ToolOutput
+from awaken.domain.suspension import SuspendTicket
+from awaken.domain.tool import ToolDescriptor, ToolResult
 from awaken.server import patient_http
 from awaken.server.routes import ROUTES
+from awaken.testing import ScriptedModel, tool_call_response
+from awaken.tool import Tool
 
 pytestmark = pytest.mark.anyio
 
@@ -249,3 +255,68 @@ async def test_a_hundred_requests_with_one_key_are_one_run(desk: Desk) -> None:
     assert {answer.status_code for answer in answers} == {202}
     assert len({answer.json()["run_id"] for answer in answers}) == 1
     assert len((await desk.runtime.list_runs()).items) == 1
+
+
+# -- values that are wrong in many places ----------------------------------------------------------
+
+
+class Sender(Tool):
+    """A tool with a schema, as those of tool servers have one, that asks before it sends."""
+
+    def descriptor(self) -> ToolDescriptor:
+        names = {"type": "array", "items": {"type": "string"}}
+        schema = {"type": "object", "properties": {"to": names}}
+        return ToolDescriptor(id="send", name="send", description="Send.", parameters=schema)
+
+    def validate_args(self, args: Any) -> Any:
+        return args
+
+    async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
+        if ctx.resume_input is None:
+            return ToolOutput(ToolResult.suspended_with("send", "Send?", SuspendTicket()))
+        return ToolOutput(ToolResult.success("send", f"sent to {args['to']}"))
+
+
+async def test_most_faults_of_an_edited_call_are_neither_looked_for_nor_told(
+    tmp_path: Path,
+) -> None:
+    """The check of the arguments, the answer to the ticket, and the same by AG-UI."""
+    call = tool_call_response("", "send", "c1", {"to": ["ann"]})
+    sender = Agent("sender", model=ScriptedModel([call, "Sent."]), tools=[Sender()])
+    wrong = b'{"to":[' + b",".join([b"1"] * 900_000) + b"]}"
+    async with open_desk(tmp_path, agents=[sender]) as desk:
+        path = "/v1/threads/t/runs?wait=30"
+        asked = await desk.ask("developer", "POST", path, json={"messages": ["Send"]})
+        (ticket,) = asked.json()["tickets"]
+        answer = {"ticket": ticket["key"], "action": "edit", "digest": ticket["digest"]}
+        resumed = {"interruptId": ticket["key"], "status": "resolved"}
+        run = {"threadId": "t", "runId": "r2", "messages": [], "tools": [], "context": []}
+        payload = {"approved": True, "editedArgs": "?"}
+        refused = [
+            await desk.ask("developer", "POST", path, content=content.replace(b'"?"', wrong))
+            for path, content in (
+                (f"/v1/tickets/{ticket['key']}/arguments", b'{"arguments":"?"}'),
+                (
+                    f"/v1/runs/{asked.json()['run_id']}/decisions",
+                    json.dumps([{**answer, "result": "?"}]).encode(),
+                ),
+                (
+                    "/v1/ag-ui/agents/sender",
+                    json.dumps(
+                        {
+                            **run,
+                            "state": {},
+                            "forwardedProps": {},
+                            "resume": [{**resumed, "payload": payload}],
+                        }
+                    ).encode(),
+                ),
+            )
+        ]
+        now = await desk.ask("developer", "GET", f"/v1/tickets/{ticket['key']}")
+    assert [one.status_code for one in refused] == [200, 409, 409]
+    for one in refused:
+        assert "to[0]" in one.text
+        assert "to[1]" not in one.text, "of a large value the first fault is enough"
+        assert len(one.content) < 2_500
+    assert now.json()["status"] == "open"

@@ -27,6 +27,19 @@ async def test_a_run_is_submitted_and_followed_in_one_request(tmp_path: Path) ->
     assert last_of(answer)["event_type"] == "run_finish"
 
 
+async def test_a_run_begins_no_thread_with_more_labels_than_a_thread_may_have(
+    tmp_path: Path,
+) -> None:
+    asked = {"messages": ["Hi"], "labels": {f"label {n}": "x" * 190 for n in range(5_000)}}
+    async with open_desk(tmp_path, agents=[talker()]) as desk:
+        for path in (RUNS, "/v1/runs"):
+            refused = await desk.ask("page", "POST", path, json=asked)
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"]) == (400, "bad_request")
+            assert error["message"].startswith("labels: ")
+        assert (await desk.ask("boss", "GET", "/v1/threads")).json()["items"] == []
+
+
 async def test_the_streams_of_a_run_that_is_withdrawn_end(tmp_path: Path) -> None:
     """At once, while another run has the thread; the log has the end when that has ended."""
     released = asyncio.Event()

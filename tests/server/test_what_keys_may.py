@@ -233,7 +233,10 @@ async def test_an_idle_thread_of_others_takes_a_message_that_would_interrupt(des
 class OneByOne(MemoryStore):
     """Gives its tickets one by one, as any store may that has many."""
 
+    asked: tuple[TicketQuery, ...] = ()
+
     async def list_tickets(self, query: TicketQuery) -> Page[Ticket]:
+        self.asked += (query,)
         return await super().list_tickets(msgspec.structs.replace(query, limit=1))
 
 
@@ -241,7 +244,8 @@ async def test_an_approval_needs_its_role_however_many_are_open(tmp_path: Path) 
     calls = [("pay", f"c{n}", {"euros": 5}) for n in range(3)]
     model = ScriptedModel([tool_calls_response("", *calls), "Paid."])
     agents, keys = (Agent("payer", model=model, tools=[pay]),), write_keys(tmp_path / "keys.toml")
-    async with open_desk(tmp_path, agents=agents, keys=keys, store=OneByOne()) as desk:
+    store = OneByOne()
+    async with open_desk(tmp_path, agents=agents, keys=keys, store=store) as desk:
         said = {"role": "user", "id": "u", "parts": [{"type": "text", "text": "Pay"}]}
         chat = {"id": "t", "messages": [said]}
         asked = await desk.ask("page", "POST", "/v1/ai-sdk/chat", json=chat)
@@ -259,6 +263,7 @@ async def test_an_approval_needs_its_role_however_many_are_open(tmp_path: Path) 
             chat = {"id": "t", "messages": [answer]}
             refused = await desk.ask("page", "POST", "/v1/ai-sdk/chat", json=chat)
             assert (refused.status_code, code_of(refused)) == (403, "missing_role")
+            assert store.asked[-1].key == request["approvalId"]
         decisions = [ticket.decision for ticket in await list_all(desk)]
     assert decisions == [None] * 3
 
@@ -308,6 +313,9 @@ async def test_reads_of_requests_and_state_are_noted_refused_or_not(desk: Desk) 
             f"{one}/steps/1/state",
             "/v1/threads/t/state",
             "/v1/tickets/export",
+            "/v1/threads/t/messages",
+            "/v1/threads/t/messages?visibility=internal",
+            "/v1/threads/t/messages?visibility=all",
             "/v1/threads",
         ):
             await desk.ask(who, "GET", path)
@@ -316,17 +324,22 @@ async def test_reads_of_requests_and_state_are_noted_refused_or_not(desk: Desk) 
         1:
     ]
     step, state = "/v1/runs/{run}/steps/{step}", "/v1/threads/{thread}/state"
+    messages = "/v1/threads/{thread}/messages"
     assert noted == [
         ("developer", "/v1/runs/{run}", 200),
         ("developer", f"{step}/request", 200),
         ("developer", f"{step}/state", 200),
         ("developer", state, 200),
         ("developer", "/v1/tickets/export", 200),
+        ("developer", messages, 200),
+        ("developer", messages, 200),
         ("viewer", "/v1/runs/{run}", 403),
         ("viewer", f"{step}/request", 403),
         ("viewer", f"{step}/state", 403),
         ("viewer", state, 403),
         ("viewer", "/v1/tickets/export", 200),
+        ("viewer", messages, 403),
+        ("viewer", messages, 403),
     ]
     strangers = [(deed["route"], deed["status"]) for deed in reversed(await deeds(desk, "root"))]
     assert strangers == [

@@ -25,6 +25,7 @@ from awaken.contract.tool import EventForwarder, ToolCallContext, ToolOutput, To
 from awaken.domain.budget import Spending
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
+from awaken.domain.names import without_scope
 from awaken.domain.progress import ProgressStatus
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.run import RunWaitingTicket
@@ -147,15 +148,17 @@ class DelegateTool:
         except RunLeft:
             raise
         except AwakenError as error:
-            await ctx.report_progress(ProgressStatus.FAILED, str(error))
             thread_id = ctx.run_identity.thread_id
+            why = without_scope(str(error), thread_id)
+            await ctx.report_progress(ProgressStatus.FAILED, why)
             done = await done_beneath(ctx.delegates, thread_id, ctx.idempotency_key)
-            raise ToolError.execution_failed(with_done(str(error), done)) from error
+            raise ToolError.execution_failed(with_done(why, done)) from error
         await ctx.report_progress(_PROGRESS.get(result.status.kind, ProgressStatus.PENDING))
         return ToolOutput(self._result(result, ctx), _spending(result, ctx))
 
     def _result(self, result: BackendRunResult, ctx: ToolCallContext) -> ToolResult:
         kind = result.status.kind
+        ended = without_scope(str(result.status), ctx.run_identity.thread_id)
         status = (
             ToolStatus.SUCCESS
             if kind is BackendStatusKind.COMPLETED
@@ -168,12 +171,14 @@ class DelegateTool:
             status=status,
             data={
                 "agent_id": self._agent_id,
-                "status": str(result.status),
+                "status": ended,
                 "response": result.response,
                 "output": to_json(result.output),
                 "steps": result.steps,
             },
-            message=result.response if status is ToolStatus.SUCCESS else _why(result),
+            message=result.response
+            if status is ToolStatus.SUCCESS
+            else with_done(ended, result.done),
             suspension=self._ticket(result, ctx) if status is ToolStatus.PENDING else None,
             metadata={"child_run_id": result.run_id} if result.run_id else {},
         )
@@ -217,11 +222,6 @@ class DelegateTool:
         if question.asker is not None and said is not None:
             return said  # the text already names the agent that asks
         return f"agent '{self._agent_id}' asks: {said or f'approve {question.tool_name}?'}"
-
-
-def _why(result: BackendRunResult) -> str:
-    """The status of a run that did not complete, and what it did."""
-    return str(result.status) if result.done is None else f"{result.status}; {result.done}"
 
 
 def _who_asks(asker: Asker, question: RunWaitingTicket) -> Asker:

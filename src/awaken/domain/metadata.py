@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from awaken.codec import Json
+from awaken.codec import Json, dumps
 from awaken.domain.run import RunRecord
 from awaken.domain.value import Value
 from awaken.errors import ConfigError
 
+MAX_METADATA = 64 * 1024
+"""The most bytes of a thread's metadata: every list of threads has it."""
 LONGEST_LABEL = 200
 """How many characters the name and the value of a label may have."""
 
@@ -96,6 +98,20 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
                 )
         if not name or "=" in str(name):
             raise ConfigError(f"label {name!r}: give it a name without '='")
+
+
+def check_size(user: str | None, labels: Mapping[str, str]) -> None:
+    """
+    Raises:
+        ConfigError: they are more than the metadata of a thread may be.
+    """
+    sizes = {"user": len(dumps(user)), "labels": len(dumps(labels))}
+    if (total := sum(sizes.values())) > MAX_METADATA:
+        name = max(sizes, key=lambda name: sizes[name])
+        raise ConfigError(
+            f"{name}: user and labels of a run would have {total} bytes, more than {MAX_METADATA}: "
+            "keep large values in your own records, and only their ids here"
+        )
 
 
 def label_filter(label: str) -> tuple[str, str | None]:

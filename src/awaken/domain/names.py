@@ -81,6 +81,16 @@ def scoped_id(scope: str, id: str) -> str:
     return f"{scope}/{id}"
 
 
+def without_scope(text: str, thread_id: str) -> str:
+    """An error text for a model, without the scope in the ids of a thread's tree. Elsewhere the
+    scope may be an ordinary word, and stays."""
+    scope, family = place_of(thread_id)
+    if not scope or f"{scope}/{family}" not in text:
+        return text
+    id = rf"(?<![\w./:@=+-]){re.escape(scope)}/(?={re.escape(family)}(?![\w/@=+-]|[.:]\w))"
+    return re.sub(id, "", text)
+
+
 # -- children -----------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message
+from awaken.domain.metadata import check_size
 from awaken.domain.principal import Principal
 from awaken.domain.storable import parse_argument
 from awaken.domain.suspension import Decision
@@ -96,6 +97,8 @@ def parse_request(request: RunRequest) -> RunRequest:
             kept = parse_argument(name, value, type_)
             if kept != value:
                 changed[field] = kept
+        if request.user or request.labels:
+            check_size(request.user, request.labels)
     return msgspec.structs.replace(request, **changed) if changed else request
 
 

@@ -86,7 +86,9 @@ class Authentication:
         if found.path not in (None, own_path(scope)):
             raise Refused(403, "not_with_a_token", "this token is good for another path")
         scope["principal"], scope["terms"] = _limit_roles(maker[0], found.principal.roles), maker[1]
-        scope["token_thread"], scope["token_has_seen"] = found.thread, found.has_seen
+        scope["token_thread"] = found.thread
+        scope["token_thread_created_at"] = found.thread_created_at
+        scope["token_maker_roles"] = maker[0].roles
         scope["pass"] = held
 
     async def _maker(self, found: Claims, held: Pass) -> tuple[Principal, Terms] | None:
@@ -97,7 +99,8 @@ class Authentication:
         if held.key is not None and self._keys is not None:
             entry = await self._keys.find(held.key)
             return (entry.principal(held.key), entry.terms) if entry is not None else None
-        return found.principal, found.terms
+        roles = found.maker_roles or found.principal.roles
+        return msgspec.structs.replace(found.principal, roles=roles), found.terms
 
 
 def _parse(principal: Principal | None) -> Principal | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Any
 
@@ -43,7 +43,12 @@ class Call:
 
     def has(self, *roles: str) -> bool:
         """Whether the caller has one of these roles; an `admin` has all of them."""
-        return "admin" in self.principal.roles or any(r in self.principal.roles for r in roles)
+        return _is_one_of(self.principal.roles, roles)
+
+    def has_token_maker(self, *roles: str) -> bool:
+        """Whether the maker of the stream token that the request came with has one of these roles
+        itself, whichever of them it gave to the token."""
+        return _is_one_of(self.request.scope.get("token_maker_roles", ()), roles)
 
     @property
     def only_thread(self) -> str | None:
@@ -52,10 +57,11 @@ class Call:
         return thread
 
     @property
-    def has_seen_token_thread(self) -> bool:
-        """Whether the thread of the stream token was there, and was seen, when it was made."""
-        seen: bool = self.request.scope.get("token_has_seen", False)
-        return seen
+    def token_thread_created_at(self) -> int | None:
+        """When the thread was created that the maker of the stream token saw; `None` if there was
+        no thread yet when the token was made."""
+        created_at: int | None = self.request.scope.get("token_thread_created_at")
+        return created_at
 
     @property
     def terms(self) -> Terms:
@@ -74,6 +80,10 @@ class Call:
         that this client sees."""
         events = self.runtime.follow(thread_id, after=after, tree=tree)
         return Following(_stripped(events, self.names)) if self.names.scope else events
+
+
+def _is_one_of(own: Collection[str], roles: tuple[str, ...]) -> bool:
+    return "admin" in own or any(role in own for role in roles)
 
 
 async def _stripped(events: Following, names: Names) -> AsyncGenerator[list[RunEvent], None]:

@@ -86,20 +86,28 @@ async def may_see_in(call: Call, thread_id: str, see_all: tuple[Role, ...]) -> b
 
 
 async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool:
-    """Whether the client may see a thread. A token shows the thread that was seen when it was made;
-    one that was begun later, by anyone of the scope, is seen as its key would see it."""
+    """Whether the client may see a thread. With a token it sees no more than the token's maker
+    sees now."""
     who = call.principal
     if thread.scope != who.scope:
         return False
     root = await root_of(call, thread)
-    if call.only_thread is not None:
-        if root.id != call.only_thread:
-            return False
-        if call.has_seen_token_thread:
-            return True
-    if not call.has(*see_all) and root.metadata.created_by != who.id:
+    if call.only_thread not in (None, root.id):
+        return False
+    if root.metadata.created_by != who.id and not _may_see_others(call, root, see_all):
         return False
     return who.agents is None or await _is_narrowed_to(call, root, who.agents)
+
+
+def _may_see_others(call: Call, root: Thread, see_all: tuple[Role, ...]) -> bool:
+    """Whether the caller may see a thread that others have begun."""
+    if call.has(*see_all):
+        return True
+    # A token may be read with, whichever roles it has, in the thread that its maker saw: it was
+    # made for that one. What `see_all` allows beyond reading needs a role of the token's own.
+    is_reading = Role.READ in see_all
+    is_seen_thread = call.token_thread_created_at == root.created_at
+    return is_reading and is_seen_thread and call.has_token_maker(*see_all)
 
 
 async def root_of(call: Call, thread: Thread) -> Thread:
@@ -118,11 +126,30 @@ async def _is_narrowed_to(call: Call, root: Thread, agents: tuple[str, ...]) -> 
         seen.add(root.id)
         for run in await call.runtime.list_runs(RunQuery(thread_id=root.id, limit=1)):
             return run.agent_id in agents
-        origin = await call.runtime.store.load_thread(root.forked_from or "")
+        if root.message_count == root.event_count == 0:
+            return True
+        origin = await _original_of(call, root)
         if origin is None:
-            return root.message_count == 0
+            return False
         root = await root_of(call, origin)
     return False
+
+
+async def _original_of(call: Call, copy: Thread) -> Thread | None:
+    """The thread that a copy was made of, or `None` if it is not there any more. Another thread may
+    have its id now: the original is the one that has the last event that was copied."""
+    if copy.forked_from is None or not copy.forked_at:
+        return None
+    store, before = call.runtime.store, copy.forked_at - 1
+    origin = await store.load_thread(copy.forked_from)
+    if origin is None:
+        return None
+    events = [
+        [(event.run_id, event.at_ms, event.event) for event in found]
+        for id in (copy.id, origin.id)
+        if (found := await store.load_events(id, after=before, limit=1))
+    ]
+    return origin if len(events) == 2 and events[0] == events[1] else None
 
 
 def may_read_all(call: Call) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from awaken.contract.submissions import SubmitMode, Submitted
 from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.budget import Budget
@@ -104,8 +102,8 @@ async def _carry_out(call: Call, intake: Intake, extras: Extras) -> Submitted:
         await existing(call, intake.thread_id)
     if intake.overrides is not None:
         check_may_configure(call, "the model and its parameters are chosen")
-    for target, _ in intake.decisions:
-        await _check_answer(call, intake.thread_id, target)
+    for key, _ in intake.decisions:
+        await _check_answer(call, intake.thread_id, key)
     await _check_interrupt(call, intake)
     await _check_room(call)
     return await call.runtime.submit(
@@ -162,16 +160,18 @@ async def _check_interrupt(call: Call, intake: Intake) -> None:
                 raise Refused(403, "missing_role", "to end a run of others needs the role decide")
 
 
-async def _check_answer(call: Call, thread_id: str | None, target: str) -> None:
-    query = TicketQuery(thread_id=thread_id or "", status=TicketStatus.OPEN, limit=_MANY)
-    while True:
-        page = await call.runtime.list_tickets(query)
-        for ticket in page:
-            if ticket.answers_to(target):
-                check_may_answer(call, ticket)
-        if page.cursor is None:
-            return
-        query = msgspec.structs.replace(query, cursor=page.cursor)
+async def _check_answer(call: Call, thread_id: str | None, key: str) -> None:
+    """
+    Raises:
+        Refused: there is no ticket with this key in the thread, or it is open and the caller may
+            not answer it.
+    """
+    found = await call.runtime.list_tickets(TicketQuery(thread_id=thread_id or "", key=key))
+    if not found.items:
+        raise unknown("ticket")
+    for ticket in found:
+        if ticket.status is TicketStatus.OPEN:
+            check_may_answer(call, ticket)
 
 
 def check_may_configure(call: Call, what: str) -> None:

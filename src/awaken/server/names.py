@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
 
+from awaken.codec import dumps_text, loads
 from awaken.domain.event import (
     ActivitySnapshot,
     AgentEvent,
@@ -20,7 +22,7 @@ from awaken.domain.event import (
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import Failed, TerminationReason
 from awaken.domain.message import Message
-from awaken.domain.names import scoped_id
+from awaken.domain.names import scoped_id, without_scope
 from awaken.domain.progress import PROGRESS_ACTIVITY
 from awaken.domain.suspension import Asker, SuspendTicket
 from awaken.domain.ticket import AskedCall
@@ -77,11 +79,24 @@ class Names:
 
     def text(self, text: str) -> str:
         """An error text of our own, without the scope in the ids that it quotes."""
-        return text.replace(self._prefix, "") if self._prefix else text
+        if not self._prefix or self._prefix not in text:
+            return text
+        return re.sub(rf"(?<![\w./@=+-]){re.escape(self._prefix)}", "", text)
 
-    def reason(self, reason: TerminationReason) -> TerminationReason:
-        """Why a run ended, as this tenant's clients see it: a failure quotes ids."""
-        return Failed(value=self.text(reason.value)) if isinstance(reason, Failed) else reason
+    def reason(self, reason: TerminationReason, thread_id: str) -> TerminationReason:
+        """Why a run of a thread ended, as this tenant's clients see it: a failure quotes ids, and
+        what tools and models have said, which stays as it is."""
+        if not self._prefix or not isinstance(reason, Failed):
+            return reason
+        return Failed(value=without_scope(reason.value, thread_id))
+
+    def values(self, told: dict[str, Any], thread_id: str) -> dict[str, Any]:
+        """The state or the request of a run of a thread, with the ids of the thread's tree as
+        this tenant's clients see them."""
+        if not self._prefix:
+            return told
+        shown: dict[str, Any] = loads(without_scope(dumps_text(told), thread_id), dict[str, Any])
+        return shown
 
     def event(self, told: RunEvent) -> RunEvent:
         """An event as this tenant's clients see it."""
@@ -92,10 +107,10 @@ class Names:
             thread_id=self.outside(told.thread_id),
             run_id=self.outside(told.run_id),
             parent_run_id=self.outside_if(told.parent_run_id),
-            event=self._stripped(told.event),
+            event=self._stripped(told.event, told.thread_id),
         )
 
-    def _stripped(self, event: AgentEvent) -> AgentEvent:
+    def _stripped(self, event: AgentEvent, thread_id: str) -> AgentEvent:
         match event:
             case RunStart():
                 return _replace(
@@ -112,10 +127,10 @@ class Names:
                     run_id=self.outside(event.run_id),
                     identity=self._identity(event.identity),
                     tickets=tuple(map(self.question, event.tickets)),
-                    termination=self.reason(event.termination),
+                    termination=self.reason(event.termination, event.thread_id),
                 )
             case Error():
-                return _replace(event, message=self.text(event.message))
+                return _replace(event, message=without_scope(event.message, thread_id))
             case ToolCallDone():
                 return _replace(event, result=self._result(event.result))
             case ToolCallResumed(result={"metadata": {"child_run_id": _} as told} as result):
@@ -165,8 +180,12 @@ class Names:
 
     def message(self, message: Message) -> Message:
         """A message of the log, as this tenant's clients see it."""
-        made = message.metadata
-        if not self._prefix or made is None or made.run_id is None:
+        made, id = message.metadata, message.id
+        if not self._prefix:
+            return message
+        if id is not None and id.startswith(self._prefix) and "~" in id:
+            message = _replace(message, id=self.outside(id))  # it tells of a task, by the task's id
+        if made is None or made.run_id is None:
             return message
         return _replace(message, metadata=_replace(made, run_id=self.outside(made.run_id)))
 

@@ -25,12 +25,16 @@ _PREFIX = "awt_"
 class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a token says: whose it is, the thread it is good for (by its id inside), the only path
     it is good for if there is one, and until when. It was made with a key, whose `terms` it has,
-    and perhaps in a session, by their ids: it is good while they are. `has_seen`: the thread was
-    there when the token was made, and its maker may see it."""
+    and perhaps in a session, by their ids: it is good while they are.
+
+    `thread_created_at` is there if the thread was, and its maker saw it: one that is begun later
+    under the same id is another thread. `maker_roles` are those of the maker that concern one
+    thread; if it has a key or a session, they are asked for its roles instead."""
 
     principal: Principal
     thread: str
-    has_seen: bool = False
+    thread_created_at: int | None = None
+    maker_roles: tuple[str, ...] = ()
     path: str | None = None
     expires_at_ms: int
     terms: Terms = NO_TERMS

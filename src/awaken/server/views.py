@@ -211,7 +211,9 @@ class RunView(View, frozen=True, kw_only=True):
             kind=run.kind,
             parent_run_id=names.outside_if(run.parent_run_id),
             status=run.status,
-            termination=names.reason(run.termination_reason) if run.termination_reason else None,
+            termination=names.reason(run.termination_reason, run.thread_id)
+            if run.termination_reason
+            else None,
             response=run.final_output,
             waits_for=waiting.reason if waiting is not None else None,
             tickets=tuple(map(QuestionView.of, waiting.tickets)) if waiting is not None else (),
@@ -224,7 +226,9 @@ class RunView(View, frozen=True, kw_only=True):
             updated_at=run.updated_at_ms or run.updated_at * 1000,
             cancelled_by=run.cancelled_by,
             request=_request(run, names) if has_details else None,
-            state=run.state.extensions if has_details and run.state is not None else None,
+            state=names.values(run.state.extensions, run.thread_id)
+            if has_details and run.state is not None
+            else None,
         )
 
 
@@ -247,7 +251,7 @@ class ResultView(View, frozen=True, kw_only=True):
             run_id=names.outside(result.run_id),
             thread_id=names.outside(result.thread_id),
             response=result.response,
-            termination=names.reason(result.termination),
+            termination=names.reason(result.termination, result.thread_id),
             waiting=result.waiting,
             tickets=tuple(map(QuestionView.of, result.tickets)),
             steps=result.steps,
@@ -282,4 +286,4 @@ def _request(run: RunRecord, names: Names) -> Json:
     shown.pop("principal", None)
     if "parent_thread_id" in shown:
         shown["parent_thread_id"] = names.outside_if(shown["parent_thread_id"])
-    return shown
+    return names.values(shown, run.thread_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import dumps, loads
-from awaken.domain.metadata import ThreadMetadata, ThreadPatch
+from awaken.domain.metadata import MAX_METADATA, ThreadMetadata, ThreadPatch
 from awaken.errors import (
     InvalidRecord,
     Serialization,
@@ -13,9 +13,6 @@ from awaken.errors import (
     VersionConflict,
     describe,
 )
-
-MAX_METADATA = 64 * 1024
-"""The most bytes of a thread's metadata: every list of threads has it."""
 
 
 def changed_metadata(

@@ -14,6 +14,7 @@ from awaken.control.cancel import is_ours
 from awaken.control.tasks import start_task
 from awaken.domain.lifecycle import Stopped, StoppedReason
 from awaken.domain.message import ToolCall
+from awaken.domain.names import without_scope
 from awaken.domain.schema import as_object, check_arguments
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
 from awaken.errors import RunLeft
@@ -75,7 +76,8 @@ async def execute_tool(
         if isinstance(error, asyncio.CancelledError):
             # Not the call was cancelled, but something that the tool awaited.
             return _failed(call.name, ToolError.cancelled("by the tool"))
-        return _failed(call.name, ToolError.execution_failed(_describe(error)))
+        why = without_scope(_describe(error), ctx.run_identity.thread_id)
+        return _failed(call.name, ToolError.execution_failed(why))
     if (
         isinstance(tool, _CHECKS_ITSELF)
         and type(output) is ToolOutput

@@ -13,6 +13,7 @@ from awaken.contract.background import TaskStatus
 from awaken.contract.tool import CURRENT_CALL
 from awaken.control.cancel import first_of, is_ours
 from awaken.control.tasks import start_logged, start_task
+from awaken.domain.names import without_scope
 from awaken.errors import Cancelled, RunLeft
 from awaken.ext.background.task import (
     CURRENT_TASK,
@@ -94,7 +95,7 @@ async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
         if is_ours(error):
             raise
         log.warning("task %s failed", handle.record.task_id, exc_info=True)
-        return TaskResult.failed(describe(error))
+        return TaskResult.failed(without_scope(describe(error), handle.record.owner_thread_id))
     if not isinstance(result, TaskResult):
         kind = type(result).__name__
         return TaskResult.failed(f"the body returned a {kind} instead of a TaskResult")

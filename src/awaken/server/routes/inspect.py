@@ -128,7 +128,8 @@ async def get_state(call: Call) -> ASGIApp:
     store = call.runtime.store
 
     async def state_at(seq: int) -> dict[str, Any]:
-        return (await store.state_at(thread.id, seq)).extensions if seq > 0 else {}
+        found = (await store.state_at(thread.id, seq)).extensions if seq > 0 else {}
+        return call.names.values(found, thread.id)
 
     if following is not None:
         last = following.seq - 1

@@ -28,8 +28,10 @@ class MessagesAsked(Given, frozen=True, kw_only=True):
 
 async def list_messages(call: Call) -> ASGIApp:
     asked: MessagesAsked = call.query
-    if asked.visibility != "external" and not call.has(Role.INSPECT):
-        raise Refused(403, "missing_role", "messages for the model alone need the role inspect")
+    if asked.visibility != "external":
+        call.request.scope["is_audited"] = True
+        if not call.has(Role.INSPECT):
+            raise Refused(403, "missing_role", "messages for the model alone need the role inspect")
     thread = await find_thread(call, call.path("thread"))
     last = thread.message_count
     if asked.before is not None:

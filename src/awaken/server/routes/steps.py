@@ -190,7 +190,11 @@ async def get_state(call: Call) -> ASGIApp:
     thread = await find_thread(call, call.path("thread"), (Role.INSPECT,))
     at, extensions = await _state(call, thread, asked.at)
     return JsonResponse(
-        StateView(thread_id=call.names.outside(thread.id), at=at, state=dict(extensions))
+        StateView(
+            thread_id=call.names.outside(thread.id),
+            at=at,
+            state=call.names.values(dict(extensions), thread.id),
+        )
     )
 
 

@@ -10,6 +10,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
 from awaken.domain.address import split_address
+from awaken.domain.thread import Thread
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
 from awaken.server.finding import DECIDERS, find_run, find_thread, find_ticket, root_of
@@ -32,20 +33,22 @@ class TokenMade(View, frozen=True, kw_only=True):
 
 async def make(call: Call) -> ASGIApp:
     asked: TokenAsked = call.body
-    path, has_seen = None, True
+    path, thread = None, None
     if asked.path is UNSET:
         thread_id = call.names.new(str(asked.thread_id))
-        has_seen = await existing(call, thread_id) is not None
+        thread = await existing(call, thread_id)
     else:
         path = unquote(split_address(asked.path).path).removeprefix(call.address(""))
-        thread_id = await _thread_of(call, path)
+        thread = await _thread_of(call, path)
+        thread_id = thread.id
     tokens: Tokens = call.request.app.state.tokens
     principal = msgspec.structs.replace(call.principal, roles=_roles(call, asked))
     held: Pass = call.request.scope.get("pass", Pass())
     claims = Claims(
         principal=principal,
         thread=thread_id,
-        has_seen=has_seen,
+        thread_created_at=thread.created_at if thread is not None else None,
+        maker_roles=_own_roles(call),
         path=path,
         expires_at_ms=tokens.expiry(asked.ttl),
         terms=call.terms,
@@ -56,8 +59,8 @@ async def make(call: Call) -> ASGIApp:
     return JsonResponse(made, status_code=201)
 
 
-async def _thread_of(call: Call, path: str) -> str:
-    """The id inside of the thread at the root of what a path is about.
+async def _thread_of(call: Call, path: str) -> Thread:
+    """The thread at the root of what a path is about.
 
     Raises:
         Refused: it is about no thread that the client may see.
@@ -78,11 +81,16 @@ async def _thread_of(call: Call, path: str) -> str:
             thread = await find_thread(call, id)
         case _:
             raise unknown("path")
-    return (await root_of(call, thread)).id
+    return await root_of(call, thread)
+
+
+def _own_roles(call: Call) -> tuple[str, ...]:
+    """The roles of the caller that concern one thread."""
+    return tuple(role.value for role in _OF_A_THREAD if call.has(role))
 
 
 def _roles(call: Call, asked: TokenAsked) -> tuple[str, ...]:
-    own = tuple(role.value for role in _OF_A_THREAD if call.has(role))
+    own = _own_roles(call)
     for role in asked.roles or ():
         if role not in own:
             raise Refused(403, "missing_role", f"this key does not have the role {role}")

@@ -79,6 +79,12 @@ async def test_a_run_that_cannot_start_fails_with_the_reason(tmp_path: Path) -> 
         assert last_of(await ask(desk, RUNS, {"messages": ["Hi"]}))["termination"] == NATURAL
 
 
+async def test_a_run_that_is_due_long_ago_starts_at_once(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, agents=[talker()]) as desk:
+        asked = {"messages": ["Hi"], "not_before": "0001-01-01T00:00:00Z"}
+        assert last_of(await ask(desk, RUNS, asked))["termination"] == NATURAL
+
+
 @pytest.mark.parametrize(
     ("number", "status"), [("0.5", 200), *[(no, 400) for no in ("NaN", "-Infinity", "1e999")]]
 )

@@ -158,6 +158,13 @@ CHOICES: dict[str, Any] = {
 }
 
 
+async def test_the_first_message_that_a_key_may_not_write_is_named(desk: Desk) -> None:
+    roles = ("user", "system", "assistant", "system")
+    said = {"messages": [{"role": role, "content": "Hi"} for role in roles]}
+    refused = await desk.ask("page", "POST", "/v1/threads/t/runs", json=said)
+    assert "messages of the role 'system'" in refused.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 async def test_what_a_run_asks_its_model_is_for_keys_that_may_configure(
     desk: Desk, choice: dict[str, Any]

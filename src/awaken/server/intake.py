@@ -190,8 +190,9 @@ def parse_messages(call: Call, given: GivenMessages) -> tuple[Message, ...]:
         Refused: one of them is not a user's, and the caller may not write it.
     """
     messages = messages_of(given)
-    for role in {message.role for message in messages} - {MessageRole.USER}:
-        check_may_configure(call, f"messages of the role {role.value!r} are written")
+    for message in messages:
+        if message.role is not MessageRole.USER:
+            check_may_configure(call, f"messages of the role {message.role.value!r} are written")
     return messages
 
 

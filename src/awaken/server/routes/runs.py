@@ -104,7 +104,7 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
             key=idempotency_key(call),
         ),
         Extras(
-            not_before_ms=round(at.timestamp() * 1000) if at is not None else None,
+            not_before_ms=max(0, round(at.timestamp() * 1000)) if at is not None else None,
             budget=asked.budget.budget() if asked.budget is not None else None,
             user=asked.user,
             labels=asked.labels,

@@ -21,6 +21,7 @@ CHAT = {"id": "c", "messages": [{"id": "m1", "role": "user", "parts": GO}]}
 RUN = {"threadId": "r", "runId": "r1", "messages": [{"id": "m2", "role": "user", "content": "go"}]}
 STREAMS = {"/v1/ai-sdk/chat": CHAT, "/v1/ag-ui": RUN}
 AGAIN = ("/v1/ai-sdk/chat/c/stream", "/v1/ag-ui/threads/r/connect")
+OWN = ("/v1/threads/c/events", "/v1/tickets/events")
 
 
 @pytest.fixture
@@ -58,6 +59,9 @@ def test_a_server_that_ends_cuts_the_streams_of_other_protocols_and_opens_none(
                 assert refused.status_code == 503
                 assert refused.headers["connection"] == "close"
                 assert refused.headers["retry-after"] == "1"
+            for path in OWN:  # an `EventSource` never comes back after a refusal
+                with kept.stream("GET", path, headers={"accept": "text/event-stream"}) as last:
+                    assert (last.status_code, last.headers["connection"]) == (200, "close")
             (tmp_path / "go").touch()
             for cut in (chat, run):
                 with pytest.raises(httpx2.RemoteProtocolError):

@@ -104,7 +104,16 @@ def play(folder: Path) -> Any:
                 server.kill()
 
 
-CLIENTS = ("useChat", "ai 6", "ai 6.0.230", "ai 7", "ag-ui 1.0", "ag-ui 0.0.59")
+CLIENTS = (
+    "useChat",
+    "ai 6",
+    "ai 6.0.230",
+    "ai 7",
+    "ag-ui 1.0",
+    "ag-ui 0.0.59",
+    "ag-ui 1.0, connecting",
+    "ag-ui 0.0.59, connecting",
+)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -1,4 +1,4 @@
-// Pages that stay open while both of their servers are replaced, one after the other: each page
+// Pages that stay open while their servers end, one after the other: each page
 // follows its run as `docs/react.md` tells it to, or with the code of `docs/ag-ui.md`.
 //
 // Each line of standard input is the address of the server that takes requests from then on. For each

@@ -1,5 +1,5 @@
-"""Servers that are replaced under open pages of other protocols: no page takes the part of an
-answer that it has for the whole."""
+"""Servers that are replaced, or die, under open pages of other protocols: no page takes the part of
+an answer that it has for the whole."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def test_a_server_that_ends_cuts_the_streams_of_other_protocols_and_opens_none(
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the pages of all clients show in the end."""
+    """What the pages of all clients show in the end. The first server is stopped in the middle of
+    the answer, and the second one killed."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("rolling")
         patch.setenv("SIGNALS", str(folder))
@@ -90,12 +91,15 @@ def play(folder: Path) -> Any:
         assert pages.stdout is not None
         try:
             print(servers[0].address, file=pages.stdin, flush=True)
-            for number, word in enumerate(("two", "three")):
+            ends = (signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)
+            for number, (word, (end, status)) in enumerate(
+                zip(("two", "three"), ends, strict=True)
+            ):
                 assert json.loads(pages.stdout.readline()) == {"words": number + 1}
                 servers.append(start())
                 print(servers[-1].address, file=pages.stdin, flush=True)
-                servers[-2].send(signal.SIGTERM)
-                assert servers[-2].join() == 0
+                servers[-2].send(end)
+                assert servers[-2].join() == status
                 (folder / word).touch()
             return json.loads(pages.stdout.readline())
         finally:
@@ -121,4 +125,4 @@ def test_a_page_follows_its_run_over_a_rolling_restart(shown: Any, client: str) 
     page = shown[client]
     assert page["text"] == "one two three."
     assert page["status"] == "ready"
-    assert len(page["breaks"]) >= 2  # each server that ended has cut it off
+    assert len(page["breaks"]) >= 2  # each server has cut it off as it ended

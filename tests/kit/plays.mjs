@@ -1,4 +1,5 @@
 // What a page does with a chat, scene by scene.
+import { runShown } from './page.mjs';
 
 const settled = chat => chat.status === 'ready' || chat.status === 'error';
 
@@ -98,6 +99,21 @@ export const plays = {
     }
     await until(() => chat.status === 'error' || (settled(chat) && chat.lastMessage.parts.at(-1).type === 'text'));
     return shown(chat);
+  },
+
+  /** Two messages with a file each, and one without, over the transport of the page or a plain one. */
+  async attach({ api, open, text, size, as_shown }) {
+    const errors = [];
+    const DefaultChatTransport = function (options) { return options; };
+    const transport = as_shown && runShown('react.md', ['prepareSendMessagesRequest'], { DefaultChatTransport, api });
+    const chat = await open({ transport, onError: error => errors.push(error.message) });
+    const files = [{ type: 'file', mediaType: 'image/png', url: `data:image/png;base64,${'A'.repeat(size)}` }];
+    const statuses = [];
+    for (const more of [{ files }, { files }, {}]) {
+      await chat.sendMessage({ text, ...more });
+      statuses.push(chat.status);
+    }
+    return { statuses, errors, last: chat.lastMessage.parts.filter(part => part.type === 'text').map(part => part.text) };
   },
 
   /** A step with a tool of the page and a call that waits for a yes. */

@@ -1,5 +1,5 @@
-// Pages that stay open while both of their servers are replaced, one after the other: each page
-// follows its run as `docs/react.md` and `docs/ag-ui.md` tell it to.
+// Pages that stay open while their servers end, one after the other: each page
+// follows its run as `docs/react.md` tells it to, or with the code of `docs/ag-ui.md`.
 //
 // Each line of standard input is the address of the server that takes requests from then on. For each
 // word of the answer a line says that every page has it; the last line has what the pages show.
@@ -11,11 +11,11 @@ import * as six from 'ai';
 import * as strict from 'ai-strict';
 import * as seven from 'ai-7';
 import { openHook } from './hook.mjs';
+import { runShown } from './page.mjs';
 import { openChat } from './state.mjs';
 
 const WORDS = ['one', 'two', 'three'];
 console.warn = console.error = () => {};
-process.on('unhandledRejection', () => {}); // @ag-ui/client rejects once more than it can be caught
 
 // -- what stands before the servers ----------------------------------------------------------------
 
@@ -74,35 +74,54 @@ async function chatPage(name, open) {
   return { words: () => says(text()), done: follow() };
 }
 
-async function agentPage(name, lib) {
-  const url = `${address}/v1/ag-ui/agents/teller`;
+/** `reach` asks for a run, and follows it from there. */
+async function agentPage(name, lib, reach) {
+  const breaks = [];
+  const noted = async reached => {
+    try {
+      return await reached;
+    } catch (error) {
+      breaks.push(error.message);
+      throw error;
+    }
+  };
   class Agent extends lib.HttpAgent {
     connect() {
       const where = `${this.url}/threads/${this.threadId}/connect`;
-      return lib.transformHttpEventStream(lib.runHttpRequest(() => patient(where)));
+      return lib.transformHttpEventStream(lib.runHttpRequest(() => fetch(where)));
+    }
+
+    runAgent(parameters) {
+      return noted(super.runAgent(parameters));
+    }
+
+    connectAgent() {
+      return noted(super.connectAgent());
     }
   }
-  const agent = new Agent({ url, threadId: name });
+  const agent = new Agent({ url: `${address}/v1/ag-ui/agents/teller`, threadId: name });
   const text = () => agent.messages.filter(m => m.role === 'assistant').map(m => m.content).join('|');
-  const breaks = [];
-  const ask = async () => {
-    for (let reach = () => agent.runAgent(); ; reach = () => agent.connectAgent()) {
-      try {
-        return await reach();
-      } catch (error) {
-        if (!(error instanceof TypeError)) throw error;
-        breaks.push(error.message);
-        await soon();
-      }
-    }
-  };
   const follow = async () => {
     agent.addMessage({ id: `${name}-1`, role: 'user', content: 'tell' });
-    await ask();
+    await reach(agent);
     return { text: text(), status: agent.isRunning ? 'running' : 'ready', breaks };
   };
   return { words: () => says(text()), done: follow() };
 }
+
+/** The code of the page, with less time between two tries. */
+const { follow, reconnect, isAway } = runShown(
+  'ag-ui.md',
+  ['function follow', 'unhandledRejection', 'function reconnect'],
+  { setTimeout: done => setTimeout(done, 50) },
+  '{ follow, reconnect, isAway }',
+);
+
+/** What CopilotKit does: it asks once, and tells `onError` of the break. */
+const askAndReconnect = agent => agent.runAgent().catch(error => {
+  if (!isAway(error)) throw error;
+  return reconnect(agent);
+});
 
 // -- the play --------------------------------------------------------------------------------------
 
@@ -117,8 +136,10 @@ const pages = {
   'ai 6': await chatPage('ai-6', given => openChat({ ...given, sdk: six })),
   'ai 6.0.230': await chatPage('ai-strict', given => openChat({ ...given, sdk: strict })),
   'ai 7': await chatPage('ai-7', given => openChat({ ...given, sdk: seven, headers: { 'x-ai-sdk-version': '7' } })),
-  'ag-ui 1.0': await agentPage('ag-ui', agui),
-  'ag-ui 0.0.59': await agentPage('ag-ui-0', agui0),
+  'ag-ui 1.0': await agentPage('ag-ui', agui, follow),
+  'ag-ui 0.0.59': await agentPage('ag-ui-0', agui0, follow),
+  'ag-ui 1.0, connecting': await agentPage('ag-ui-connects', agui, askAndReconnect),
+  'ag-ui 0.0.59, connecting': await agentPage('ag-ui-0-connects', agui0, askAndReconnect),
 };
 for (let count = 1; count < WORDS.length; count += 1) {
   while (Object.values(pages).some(page => page.words() < count)) await soon();

@@ -289,6 +289,30 @@ async def test_errors_before_the_stream_are_sentences(stage: Stage, version: str
     assert told["error"] == "The message is empty: write a text, or add a file."
 
 
+TOO_LARGE = (
+    "the body has more than 16777216 bytes; "
+    "send less at once: the page of a chat can send its last message alone"
+)
+
+
+@pytest.mark.parametrize("version", ["loose", "seven"])
+async def test_a_chat_with_attachments_sends_its_last_message_alone(
+    stage: Stage, version: str
+) -> None:
+    """The SDK sends all messages, and each file is in them as text; two of these are too much for
+    one request."""
+    asked = {"api": f"{stage.address}/v1/ai-sdk/agents/desk/chat", "text": "hello", "size": 9 << 20}
+    plain, shown = [
+        await stage.client.play(
+            "attach", version=version, chat=f"{version}-{as_shown}", as_shown=as_shown, **asked
+        )
+        for as_shown in (False, True)
+    ]
+    assert plain["statuses"] == ["ready", "error", "error"]
+    assert plain["errors"] == [TOO_LARGE] * 2
+    assert shown == {"statuses": ["ready"] * 3, "errors": [], "last": ["You said: hello. "]}
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_page_that_was_reloaded_goes_on_with_the_run(stage: Stage, version: str) -> None:
     """06/SV-20"""

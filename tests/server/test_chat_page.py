@@ -318,6 +318,9 @@ async def test_a_page_of_a_listed_origin_works_and_of_another_one_does_not(
         send = """address => fetch(address, {
             method: 'POST', headers: {'content-type': 'application/json'}, body: '{}',
         }).then(answer => answer.status, error => error.name)"""
+        code = """address => fetch(address).then(answer => answer.headers.get('x-awaken-error'))"""
+        nobody = "/v1/ai-sdk/agents/nobody/chat/c/messages"
+        assert await page.evaluate(code, f"{listed}{nobody}") == "not_found"
         assert await page.evaluate(send, f"{listed}/v1/threads") == 201
         assert await page.evaluate(send, f"{foreign}/v1/threads") == "TypeError"
         assert len(await runtime.list_threads()) == 2

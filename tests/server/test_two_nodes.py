@@ -7,8 +7,17 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import httpx2
 import pytest
 from edge_kit import Desk, code_of, open_desk, write_keys
+from server_kit import served
+
+from awaken import Agent, Runtime
+from awaken.codec import loads
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.domain.event import RunEvent, RunFinish, StepSnapshot, StepStart, TextDelta
+from awaken.domain.inference import StopReason
+from awaken.server import app
 
 pytestmark = pytest.mark.anyio
 
@@ -65,3 +74,57 @@ async def test_an_approval_is_given_on_one_node_and_a_token_is_good_on_both(
     made = await here.ask("viewer", "POST", "/v1/tokens", json={"thread_id": "t"})
     there.keys["browser"] = made.json()["token"]
     assert (await there.ask("browser", "GET", "/v1/threads/t")).status_code == 200
+
+
+class Halting:
+    """Says a word, and another one when it is let go."""
+
+    name = "halting"
+
+    def __init__(self) -> None:
+        self.released = asyncio.Event()
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        yield TextDelta(delta="one ")
+        await self.released.wait()
+        yield TextDelta(delta="two.")
+        yield Stop(reason=StopReason.END_TURN)
+
+
+async def test_a_step_begins_before_its_pieces_on_a_node_that_does_not_run_it(
+    tmp_path: Path,
+) -> None:
+    """A client may open or clear a message at `step_start`, and still has all of its text."""
+    store, model = f"sqlite:///{tmp_path}/awaken.db", Halting()
+    agent = Agent("halting", model=model)
+    shown = ""
+    kinds: list[type] = []
+    async with (
+        Runtime([agent], store=store) as here,
+        Runtime([agent], store=store, recover=False) as there,
+        served(app(there)) as address,
+        httpx2.AsyncClient(base_url=address, timeout=550) as client,
+    ):
+        accepted = await here.submit("halting", "go", thread="t")
+        path, head = f"/v1/runs/{accepted.run_id}/events", {"accept": "text/event-stream"}
+        async with client.stream("GET", path, headers=head) as answer:
+            async for line in answer.aiter_lines():
+                if not line.startswith("data: "):
+                    continue
+                told = loads(line.removeprefix("data: "), RunEvent).event
+                kinds.append(type(told))
+                match told:
+                    case StepStart():
+                        shown = ""
+                    case TextDelta(delta=piece):
+                        shown += piece
+                        model.released.set()
+                    case StepSnapshot(text=text):
+                        shown = text or ""
+                        model.released.set()
+                    case RunFinish():
+                        break
+                    case _:
+                        pass
+    assert shown == "one two."
+    assert kinds.index(StepStart) < kinds.index(StepSnapshot)

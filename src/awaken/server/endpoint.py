@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from awaken.domain.principal import Principal
 from awaken.front.runtime import Runtime
@@ -31,13 +32,15 @@ class Endpoint:
         route = self._route
         scope["is_audited"] = route.has_audit
         principal = permitted(route, scope)
-        if self._runtime.is_draining and not _is_served_to_the_end(route):
-            raise Refused(
-                503,
-                "draining",
-                "this server is about to end: try again in a second",
-                headers={"retry-after": "1", "connection": "close"},
-            )
+        if self._runtime.is_draining:
+            if not _is_served_to_the_end(route):
+                raise Refused(
+                    503,
+                    "draining",
+                    "this server is about to end: try again in a second",
+                    headers={"retry-after": "1", "connection": "close"},
+                )
+            send = _last_on_its_connection(send)
         request = Request(scope, receive)
         query = read_query(request, route.query)
         body = await read_body(request, route.body, route.body_limit, self._limits.body_seconds)
@@ -53,10 +56,22 @@ def _is_served_to_the_end(route: Route) -> bool:
     """Whether a server that is about to end still answers requests to a route.
 
     Runs are refused, and so are streams of protocols whose clients would have to ask again. Our own
-    streams are opened: an `EventSource` comes back after a stream that ends, and never after a
-    refusal.
+    streams are opened, though they may end at once: an `EventSource` comes back after a stream that
+    ends, and never after a refusal.
     """
     return not (route.submits or (route.streams and route.protocol is not None))
+
+
+def _last_on_its_connection(send: Send) -> Send:
+    """Have an answer close its connection: the client's next request is made over a new one, which
+    goes to a server that lives on."""
+
+    async def send_on(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message)["connection"] = "close"
+        await send(message)
+
+    return send_on
 
 
 def permitted(route: Route, scope: Scope) -> Principal:

@@ -247,7 +247,9 @@ class Conversation:
             try:
                 await self.runtime.decide(THREAD, answers)
             except ArgumentsRefused:
-                assert await self.runtime.list_tickets() == tickets, "a refused edit changes nothing"
+                assert await self.runtime.list_tickets() == tickets, (
+                    "a refused edit changes nothing"
+                )
             await self.quiet()
         else:
             await self.runtime.run(thread=THREAD, answers=answers, frontend_tools=[PICK])

@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, settings
 
 from postgres_kit import durable_address, postgres
 from request_check import request_check
+from worker_memory import pytest_runtest_teardown
 
-__all__ = ["durable_address", "postgres", "request_check"]
+__all__ = ["durable_address", "postgres", "pytest_runtest_teardown", "request_check"]
 
 pytest.register_assert_rewrite("awaken.testing.conformance")
 

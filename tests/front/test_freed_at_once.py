@@ -79,10 +79,11 @@ def _without_collections() -> Iterator[None]:
 
 def _live_runs(thread: str) -> list[LiveRun]:
     """The runs of a thread, and of those beneath it, that are in memory."""
+    # By `type`: `isinstance` asks each object, and a lazy part of an SDK then loads its modules.
     return [
         each
         for each in gc.get_objects()
-        if isinstance(each, LiveRun) and each.identity.thread_id.startswith(thread)
+        if type(each) is LiveRun and each.identity.thread_id.startswith(thread)
     ]
 
 

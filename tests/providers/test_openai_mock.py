@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -245,6 +247,24 @@ def test_one_executor_serves_one_loop_after_the_other(server: MockServer) -> Non
         return result.text()
 
     assert [asyncio.run(once()) for _ in range(2)] == ["42.", "42."]
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_an_executor_that_is_not_closed_keeps_no_loop_that_has_ended(server: MockServer) -> None:
+    model = OpenAIChat(base_url=f"{server.url}/v1", api_key=KEY)
+
+    async def once() -> weakref.ref[object]:
+        await ask(model, Message.user("think"))
+        return weakref.ref(asyncio.get_running_loop())
+
+    async def last() -> None:
+        await ask(model, Message.user("think"))
+        await model.aclose()
+
+    loops = [asyncio.run(once()) for _ in range(3)]
+    asyncio.run(last())
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * 3
 
 
 async def test_azure_asks_the_deployment(server: MockServer) -> None:

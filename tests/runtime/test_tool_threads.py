@@ -266,6 +266,40 @@ async def test_a_process_that_forked_has_threads_of_its_own() -> None:
     assert child.stdout == "worked\nworked\n", child.stderr
 
 
+# -- the end of the runtime --------------------------------------------------------------------
+
+
+async def test_the_idle_threads_of_a_runtime_end_when_it_is_closed(
+    hanger: Holding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that opens a runtime for each request would have hundreds of them."""
+    monkeypatch.setattr(sys.modules[ToolThreads.__module__], "KEPT_IDLE", 10.0 * PATIENCE)
+    before = set(threading.enumerate())
+
+    @tool
+    def quick() -> str:
+        """Answer."""
+        return "quick"
+
+    async with runtime_of(quick, hanger.tool) as runtime:
+        await hanger.hang_in(runtime, 1)
+        await runtime.run("a", "quick", thread="t")
+    held = set(threading.enumerate()) - before
+    assert held, "the thread of the call that hangs, at least"
+    hanger.go_on.set()
+    for thread in held:
+        await asyncio.to_thread(thread.join, PATIENCE / 10)
+    assert not any(thread.is_alive() for thread in held)
+
+
+async def test_a_call_after_the_end_is_still_made() -> None:
+    threads = ToolThreads(1)
+    await threads.call("first", lambda: None, {})
+    threads.close()
+    assert await threads.call("late", lambda: "made", {}) == "made"
+    assert await threads.call("later", lambda: "made", {}) == "made"
+
+
 # -- the end of the process -------------------------------------------------------------------
 
 PROGRAM = """

@@ -235,13 +235,14 @@ ANSWERS: dict[str, Any] = {
     "output": ToolOutput({"a": 1}, Command()),
     "odd result": ToolResult.success("other", object()),
     "change": ToolOutput("done", Command().update(COUNTER, 1)),
-    "huge": "ü" * 10_000_000,
 }
+HUGE = 10_000_000
 
 
 def give(which: str) -> Any:
     """One of the answers."""
-    return ANSWERS[which]
+    # The huge one is made when it is asked for, not in each process that imports this.
+    return "ü" * HUGE if which == "huge" else ANSWERS[which]
 
 
 isolated_give = tool(give, isolated=True)

@@ -97,8 +97,14 @@ class PerLoop(Generic[T]):
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
+            self._drop_ended()
             client = self._clients[loop] = self._make()
         return client
+
+    def _drop_ended(self) -> None:
+        # An open connection knows its loop: the client of a loop that has ended would keep both.
+        for ended in [loop for loop in tuple(self._clients) if loop.is_closed()]:
+            self._clients.pop(ended, None)
 
     async def aclose(self) -> None:
         """Close the client of this loop; the next `get` makes a new one."""

@@ -15,6 +15,7 @@ from awaken.runtime.listen import CommandListener
 from awaken.runtime.request import RunRequest
 from awaken.runtime.tasks import Tasks
 from awaken.runtime.unkept import Unkept
+from awaken.tool.threads import ToolThreads
 
 
 class Stopping(LiveControl):
@@ -26,6 +27,7 @@ class Stopping(LiveControl):
     commands: CommandListener
     owned: OwnedTasks
     tasks: Tasks
+    tool_threads: ToolThreads
     unkept: Unkept
 
     def __init__(self, store: Store, clock: Clock, active: ActiveRuns) -> None:
@@ -89,3 +91,4 @@ class Stopping(LiveControl):
         self.commands.unsubscribe(self.hear)
         await self.owned.close(CANCEL_GRACE)
         await self.claims.close(CANCEL_GRACE)
+        self.tool_threads.close()

@@ -73,8 +73,8 @@ class ToolThreads:
     """Runs plain functions for callers in any event loop, at most `limit` at once.
 
     Further calls wait, first come, first served. Threads are started as needed and end when they
-    have been idle for a while. They do not keep the process alive: when it exits, running calls
-    have a few seconds to end, and are then cut off.
+    have been idle for a while, or once the pool is closed. They do not keep the process alive: when
+    it exits, running calls have a few seconds to end, and are then cut off.
 
     Raises:
         ConfigError: the limit is not a whole number of 1 or more.
@@ -85,6 +85,7 @@ class ToolThreads:
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise ConfigError(f"tool_threads is a whole number from 1 on, not {limit!r}")
         self.limit = limit
+        self._is_closed = False
         self.forget()
         _pools.add(self)
 
@@ -92,11 +93,22 @@ class ToolThreads:
         """Reset to no threads: a forked child does not have its parent's threads."""
         self._lock = threading.Lock()
         self._waiting: deque[_Call] = deque()
-        self._handed: SimpleQueue[_Call] = SimpleQueue()
+        self._handed: SimpleQueue[_Call | None] = SimpleQueue()
         self._idle = 0
         self._running: set[_Call] = set()
         """The calls that count against the limit."""
         self._given_up: set[_Call] = set()
+
+    def close(self) -> None:
+        """End the idle threads now, and every other thread once it has no call to make.
+
+        A call that comes later, from a tool that outlives its runtime, is still made.
+        """
+        with self._lock:
+            self._is_closed = True
+            for _ in range(self._idle):
+                self._handed.put(None)
+            self._idle = 0
 
     async def call(self, tool: str, fn: Callable[..., Any], values: dict[str, Any]) -> Any:
         """Call the function in a thread; returns what it returns, raises what it raises.
@@ -199,12 +211,15 @@ class ToolThreads:
                 self._given_up.discard(call)
                 call = self._next()
                 if call is None:
+                    if self._is_closed:
+                        return
                     self._idle += 1
             if call is None:
                 call = self._wait()
 
     def _wait(self) -> _Call | None:
-        """The next call handed to an idle thread; `None` if none comes for a while."""
+        """The next call handed to an idle thread; `None` if none comes for a while, or the pool is
+        closed."""
         try:
             return self._handed.get(timeout=KEPT_IDLE)
         except Empty:

@@ -22,10 +22,10 @@ from console_kit import Shop, open_shop
 from playwright.async_api import Browser, CDPSession, Page
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
-from awaken.front import Agent
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.runtime import Agent
 from awaken.server.console import Pages
 from browser_kit import open_browser
 

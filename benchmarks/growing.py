@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from awaken import Agent, Command, Plugin, Runtime, ToolOutput, ToolResult, tool
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.threads import RunQuery, ThreadQuery
-from awaken.domain.event import ToolCallDone
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.phase import Phase
-from awaken.domain.run import RunRecord
-from awaken.domain.spec import AgentSpec
+from awaken.core.event import ToolCallDone
+from awaken.core.lifecycle import RunStatus
+from awaken.core.phase import Phase
+from awaken.core.run import RunRecord
+from awaken.core.spec import AgentSpec
+from awaken.core.state.command import MutationBatch
+from awaken.core.state.key import StateKey
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.threads import RunQuery, ThreadQuery
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import MutationBatch
-from awaken.state.key import StateKey
 from awaken.stores.memory import MemoryStore
 from benchmarks.durable.disk import Disk
 from benchmarks.durable.ours import MeteredModel, StepModel, address

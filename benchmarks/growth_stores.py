@@ -16,12 +16,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.store import Store
-from awaken.contract.threads import ThreadQuery
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.store.threads import ThreadQuery
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, TokenUsage
-from awaken.ext.background import (
+from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason, TokenUsage
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
+from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskManager,
     BackgroundTaskPlugin,
@@ -24,7 +24,7 @@ from benchmarks.measure import main
 from benchmarks.work import DELTA, Run, Tally, Unsupported
 
 try:
-    from awaken.contract.bus import NO_TOPIC
+    from awaken.core.bus import NO_TOPIC
 except ImportError:  # another checkout, from before runs had topics
     NO_TOPIC = None  # type: ignore[assignment]
 

@@ -26,12 +26,12 @@ from google import genai
 from openai import AsyncOpenAI
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import TextDelta
-from awaken.domain.message import Message
-from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import OpenAIChat, OpenAIResponses
+from awaken.core.event import TextDelta
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message
+from awaken.models.anthropic import AnthropicMessages
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import OpenAIChat, OpenAIResponses
 from benchmarks.table import aligned, number
 
 DELTAS = 5_000

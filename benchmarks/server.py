@@ -36,16 +36,16 @@ from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.contract.threads import ThreadQuery
-from awaken.domain.event import RunEvent, TextDelta
-from awaken.domain.inference import StopReason
+from awaken.core.event import RunEvent, TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.store.threads import ThreadQuery
 from awaken.server import app
+from awaken.server.client_ids import Names
 from awaken.server.event_frames import EventFrames
+from awaken.server.http_protocol import PatientHttp
 from awaken.server.limits import Limits
 from awaken.server.listening import bind
-from awaken.server.names import Names
-from awaken.server.patient_http import PatientHttp
 
 WORD = "token "
 FREE = Limits(rate=1e6, burst=1_000_000)
@@ -388,9 +388,9 @@ def stop_row(runs: int) -> None:
 STEPPER = """
 import asyncio
 from awaken import Agent, tool
-from awaken.contract.llm import Stop
-from awaken.domain.event import ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason
+from awaken.core.llm import Stop
+from awaken.core.event import ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason
 
 @tool(effect="read")
 async def look() -> str:

@@ -8,7 +8,7 @@ import asyncio
 
 from awaken import Agent, Runtime, tool
 from awaken.events import RunStart, TextDelta, ToolCallReady, ToolCallResumed
-from awaken.front import RunStream
+from awaken.runtime import RunStream
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 
 

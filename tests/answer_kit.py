@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from awaken import Runtime
-from awaken.contract.store import Store
-from awaken.contract.threads import TicketQuery
-from awaken.domain.ticket import TicketStatus
+from awaken.core.store.store import Store
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import TicketStatus
 
 R = TypeVar("R")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from awaken.domain.event import RunEvent
+from awaken.core.event import RunEvent
 
 
 def as_stored(event: RunEvent) -> RunEvent:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import awaken.front.models
-from awaken.contract.llm import LlmExecutor
+import awaken.runtime.model_stack
+from awaken.core.llm import LlmExecutor
 from awaken.testing import ScriptedModel
 
 
@@ -17,4 +17,4 @@ def answer_with(script: Iterable[Any]) -> None:
     def open_model(name: str) -> LlmExecutor:
         return model
 
-    vars(awaken.front.models)["open_model"] = open_model
+    vars(awaken.runtime.model_stack)["open_model"] = open_model

@@ -19,13 +19,13 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-import awaken.front.models
+import awaken.runtime.model_stack
 import awaken.stores.sqlite
 import awaken.testing
 from awaken.cli.app import cli
 from awaken.cli.app import main as awaken_main
-from awaken.contract.llm import LlmExecutor
-from awaken.front import loading
+from awaken.core.llm import LlmExecutor
+from awaken.runtime import loading
 
 TESTS = str(Path(__file__).parent)
 KIT = Path(__file__).parent / "kit"
@@ -170,7 +170,7 @@ def stand_in() -> None:
         provider, _, model = name.partition(":")
         return loading.open_model("demo" if model and provider in loading._PROVIDERS else name)
 
-    vars(awaken.front.models)["open_model"] = open_model
+    vars(awaken.runtime.model_stack)["open_model"] = open_model
 
 
 if __name__ == "__main__":

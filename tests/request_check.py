@@ -16,10 +16,10 @@ import msgspec
 import pytest
 
 from awaken.codec import dumps
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, RoutingKey
-from awaken.domain.manifest import RequestManifest
-from awaken.llm.output import with_output_tool
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, RoutingKey
+from awaken.core.request_manifest import RequestManifest
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.models.output_tool import with_output_tool
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.stores.sqlite.address import MEMORY

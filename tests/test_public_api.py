@@ -24,35 +24,33 @@ NEEDED = {"msgspec", "typing_extensions", "uuid_utils"}
 ENGINE = (
     "awaken.backend.local",
     "awaken.cli",
-    "awaken.ext.background",
-    "awaken.contract.store",
+    "awaken.ext.tasks",
+    "awaken.core.store.store",
     "awaken.ext.compaction",
-    "awaken.front.build",
-    "awaken.front.stream",
-    "awaken.live",
-    "awaken.llm",
-    "awaken.loop",
-    "awaken.phase",
-    "awaken.registry",
-    "awaken.runtime.active",
+    "awaken.runtime.assembly",
+    "awaken.runtime.stream",
+    "awaken.runtime.live",
+    "awaken.engine",
+    "awaken.models",
+    "awaken.worker.live_runs",
     "awaken.runtime.builder",
     "awaken.stores",
 )
 """What is loaded when a `Runtime` is made, or later."""
 SELDOM = (
     "awaken.backend.a2a",
-    "awaken.backend.child",
+    "awaken.backend.child_agent",
     "awaken.backend.remote.lifecycle",
     "awaken.backend.subprocess",
-    "awaken.ext.background.manager",
-    "awaken.ext.background.plugin",
-    "awaken.ext.background.tools",
+    "awaken.ext.tasks.manager",
+    "awaken.ext.tasks.plugin",
+    "awaken.ext.tasks.task_tools",
     "awaken.ext.compaction.plugin",
-    "awaken.domain.references",
+    "awaken.core.schema_refs",
     "awaken.ext.handoff.plugin",
-    "awaken.front.replay",
+    "awaken.runtime.replay",
     "awaken.stores.sqlite",
-    "awaken.tool.worker",
+    "awaken.tool.isolation",
 )
 """What is loaded when a program first uses it."""
 UNUSED = ("difflib", "ipaddress", "random", "urllib.parse")
@@ -62,15 +60,15 @@ LAZY_PACKAGES = (
     "awaken.backend",
     "awaken.backend.remote",
     "awaken.ext",
-    "awaken.ext.background",
+    "awaken.ext.tasks",
     "awaken.ext.compaction",
     "awaken.ext.handoff",
-    "awaken.front",
-    "awaken.front.engine",
-    "awaken.models",
     "awaken.runtime",
+    "awaken.runtime.lazy_engine",
+    "awaken.models",
     "awaken.server",
     "awaken.stores",
+    "awaken.worker",
 )
 
 
@@ -164,7 +162,7 @@ def test_importing_brings_nothing_heavy() -> None:
     loaded = _loaded("from awaken import Agent, Runtime")
 
     assert not loaded & {*HEAVY, *ENGINE, *SELDOM}
-    assert "awaken.front.runtime" in loaded
+    assert "awaken.runtime.runtime" in loaded
 
 
 def test_importing_brings_only_the_libraries_the_core_is_built_on() -> None:
@@ -207,7 +205,8 @@ def test_values_of_models_and_stores_bring_neither_a_provider_nor_a_database() -
         "import awaken.ext"
     )
 
-    assert not loaded & {*HEAVY, *SELDOM, "awaken.llm", "awaken.stores.memory", "awaken.runtime"}
+    assert not loaded & {*HEAVY, *SELDOM, "awaken.stores.memory", "awaken.worker"}
+    assert not [name for name in loaded if name.startswith("awaken.models.")]
     assert "importlib.metadata" not in loaded, "the version is read when it is asked for"
 
 
@@ -229,7 +228,7 @@ assert "3" in runtime.run_sync("a", "add 1").response
     )
 
     assert not loaded & {*HEAVY, *SELDOM, *UNUSED}
-    assert "awaken.loop.run" in loaded
+    assert "awaken.engine.run" in loaded
 
 
 def _loaded(code: str) -> set[str]:

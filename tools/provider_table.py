@@ -12,15 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest, abilities_of, preview_of
-from awaken.domain.inference import EffortWord, InferenceOverride
-from awaken.domain.message import Message
-from awaken.domain.tool import ToolDescriptor
-from awaken.llm.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
-from awaken.llm.bedrock import BedrockConverse
-from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
-from awaken.llm.openai.providers import CHAT_PROVIDERS
+from awaken.core.inference import EffortWord, InferenceOverride
+from awaken.core.llm import InferenceRequest, InvalidRequest, abilities_of, preview_of
+from awaken.core.message import Message
+from awaken.core.tool import ToolDescriptor
+from awaken.models.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
+from awaken.models.bedrock import BedrockConverse
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import AzureChat, OpenAIChat, OpenAIResponses
+from awaken.models.openai.providers import CHAT_PROVIDERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "providers.md"
 _TABLE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end of table -->)", re.DOTALL)

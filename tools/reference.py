@@ -24,7 +24,7 @@ import msgspec
 
 import awaken
 from awaken.cli.app import cli
-from awaken.domain import event
+from awaken.core import event
 
 WIDTH = 96
 
@@ -71,14 +71,14 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         "What runs agents: it opens a store, keeps threads, and recovers runs.",
         (
             Part("awaken", "Runtime"),
-            Part("awaken.front", but="Agent RemoteAgent RunResult"),
+            Part("awaken.runtime", but="Agent RemoteAgent RunResult"),
             Part("awaken", "RunRequest CancellationToken"),
         ),
     ),
     "replay": (
         "Record and replay",
         "Recordings of runs, and running them again.",
-        (Part("awaken.front.replay"),),
+        (Part("awaken.runtime.replay"),),
     ),
     "tools": (
         "Tools",
@@ -121,7 +121,6 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         (
             Part("awaken.stores", STORES),
             Part("awaken.blobs", but="BlobStore BlobUses OpenBlob"),
-            Part("awaken.bus.nats"),
         ),
     ),
     "records": (

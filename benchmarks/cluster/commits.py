@@ -18,9 +18,9 @@ from pathlib import Path
 import msgspec
 
 from awaken.codec import loads
-from awaken.contract.commits import Fence, ThreadCommit
-from awaken.contract.store import Store
-from awaken.domain.message import Message
+from awaken.core.message import Message
+from awaken.core.store.commits import Fence, ThreadCommit
+from awaken.core.store.store import Store
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore
 from benchmarks.cluster.meters import Meter, Spent, SqliteMeter, metered

@@ -10,7 +10,7 @@ from typing import Literal
 
 from awaken import Runtime
 from awaken.codec import loads
-from awaken.domain.value import Value
+from awaken.core.value import Value
 from benchmarks.durable.ours import address
 
 

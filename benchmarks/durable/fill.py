@@ -15,7 +15,7 @@ import msgspec
 
 from awaken import Message, Runtime
 from awaken.codec import dumps, loads
-from awaken.contract.commits import Committed, ThreadCommit
+from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.ids import SequentialIds
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.fold import SNAPSHOT_EVERY

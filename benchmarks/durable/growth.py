@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from awaken import Runtime
-from awaken.contract.commits import ThreadCommit
+from awaken.core.store.commits import ThreadCommit
 from awaken.ids import UUID7
 from benchmarks.durable import floor
 from benchmarks.durable.disk import KB, MS, Disk, Reading

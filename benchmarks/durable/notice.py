@@ -17,13 +17,13 @@ from pathlib import Path
 
 from awaken import Agent, Runtime, tool
 from awaken.codec import dumps, loads
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.contract.threads import TicketQuery
-from awaken.domain.event import RunFinish, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.message import Role
-from awaken.domain.ticket import TicketStatus
+from awaken.core.event import RunFinish, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import TicketStatus
 from awaken.ids import UUID7
 from benchmarks.durable.disk import MS
 from benchmarks.durable.elsewhere import Ask

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from awaken import Agent, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import ContextWindowPolicy, StopReason, TokenUsage
+from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import ContextWindowPolicy, StopReason, TokenUsage
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from unittest.mock import patch
 
 from awaken import Runtime
-from awaken.contract.commits import ThreadCommit
+from awaken.core.store.commits import ThreadCommit
 from benchmarks.durable.disk import Disk
 from benchmarks.durable.ours import MeteredModel, address, agent
 from benchmarks.where import INTERVAL, Samples

@@ -7,35 +7,35 @@ with `Runtime`.
 import typing
 
 from awaken import lazy
-from awaken.contract.deps import RunInfo
-from awaken.contract.profile import ProfileKey
-from awaken.contract.tool import RunContext, ToolCallContext, ToolOutput
-from awaken.control.cancel import CancellationToken
-from awaken.domain.budget import Budget, Price
-from awaken.domain.context_message import ContextMessage
-from awaken.domain.event import RunEvent
-from awaken.domain.inference import InferenceOverride, ModelSettings
-from awaken.domain.intercept import Block, SetResult, Suspend
-from awaken.domain.message import Message, ToolCall
-from awaken.domain.phase import Phase
-from awaken.domain.secret import RedactedString
-from awaken.domain.spec import AgentSpec
-from awaken.domain.suspension import SuspendTicket, ToolCallResume
-from awaken.domain.tool import Retry, ToolDescriptor, ToolError, ToolResult
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.budget import Budget, Price
+from awaken.core.context_message import ContextMessage
+from awaken.core.deps import RunInfo
+from awaken.core.event import RunEvent
+from awaken.core.inference import InferenceOverride, ModelSettings
+from awaken.core.intercept import Block, SetResult, Suspend
+from awaken.core.message import Message, ToolCall
+from awaken.core.phase import Phase
+from awaken.core.profile import ProfileKey
+from awaken.core.secret import RedactedString
+from awaken.core.spec import AgentSpec
+from awaken.core.state.command import Command
+from awaken.core.state.key import Merge, Scope, StateKey
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.core.suspension import SuspendTicket, ToolCallResume
+from awaken.core.tool import Retry, ToolDescriptor, ToolError, ToolResult
+from awaken.core.tool_context import RunContext, ToolCallContext, ToolOutput
 from awaken.errors import AwakenError
-from awaken.front import Agent, RemoteAgent, RunResult, hints
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import Command
-from awaken.state.key import Merge, Scope, StateKey
-from awaken.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.runtime import Agent, RemoteAgent, RunResult, hints
 from awaken.tool import FrontEndTool, TypedTool, tool
 
 if typing.TYPE_CHECKING:
     from awaken._version import __version__
-    from awaken.front import Runtime
-    from awaken.runtime import RunRequest
+    from awaken.runtime import Runtime
+    from awaken.worker import RunRequest
 
 __all__ = [
     "RUN_LIFECYCLE",
@@ -87,7 +87,7 @@ __all__ = [
 
 __getattr__, __dir__ = lazy.lazy_names(
     __name__,
-    {"._version": "__version__", ".front": "Runtime", ".runtime": "RunRequest"},
+    {"._version": "__version__", ".runtime": "Runtime", ".worker": "RunRequest"},
     hints.FOREIGN,
     beside=hints.BESIDE,
 )

@@ -4,8 +4,7 @@ Re-exports only.
 """
 
 from awaken.codec import dumps_text
-from awaken.contract.events import CollectingSink, EventSink
-from awaken.domain.event import (
+from awaken.core.event import (
     DURABLE,
     ActivityDelta,
     ActivitySnapshot,
@@ -37,8 +36,9 @@ from awaken.domain.event import (
     ToolCallStreamDelta,
     is_terminal,
 )
-from awaken.domain.identity import Adapter, RunIdentity, RunMode, RunOrigin
-from awaken.domain.lifecycle import (
+from awaken.core.events import CollectingSink, EventSink
+from awaken.core.identity import Adapter, RunIdentity, RunMode, RunOrigin
+from awaken.core.lifecycle import (
     NATURAL_END,
     BehaviorRequested,
     Blocked,
@@ -52,7 +52,7 @@ from awaken.domain.lifecycle import (
     Suspended,
     TerminationReason,
 )
-from awaken.domain.progress import ProgressStatus, ToolCallProgress
+from awaken.core.progress import ProgressStatus, ToolCallProgress
 
 __all__ = [
     "DURABLE",

@@ -1,6 +1,6 @@
 """Tool sets: tools that are combined, filtered, renamed and guarded together, or made by run."""
 
-from awaken.contract.deps import RunInfo
+from awaken.core.deps import RunInfo
 from awaken.tool.toolset import Toolset, toolset
 
 __all__ = ["RunInfo", "Toolset", "toolset"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from awaken.backend import BackendControl, BackendDelegateRunRequest, BackendRootRunRequest
-from awaken.contract.events import NullEventSink
-from awaken.control.inbox import DecisionQueue
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.message import Message
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.events import NullEventSink
+from awaken.core.identity import RunIdentity
+from awaken.core.inbox import DecisionQueue
+from awaken.core.inference import InferenceOverride
+from awaken.core.message import Message
+from awaken.core.suspension import ToolCallResume
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import AgentNotFound
-from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.resolved_agent import ResolvedAgent
 
 DECISIONS = [("call-1", ToolCallResume.approve())]
 FRONTEND_TOOLS = [ToolDescriptor(id="ui", name="ui", description="")]

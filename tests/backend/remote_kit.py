@@ -23,16 +23,14 @@ from awaken.backend import (
     execute_remote_root_lifecycle,
 )
 from awaken.codec import Json
-from awaken.contract.events import CollectingSink
-from awaken.contract.start import FirstCommit, PreparedRun, RunControls, RunServices
-from awaken.contract.store import Store
-from awaken.control.cancel import CancellationToken
-from awaken.domain.event import AgentEvent, RunEvent, RunFinish, RunStart, StepStart
-from awaken.domain.identity import RequestOrigin, RunIdentity
-from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus, StartCause, TerminationReason
-from awaken.domain.message import Message
-from awaken.domain.result import AgentRunResult
-from awaken.domain.run import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.event import AgentEvent, RunEvent, RunFinish, RunStart, StepStart
+from awaken.core.events import CollectingSink
+from awaken.core.identity import RequestOrigin, RunIdentity
+from awaken.core.lifecycle import NATURAL_END, Failed, RunStatus, StartCause, TerminationReason
+from awaken.core.message import Message
+from awaken.core.result import AgentRunResult
+from awaken.core.run import (
     MessageSeqRange,
     PersistedState,
     RunMessageInput,
@@ -43,9 +41,11 @@ from awaken.domain.run import (
     RunWaitingState,
     WaitingReason,
 )
-from awaken.domain.spec import AgentSpec
+from awaken.core.spec import AgentSpec
+from awaken.core.store.store import Store
+from awaken.engine.prepared_run import FirstCommit, PreparedRun, RunControls, RunServices
 from awaken.ids import SequentialIds
-from awaken.plugin.agent import ResolvedBackendAgent
+from awaken.plugin.resolved_agent import ResolvedBackendAgent
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock

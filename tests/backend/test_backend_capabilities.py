@@ -37,10 +37,10 @@ from awaken.backend import (
     validate_delegate_execution_request,
     validate_root_execution_request,
 )
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.spec import AgentSpec
-from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent
+from awaken.core.inference import InferenceOverride
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.spec import AgentSpec
+from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent
 from awaken.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

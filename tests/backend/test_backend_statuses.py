@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from awaken.backend import BackendRunStatus, BackendStatusKind, map_termination
-from awaken.domain.lifecycle import (
+from awaken.core.lifecycle import (
     BEHAVIOR_REQUESTED,
     CANCELLED,
     NATURAL_END,
@@ -17,7 +17,7 @@ from awaken.domain.lifecycle import (
     StoppedReason,
     TerminationReason,
 )
-from awaken.domain.run import WaitingReason
+from awaken.core.run import WaitingReason
 
 WAITING, DONE = RunStatus.WAITING, RunStatus.DONE
 STOPPED = Stopped(value=StoppedReason(code="max_rounds"))

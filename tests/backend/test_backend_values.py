@@ -29,9 +29,10 @@ from awaken.backend import (
 )
 from awaken.backend.subprocess import SubprocessBackendFactory
 from awaken.codec import Json, dumps, from_json, loads
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.spec import AgentSpec, RemoteEndpoint
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.spec import AgentSpec, RemoteEndpoint
+from awaken.engine.registry import RegistryResolver, RegistrySet
 from awaken.errors import (
     AgentLoopError,
     InferenceFailed,
@@ -42,8 +43,7 @@ from awaken.errors import (
     ResolveFailed,
     StorageError,
 )
-from awaken.plugin.agent import ResolvedBackendAgent
-from awaken.registry import RegistryResolver, RegistrySet
+from awaken.plugin.resolved_agent import ResolvedBackendAgent
 
 pytestmark = pytest.mark.anyio
 

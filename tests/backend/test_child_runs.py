@@ -46,18 +46,18 @@ from awaken.backend import (
     run_child_agent,
     run_child_agent_checked,
 )
-from awaken.contract.events import CollectingSink, NullEventSink
-from awaken.contract.registry import ExecutionResolver
-from awaken.domain.budget import Budget
-from awaken.domain.event import RunFinish, RunStart
-from awaken.domain.identity import RunOrigin
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped, Suspended
-from awaken.domain.message import Role
-from awaken.domain.run import PersistedState
-from awaken.domain.spec import AgentSpec
-from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent
-from awaken.state.command import MutationBatch
-from awaken.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.budget import Budget
+from awaken.core.event import RunFinish, RunStart
+from awaken.core.events import CollectingSink, NullEventSink
+from awaken.core.identity import RunOrigin
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped, Suspended
+from awaken.core.message import Role
+from awaken.core.registry import ExecutionResolver
+from awaken.core.run import PersistedState
+from awaken.core.spec import AgentSpec
+from awaken.core.state.command import MutationBatch
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent
 from awaken.testing import ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,7 @@ import pytest
 
 from awaken.backend import ProgressForwardingSink, StreamingPassthroughSink
 from awaken.codec import to_json
-from awaken.contract.events import CollectingSink
-from awaken.contract.tool import ToolCallContext
-from awaken.domain.event import (
+from awaken.core.event import (
     ActivityDelta,
     ActivitySnapshot,
     AgentEvent,
@@ -21,11 +19,13 @@ from awaken.domain.event import (
     ToolCallStart,
     ToolCallStreamDelta,
 )
-from awaken.domain.identity import RunIdentity
-from awaken.domain.progress import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
-from awaken.domain.spec import AgentSpec
+from awaken.core.events import CollectingSink
+from awaken.core.identity import RunIdentity
+from awaken.core.progress import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
+from awaken.core.spec import AgentSpec
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.tool_context import ToolCallContext
 from awaken.errors import ConfigError
-from awaken.state.snapshot import Snapshot
 
 pytestmark = pytest.mark.anyio
 

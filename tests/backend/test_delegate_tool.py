@@ -16,22 +16,22 @@ from awaken.backend import (
     BackendRunStatus,
     ExecutionBackend,
 )
-from awaken.backend.delegate import MAX_DEPTH, DelegateTool
-from awaken.contract.events import CollectingSink
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import ThreadQuery
-from awaken.contract.tool import ToolCallContext
-from awaken.domain.event import ActivitySnapshot, AgentEvent, TextDelta, ToolCallDone
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END
-from awaken.domain.message import Message, Role
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.spec import AgentSpec
-from awaken.domain.suspension import ToolCallResumeMode
-from awaken.domain.tool import ToolError, ToolResult, ToolStatus
+from awaken.backend.delegate_tool import MAX_DEPTH, DelegateTool
+from awaken.core.event import ActivitySnapshot, AgentEvent, TextDelta, ToolCallDone
+from awaken.core.events import CollectingSink
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message, Role
+from awaken.core.run import RunWaitingTicket
+from awaken.core.spec import AgentSpec
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.store.threads import ThreadQuery
+from awaken.core.suspension import ToolCallResumeMode
+from awaken.core.tool import ToolError, ToolResult, ToolStatus
+from awaken.core.tool_context import ToolCallContext
 from awaken.errors import AgentNotFound
-from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent
-from awaken.state.snapshot import Snapshot
+from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FunctionModel,

@@ -19,24 +19,24 @@ from awaken.backend import (
     ExecutionFailed,
     LocalBackend,
 )
-from awaken.contract.events import CollectingSink, NullEventSink
-from awaken.control.cancel import CancellationToken
-from awaken.control.inbox import InboxSender
-from awaken.domain.event import RunFinish, RunStart
-from awaken.domain.identity import RunIdentity, RunOrigin
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Suspended
-from awaken.domain.message import Message
-from awaken.domain.suspension import ToolCallResume, ToolCallStatus
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.event import RunFinish, RunStart
+from awaken.core.events import CollectingSink, NullEventSink
+from awaken.core.identity import RunIdentity, RunOrigin
+from awaken.core.inbox import InboxSender
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Suspended
+from awaken.core.message import Message
+from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.state.store import StateStore
+from awaken.core.suspension import ToolCallResume, ToolCallStatus
+from awaken.engine import LoopStatePlugin, build_agent_env
+from awaken.engine.phases import PhaseRuntime
 from awaken.errors import AgentNotFound, InferenceFailed, KeyAlreadyRegistered, PhaseError
-from awaken.loop import LoopStatePlugin, build_agent_env
-from awaken.phase.engine import PhaseRuntime
-from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import install_plugin
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
-from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.state.runtime_keys import RUN_LIFECYCLE
-from awaken.state.store import StateStore
+from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.stores.memory import MemoryStore
 from awaken.testing import EchoTool, ScriptedModel, text_response, tool_call_response
 

@@ -36,12 +36,12 @@ from awaken.backend import (
     RemoteError,
 )
 from awaken.codec import Json
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.store import Store
-from awaken.control.cancel import CancellationToken
-from awaken.domain.event import Error, StepEnd
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.domain.result import AgentRunResult
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.event import Error, StepEnd
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.result import AgentRunResult
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.store.store import Store
 from awaken.errors import RunLeft, StorageError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import CommitFailure, FailingStore

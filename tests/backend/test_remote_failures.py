@@ -39,13 +39,13 @@ from awaken.backend import (
     RemoteError,
     execute_remote_root_lifecycle,
 )
-from awaken.contract.events import CollectingSink
-from awaken.contract.store import Store
-from awaken.control.cancel import CancellationToken
-from awaken.domain.event import Error, StepEnd, TextDelta
-from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus
-from awaken.domain.run import PersistedState
-from awaken.domain.spec import AgentSpec
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.event import Error, StepEnd, TextDelta
+from awaken.core.events import CollectingSink
+from awaken.core.lifecycle import NATURAL_END, Failed, RunStatus
+from awaken.core.run import PersistedState
+from awaken.core.spec import AgentSpec
+from awaken.core.store.store import Store
 from awaken.errors import (
     Cancelled,
     InferenceFailed,
@@ -54,7 +54,7 @@ from awaken.errors import (
     StorageError,
     StoreUnavailable,
 )
-from awaken.plugin.agent import ResolvedBackendAgent
+from awaken.plugin.resolved_agent import ResolvedBackendAgent
 from awaken.stores.memory import MemoryStore
 from awaken.testing import CommitFailure, FailingStore
 

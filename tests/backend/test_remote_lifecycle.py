@@ -42,11 +42,10 @@ from awaken.backend import (
     execute_remote_root_lifecycle,
     load_checkpoint_state,
 )
-from awaken.contract.events import CollectingSink
-from awaken.contract.store import Store
-from awaken.control.cancel import CancellationToken
-from awaken.domain.event import InferenceComplete, RunFinish, StepEnd, TextDelta
-from awaken.domain.lifecycle import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.event import InferenceComplete, RunFinish, StepEnd, TextDelta
+from awaken.core.events import CollectingSink
+from awaken.core.lifecycle import (
     BEHAVIOR_REQUESTED,
     NATURAL_END,
     SUSPENDED_END,
@@ -57,12 +56,13 @@ from awaken.domain.lifecycle import (
     StoppedReason,
     TerminationReason,
 )
-from awaken.domain.message import Message, MessageMetadata
-from awaken.domain.result import AgentRunResult
-from awaken.domain.run import PersistedState, RunRecord, WaitingReason
-from awaken.domain.spec import AgentSpec, RemoteEndpoint
+from awaken.core.message import Message, MessageMetadata
+from awaken.core.result import AgentRunResult
+from awaken.core.run import PersistedState, RunRecord, WaitingReason
+from awaken.core.spec import AgentSpec, RemoteEndpoint
+from awaken.core.store.store import Store
 from awaken.errors import RuntimeFailed, StoreUnavailable
-from awaken.plugin.agent import ResolvedBackendAgent
+from awaken.plugin.resolved_agent import ResolvedBackendAgent
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from event_kit import as_stored

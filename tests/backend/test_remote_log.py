@@ -13,10 +13,10 @@ from awaken.backend import (
     materialize_remote_message_log,
     state_with_backend_output,
 )
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message, Role
-from awaken.domain.run import (
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message, Role
+from awaken.core.run import (
     MessageSeqRange,
     PersistedState,
     RunMessageInput,

@@ -9,11 +9,11 @@ import pytest
 from remote_kit import RUN, Far, FarBackend, answer
 from test_remote_cancelling import Endless
 
-from awaken.budget.account import Account
-from awaken.contract.start import PreparedRun
-from awaken.domain.budget import Amount, Budget, Spending
-from awaken.domain.lifecycle import NATURAL_END, RunStatus, Stopped
-from awaken.domain.result import AgentRunResult
+from awaken.core.account import Account
+from awaken.core.budget import Amount, Budget, Spending
+from awaken.core.lifecycle import NATURAL_END, RunStatus, Stopped
+from awaken.core.result import AgentRunResult
+from awaken.engine.prepared_run import PreparedRun
 from awaken.errors import RunLeft
 from awaken.stores.memory import MemoryStore
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from awaken.blobs import FolderBlobs
-from awaken.contract.blobs import BlobStore, ByteRange, put_bytes, read_bytes
+from awaken.core.blobs import BlobStore, ByteRange, put_bytes, read_bytes
 from awaken.errors import BlobDamaged, BlobNotFound, StoreUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -220,7 +220,7 @@ async def test_sweeping_a_folder_that_is_not_there_deletes_nothing(blobs: Folder
 _PUT = """
 import asyncio, resource, sys
 from awaken.blobs import FolderBlobs
-from awaken.contract.blobs import put_bytes
+from awaken.core.blobs import put_bytes
 from awaken.errors import StoreUnavailable
 
 async def main():

@@ -18,7 +18,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from awaken.bus.nats import NatsBus
+from awaken.bus import NatsBus
 
 _PROGRAM = Path(sys.executable).with_name("nats-server")
 _NUMBERS = count(1)

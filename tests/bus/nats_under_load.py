@@ -28,10 +28,10 @@ from follow_kit import Reader
 from nats_kit import NatsServer, open_server, until
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import RunEvent, RunFinish, TextDelta
-from awaken.domain.inference import StopReason
-from awaken.domain.message import Role
+from awaken.core.event import RunEvent, RunFinish, TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role
 
 WORDS, PACE = 50, 0.02
 QUIET = 8.0

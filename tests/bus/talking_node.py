@@ -10,9 +10,9 @@ import sys
 from collections.abc import AsyncIterator
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 
 
 class Typist:

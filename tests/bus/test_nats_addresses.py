@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.bus.nats.address import read_address
 from awaken.errors import ConfigError
+from awaken.stores.bus.nats.address import read_address
 
 
 def test_an_address_names_servers_credentials_and_a_deployment() -> None:
@@ -57,7 +57,7 @@ def test_a_wrong_address_is_refused_at_once_without_its_password(address: str, t
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nats", None)
-    for name in [name for name in sys.modules if name.startswith("awaken.bus.nats")]:
+    for name in [name for name in sys.modules if name.startswith("awaken.stores.bus.nats")]:
         monkeypatch.delitem(sys.modules, name)
 
     with pytest.raises(ConfigError) as refused:

@@ -21,9 +21,14 @@ from nats_kit import (
     until,
 )
 
-from awaken.bus.nats import NatsBus, link
-from awaken.bus.nats.interests import Interests
-from awaken.bus.nats.wire import (
+from awaken.bus import NatsBus
+from awaken.codec import dumps
+from awaken.core.bus import Listening, Progress, Standing, Topic
+from awaken.core.event import RunEvent, StepSnapshot, TextDelta
+from awaken.core.store.commits import Fence
+from awaken.stores.bus.nats import connection as link
+from awaken.stores.bus.nats.interests import Interests
+from awaken.stores.bus.nats.wire import (
     Answer,
     Batch,
     Interest,
@@ -36,10 +41,6 @@ from awaken.bus.nats.wire import (
     pack,
     standing_of,
 )
-from awaken.codec import dumps
-from awaken.contract.bus import Listening, Progress, Standing, Topic
-from awaken.contract.commits import Fence
-from awaken.domain.event import RunEvent, StepSnapshot, TextDelta
 
 __all__ = ["nats_server"]
 

@@ -13,12 +13,12 @@ import pytest
 from nats_kit import NatsServer, nats_server, open_server, raw_client, tapped, until
 
 from awaken import Agent, Runtime
-from awaken.bus.nats.wire import Batch, Subjects, hash_of
 from awaken.codec import dumps
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import RunEvent, RunFinish, TextDelta
-from awaken.domain.inference import StopReason
-from awaken.domain.message import Role
+from awaken.core.event import RunEvent, RunFinish, TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role
+from awaken.stores.bus.nats.wire import Batch, Subjects, hash_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
 

@@ -11,13 +11,13 @@ from store_kit import write_store
 
 from awaken import Runtime
 from awaken.codec import loads
-from awaken.contract.store import Store
-from awaken.contract.threads import Page
-from awaken.domain.budget import Budget
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.receipt import CancelOutcome, CancelReceipt
-from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.core.budget import Budget
+from awaken.core.identity import RequestOrigin
+from awaken.core.lifecycle import RunStatus
+from awaken.core.receipt import CancelOutcome, CancelReceipt
+from awaken.core.run import RunRecord, RunRequestSnapshot
+from awaken.core.store.store import Store
+from awaken.core.store.threads import Page
 from awaken.testing.conformance.making import record, write
 
 

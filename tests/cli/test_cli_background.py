@@ -9,10 +9,10 @@ from cli_process import awaken, on_pipe, on_terminal
 from team_kit import write_team
 
 from awaken.codec import loads
-from awaken.contract.background import TaskStatus
-from awaken.domain.event import ActivitySnapshot, RunEvent, RunFinish, RunStart
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.front.tasks import BackgroundTask
+from awaken.core.event import ActivitySnapshot, RunEvent, RunFinish, RunStart
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.task import TaskStatus
+from awaken.runtime.waiting import BackgroundTask
 
 NEWS = '"result":"the mill is old"'
 

@@ -9,7 +9,7 @@ import pytest
 from cli_process import awaken, on_terminal, only_key, wait_until
 
 from awaken.codec import loads
-from awaken.domain.event import RunEvent, TextDelta
+from awaken.core.event import RunEvent, TextDelta
 
 OFFICE = '''
 import asyncio

@@ -6,9 +6,9 @@ import io
 
 import pytest
 
-from awaken.cli.console import open_console
+from awaken.cli.output import open_console
 from awaken.cli.transcript import TurnPrinter
-from awaken.domain.event import (
+from awaken.core.event import (
     AgentEvent,
     RunEvent,
     RunFinish,
@@ -17,10 +17,10 @@ from awaken.domain.event import (
     ToolCallReady,
     ToolCallResumed,
 )
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.suspension import ResumedOutcome
-from awaken.domain.tool import ToolResult
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.suspension import ResumedOutcome
+from awaken.core.tool import ToolResult
 
 
 def _asked(run: str, parent: str | None, *events: AgentEvent) -> list[RunEvent]:

@@ -57,7 +57,7 @@ def test_another_model_can_be_asked_instead(here: Here) -> None:
 def test_agents_that_run_elsewhere_are_agents_too(here: Here, home: Path) -> None:
     (home / "bad.py").write_text(
         "from awaken import Agent, RemoteAgent\n"
-        "far = RemoteAgent('far', 'python:awaken.cli.builtin:built_in_agent')\n"
+        "far = RemoteAgent('far', 'python:awaken.cli.builtin_agent:built_in_agent')\n"
         "team = [Agent('near', model='demo', delegates=[far]), far]\n"
     )
     alone = here("run", "bad:far", "calculate 6 * 7")
@@ -151,8 +151,11 @@ def test_help_loads_no_engine_and_a_command_no_other() -> None:
         "print(*[m for m in sys.modules if m.startswith('awaken')])"
     )
     for args, without in [
-        (["--help"], {"awaken.runtime.builder", "awaken.cli.chat", "awaken.cli.desk"}),
-        (["chat", "--help"], {"awaken.cli.serve", "awaken.cli.chaos", "awaken.cli.demo"}),
+        (
+            ["--help"],
+            {"awaken.runtime.builder", "awaken.cli.commands.chat", "awaken.cli.store_view"},
+        ),
+        (["chat", "--help"], {"awaken.cli.commands.serve", "awaken.cli.chaos", "awaken.cli.demo"}),
     ]:
         ran = subprocess.run(
             [sys.executable, "-c", program, *args], capture_output=True, text=True, check=True

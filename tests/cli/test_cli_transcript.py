@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 
-from awaken.cli.console import open_console
+from awaken.cli.output import open_console
 from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json
-from awaken.domain.event import (
+from awaken.core.event import (
     ActivitySnapshot,
     AgentEvent,
     InferenceComplete,
@@ -24,9 +24,9 @@ from awaken.domain.event import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import (
+from awaken.core.identity import RunIdentity
+from awaken.core.inference import TokenUsage
+from awaken.core.lifecycle import (
     AWAITING_TASKS,
     CANCELLED,
     NATURAL_END,
@@ -35,10 +35,10 @@ from awaken.domain.lifecycle import (
     StoppedReason,
     TerminationReason,
 )
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import ToolCallOutcome, ToolCallResume
-from awaken.domain.tool import ToolError, ToolResult
-from awaken.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.run import RunWaitingTicket
+from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.suspension import ToolCallOutcome, ToolCallResume
+from awaken.core.tool import ToolError, ToolResult
 
 IDENTITY = RunIdentity(thread_id="t", run_id="r", agent_id="ada")
 START = RunStart(thread_id="t", run_id="r", identity=IDENTITY)

@@ -13,12 +13,12 @@ from team_kit import write_team
 
 from awaken import Runtime
 from awaken.codec import from_json, loads
-from awaken.contract.background import TaskStatus
-from awaken.contract.threads import Page
-from awaken.domain.event import RunEvent, TextDelta
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
-from awaken.front.tasks import BackgroundTask
+from awaken.core.event import RunEvent, TextDelta
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import Page
+from awaken.core.task import TaskStatus
+from awaken.core.thread import Thread
+from awaken.runtime.waiting import BackgroundTask
 
 
 def load_team(home: Path) -> ModuleType:
@@ -92,7 +92,7 @@ def test_threads_as_json_are_those_nobody_has_started_unless_they_are_asked_for(
 def test_of_many_threads_beneath_one_the_latest_are_listed(
     printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("awaken.cli.threads.MOST_CHILDREN", 1)
+    monkeypatch.setattr("awaken.cli.commands.threads.MOST_CHILDREN", 1)
     lines = printed("threads").splitlines()
     assert [indent(line) for line in lines[-3:]] == [0, 2, 2]
     assert lines[-1].endswith("more: awaken threads --children-of pair")

@@ -5,7 +5,7 @@ from pathlib import Path
 from cli_process import awaken, on_terminal
 
 from awaken.codec import loads
-from awaken.domain.event import InferenceComplete, RunEvent, RunFinish, RunStart
+from awaken.core.event import InferenceComplete, RunEvent, RunFinish, RunStart
 
 OFFER = "with SIGKILL, it comes back / Enter: go on] › "
 PAID_ONCE = "it happened once:\n      24.00 € paid back for order 1042, key "

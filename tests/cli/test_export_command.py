@@ -17,11 +17,11 @@ from awaken import Message, Runtime, ToolCallResume
 from awaken.cli.pytest_file import write_test
 from awaken.cli.source import Source, SourceCall, block, quoted
 from awaken.codec import loads
-from awaken.contract.threads import Page
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.run import RunRecord
-from awaken.front.replay import Recording, answer
-from awaken.front.replay.parts import RecordedStep
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import Page
+from awaken.runtime.replay import Recording, answer
+from awaken.runtime.replay.scene import RecordedStep
 
 LONG = "A line of some length, to be read.\n" * 200
 

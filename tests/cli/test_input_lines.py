@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from awaken.cli.lines import Interrupted, Lines
+from awaken.cli.stdin_lines import Interrupted, Lines
 
 pytestmark = pytest.mark.anyio
 
@@ -63,5 +63,5 @@ async def _interrupted(lines: Lines) -> None:
 
 
 def test_the_command_line_needs_no_module_that_only_unix_has() -> None:
-    program = "import sys; sys.modules['termios'] = None; import awaken.cli.lines"
+    program = "import sys; sys.modules['termios'] = None; import awaken.cli.stdin_lines"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -8,8 +8,8 @@ import pytest
 from cli_process import environment, on_pipe, on_terminal, write_app
 
 from awaken.codec import loads
-from awaken.domain.event import RunEvent, RunFinish
-from awaken.domain.lifecycle import CANCELLED
+from awaken.core.event import RunEvent, RunFinish
+from awaken.core.lifecycle import CANCELLED
 from process_kit import with_ctrl_c
 
 

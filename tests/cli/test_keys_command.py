@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from awaken.cli import main
-from awaken.domain.access import KeyEntry, Terms
-from awaken.domain.budget import Budget
+from awaken.core.access import KeyEntry, Terms
+from awaken.core.budget import Budget
 from awaken.server.keys import KeyFile, StoreKeys, add_key, known_key
 from awaken.stores.sqlite import SqliteStore
 

@@ -15,13 +15,13 @@ from store_kit import write_store
 
 from awaken import Runtime
 from awaken.codec import from_json, loads
-from awaken.contract.commits import CallEntry, CallPhase
-from awaken.contract.threads import Page
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import MessageRecord
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import MessageRecord
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import CallEntry, CallPhase
+from awaken.core.store.threads import Page
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket
 
 
 async def fill(runtime: Runtime) -> None:

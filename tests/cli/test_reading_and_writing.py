@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from awaken.cli.address import WayBack, way_back
-from awaken.cli.builtin import calculate, count_words
+from awaken.cli.builtin_agent import calculate, count_words
 from awaken.cli.decider import read_approval, read_value
 from awaken.cli.flow import Flow
+from awaken.cli.store_address import WayBack, way_back
 from awaken.cli.tables import print_table
 from awaken.cli.text import ago, call_words, clean, seconds, size, terminal_line
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
-from awaken.domain.tool import ToolError
+from awaken.core.run import RunWaitingTicket
+from awaken.core.suspension import ResumeAction, ToolCallResumeMode
+from awaken.core.tool import ToolError
 
 TICKET = RunWaitingTicket(
     ticket_id="t", tool_call_id="c", tool_name="pay", arguments={"euros": 7}, updated_at=0

@@ -12,8 +12,8 @@ from store_kit import write_store
 
 from awaken import Runtime
 from awaken.codec import loads
-from awaken.contract.threads import Page
-from awaken.domain.run import RunRecord
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import Page
 
 SUMS = '''
 from pathlib import Path

@@ -10,8 +10,8 @@ from store_kit import write_store
 
 from awaken import Runtime
 from awaken.codec import loads
-from awaken.domain.event import RunEvent, RunFinish
-from awaken.domain.lifecycle import NATURAL_END
+from awaken.core.event import RunEvent, RunFinish
+from awaken.core.lifecycle import NATURAL_END
 
 
 async def fill(runtime: Runtime) -> None:

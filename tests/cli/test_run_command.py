@@ -6,8 +6,8 @@ import pytest
 from cli_process import awaken, on_terminal, write_app
 
 from awaken.codec import loads
-from awaken.domain.event import RunEvent, RunFinish, ToolCallDone
-from awaken.domain.lifecycle import NATURAL_END
+from awaken.core.event import RunEvent, RunFinish, ToolCallDone
+from awaken.core.lifecycle import NATURAL_END
 
 
 @pytest.fixture

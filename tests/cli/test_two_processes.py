@@ -11,13 +11,13 @@ import pytest
 from cli_process import Here, Printed, on_pipe, on_terminal, only_key, write_app
 
 from awaken.codec import from_json, loads
-from awaken.contract.threads import Page
-from awaken.domain.event import RunEvent, RunFinish, ToolCallReady
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.receipt import CancelOutcome, CancelReceipt
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.event import RunEvent, RunFinish, ToolCallReady
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.receipt import CancelOutcome, CancelReceipt
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import Page
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket, TicketStatus
 
 
 @pytest.fixture

@@ -16,15 +16,15 @@ from store_kit import write_store
 from awaken import Agent, Message, Runtime
 from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import from_json, loads
-from awaken.contract.access import Access
-from awaken.contract.profile import ProfileOwner
-from awaken.contract.threads import Freed
-from awaken.domain.access import KeyEntry
-from awaken.domain.thread import Thread
-from awaken.runtime import RunRequest
+from awaken.core.access import KeyEntry
+from awaken.core.access_store import Access
+from awaken.core.profile import ProfileOwner
+from awaken.core.store.threads import Freed
+from awaken.core.thread import Thread
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.access import a_deed
 from awaken.testing.conformance.making import record, write
+from awaken.worker import RunRequest
 
 
 async def fill(runtime: Runtime) -> None:

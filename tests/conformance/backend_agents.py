@@ -8,8 +8,8 @@ import socket
 from typing import Any
 
 from awaken import Agent, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.message import Role
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.testing import FunctionModel, tool_calls_response
 
 

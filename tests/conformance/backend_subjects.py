@@ -15,15 +15,15 @@ import pytest
 from awaken import Runtime
 from awaken.backend.local import LocalBackend, new_phase_runtime
 from awaken.backend.subprocess import SubprocessBackendFactory
-from awaken.contract.backend import (
+from awaken.core.backend import (
     BackendLocalRootContext,
     BackendRootRunRequest,
     ExecutionBackend,
 )
-from awaken.domain.spec import RemoteEndpoint
-from awaken.domain.suspension import ToolCallResume, ToolCallStatus
-from awaken.phase.engine import PhaseRuntime
-from awaken.state.call_keys import TOOL_CALL_STATES
+from awaken.core.spec import RemoteEndpoint
+from awaken.core.state.call_keys import TOOL_CALL_STATES
+from awaken.core.suspension import ToolCallResume, ToolCallStatus
+from awaken.engine.phases import PhaseRuntime
 from awaken.stores.memory import MemoryStore
 from awaken.testing.conformance import BackendPart, BackendSubject
 

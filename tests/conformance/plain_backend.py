@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from awaken.contract.backend import (
+from awaken.core.aio.cancel import CancellationToken, interruptible
+from awaken.core.backend import (
     BackendAbortRequest,
     BackendCancellationCapability,
     BackendCapabilities,
@@ -18,14 +19,13 @@ from awaken.contract.backend import (
     ExecutionBackend,
     RemoteError,
 )
-from awaken.contract.backend_result import (
+from awaken.core.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
 )
-from awaken.control.cancel import CancellationToken, interruptible
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END
-from awaken.domain.message import Message, Role
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END
+from awaken.core.message import Message, Role
 from awaken.errors import Cancelled
 from awaken.ids import UUID7
 from awaken.testing.conformance import BackendPart, BackendSubject

@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from awaken import Agent, Runtime
-from awaken.contract.store import Store
+from awaken.core.store.store import Store
 from awaken.errors import StoreUnavailable
 from awaken.stores.memory import MemoryStore
 from awaken.stores.postgres import PostgresStore
@@ -31,8 +31,8 @@ from awaken.testing.conformance import (
     shared_store_checks,
     store_checks,
 )
-from awaken.testing.conformance.machine import store_machine
 from awaken.testing.conformance.making import says, texts, write
+from awaken.testing.conformance.state_machine import store_machine
 from postgres_kit import Postgres, free_port, plain_user
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from plain_backend import PlainBackend, PlainSubject
 
-from awaken.contract.backend import (
+from awaken.core.backend import (
     BackendAbortRequest,
     BackendCapabilities,
     BackendContinuationCapability,
@@ -20,19 +20,20 @@ from awaken.contract.backend import (
     ExecutionBackendError,
     RemoteError,
 )
-from awaken.contract.backend_result import (
+from awaken.core.backend_result import (
     BackendOutputArtifact,
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
 )
-from awaken.contract.events import EventSink
-from awaken.domain.event import ActivitySnapshot, AgentEvent, RunEvent, TextDelta
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.message import Message
-from awaken.domain.run import PersistedState
+from awaken.core.event import ActivitySnapshot, AgentEvent, RunEvent, TextDelta
+from awaken.core.events import EventSink
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.message import Message
+from awaken.core.run import PersistedState
 from awaken.testing.conformance import BackendCheck, backend_checks
-from awaken.testing.conformance.backends import asking, stopping
+from awaken.testing.conformance.backends import helpers as asking
+from awaken.testing.conformance.backends import stopping
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from awaken.blobs import FolderBlobs
-from awaken.contract.blobs import BlobStore
-from awaken.contract.store import Store
+from awaken.core.blobs import BlobStore
+from awaken.core.store.store import Store
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance import BlobCheck, blob_checks

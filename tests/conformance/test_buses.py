@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from awaken.contract.commits import Fence
-from awaken.domain.event import RunEvent
-from awaken.live.bus import LocalBus, LocalTopic
+from awaken.core.event import RunEvent
+from awaken.core.store.commits import Fence
+from awaken.stores.bus.local import LocalBus, LocalTopic
 from awaken.testing.conformance import BusCheck, BusSubject, bus_checks
 
 pytestmark = pytest.mark.anyio

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.store import Store
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.store import Store
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.memory import MemoryStore
 from awaken.testing import CommitFailure, FailingStore

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from awaken.contract.store import Store
+from awaken.core.store.store import Store
 from awaken.stores.memory import MemoryStore
 from awaken.stores.postgres import PostgresStore
 from awaken.testing.conformance import (
@@ -25,7 +25,7 @@ from awaken.testing.conformance import (
     shared_store_checks,
     store_checks,
 )
-from awaken.testing.conformance.machine import store_machine
+from awaken.testing.conformance.state_machine import store_machine
 from postgres_kit import Postgres
 
 pytestmark = pytest.mark.anyio

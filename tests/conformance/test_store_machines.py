@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from awaken.contract.store import Store
+from awaken.core.store.store import Store
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.machine import store_machine
+from awaken.testing.conformance.state_machine import store_machine
 
 EXAMPLES = int(os.environ.get("AWAKEN_STORE_EXAMPLES", "15"))
 """Whoever changes a store wants more: with 1000, this takes some minutes."""

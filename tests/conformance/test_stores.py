@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from awaken.contract.store import Store
+from awaken.core.store.store import Store
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance import (

@@ -13,9 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as a program: where its ki
 from console_kit import said
 
 from awaken import Agent, Budget, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.testing import FunctionModel
 
 UNDER_WAY: list[str] = []

@@ -16,14 +16,14 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import TicketQuery
-from awaken.domain.budget import Price
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Role, Text, ToolCall
-from awaken.domain.principal import Principal
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.budget import Price
+from awaken.core.inference import StopReason, StreamResult, TokenUsage
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role, Text, ToolCall
+from awaken.core.principal import Principal
+from awaken.core.store.threads import TicketQuery
+from awaken.core.suspension import ToolCallResume
+from awaken.core.tool import ToolDescriptor
 from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.testing import FunctionModel

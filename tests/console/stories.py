@@ -12,24 +12,24 @@ from asking import model as echo
 from console_kit import PRICES, find_order, policy, said, weigh
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import (
+from awaken.core.event import RunEvent, TextDelta
+from awaken.core.inference import StopReason, StreamResult
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import (
     InferenceRequest,
     InvalidRequest,
     LlmStreamEvent,
     Stop,
     StreamInterrupted,
 )
-from awaken.contract.threads import RunQuery, TicketQuery
-from awaken.domain.event import RunEvent, TextDelta
-from awaken.domain.inference import StopReason, StreamResult
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import RunRecord
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.ticket import TicketStatus
-from awaken.live.bus import LocalBus
-from awaken.live.outline import outline
-from awaken.live.tree import follow_tree
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import RunQuery, TicketQuery
+from awaken.core.suspension import ToolCallResume
+from awaken.core.ticket import TicketStatus
 from awaken.models import ContextWindowPolicy
+from awaken.runtime.live.outline import outline
+from awaken.runtime.live.tree import follow_tree
+from awaken.stores.bus.local import LocalBus
 from awaken.testing import FunctionModel
 
 PRICED = PRICES | {"leaf-1": PRICES["clerk-1"], "top-1": PRICES["desk-1"]}

@@ -15,8 +15,8 @@ from asking import AGENTS, crash
 from console_kit import Shop, open_shop, said
 from playwright.async_api import Browser, Page, expect
 
-from awaken.contract.threads import TicketQuery
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import Ticket, TicketStatus
 from awaken.server.keys import add_key
 
 pytestmark = pytest.mark.anyio

@@ -12,11 +12,11 @@ import pytest
 from console_kit import Shop, open_shop
 from playwright.async_api import Browser, Page, expect
 
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason
-from awaken.domain.message import Role
-from awaken.front import Agent
+from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role
+from awaken.runtime import Agent
 from awaken.tool import tool
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ import pytest
 from console_kit import Shop, open_shop
 
 import console_libraries
-from awaken.domain.access import Door
+from awaken.core.access import Door
 from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.server.console import Pages, Sessions
@@ -24,8 +24,8 @@ from awaken.server.console.pages import FOLDER
 from awaken.server.console.sessions import SESSION_SECONDS, WORD_SECONDS
 from awaken.server.errors import Refused
 from awaken.server.keys import add_key, revoke_key
+from awaken.server.route import Route
 from awaken.server.routes import ROUTES
-from awaken.server.table import Route
 from awaken.server.tokens import Claims, Tokens
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock

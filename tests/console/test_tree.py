@@ -10,9 +10,9 @@ from console_kit import Shop
 from stories import record_all
 
 from awaken.codec import dumps
-from awaken.live.bus import LocalBus
-from awaken.live.tree import follow_tree
+from awaken.runtime.live.tree import follow_tree
 from awaken.server.console.pages import FOLDER
+from awaken.stores.bus.local import LocalBus
 from browser_kit import NODE
 
 pytestmark = pytest.mark.anyio

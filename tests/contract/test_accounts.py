@@ -17,9 +17,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from awaken.budget.account import Account, Reservation
 from awaken.codec import from_json, to_json
-from awaken.domain.budget import Amount, Budget, Spending
+from awaken.core.account import Account, Reservation
+from awaken.core.budget import Amount, Budget, Spending
 from awaken.errors import BudgetExhausted
 from awaken.testing import FakeClock
 

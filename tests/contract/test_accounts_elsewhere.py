@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.budget.account import Account
-from awaken.domain.budget import Amount, Budget, Spending
+from awaken.core.account import Account
+from awaken.core.budget import Amount, Budget, Spending
 from awaken.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from awaken.control.cancel import CancellationToken, first_of, interruptible
+from awaken.core.aio.cancel import CancellationToken, first_of, interruptible
 from awaken.errors import Cancelled
 
 pytestmark = pytest.mark.anyio

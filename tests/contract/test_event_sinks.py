@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.contract.events import CollectingSink, EventSink, NullEventSink
-from awaken.domain.event import RunEvent, TextDelta
+from awaken.core.event import RunEvent, TextDelta
+from awaken.core.events import CollectingSink, EventSink, NullEventSink
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from awaken.codec import Json
-from awaken.control.cancel import CancellationToken
-from awaken.control.inbox import QUEUE_LIMIT, DecisionQueue, InboxClosed, inbox_channel
-from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.inbox import QUEUE_LIMIT, DecisionQueue, InboxClosed, inbox_channel
+from awaken.core.suspension import Decision, ToolCallResume
 
 pytestmark = pytest.mark.anyio
 

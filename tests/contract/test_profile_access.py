@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from awaken.codec import Json, dumps, loads
-from awaken.contract.profile import (
+from awaken.core.profile import (
     ProfileAccess,
     ProfileEntry,
     ProfileKey,

@@ -6,15 +6,15 @@ import operator
 
 import pytest
 
-from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits, traits_of
-from awaken.domain.event import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamDelta
-from awaken.domain.identity import RunIdentity
-from awaken.domain.progress import ProgressStatus
-from awaken.domain.spec import AgentSpec
-from awaken.domain.tool import ToolDescriptor, ToolResult
-from awaken.state.command import Command
-from awaken.state.key import StateKey
-from awaken.state.snapshot import Snapshot
+from awaken.core.event import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamDelta
+from awaken.core.identity import RunIdentity
+from awaken.core.progress import ProgressStatus
+from awaken.core.spec import AgentSpec
+from awaken.core.state.command import Command
+from awaken.core.state.key import StateKey
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.tool import ToolDescriptor, ToolResult
+from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits, traits_of
 
 pytestmark = pytest.mark.anyio
 

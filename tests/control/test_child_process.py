@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from awaken.control.child_process import ChildProcess, how_it_ended, inherited
+from awaken.core.aio.child_process import ChildProcess, how_it_ended, inherited
 from process_kit import open_pidfd
 
 PATIENCE = 100.0
@@ -60,7 +60,7 @@ def test_a_command_that_does_not_exist_is_an_os_error() -> None:
 def test_a_child_ends_with_its_owner_though_a_fork_of_the_owner_lives() -> None:
     owner = f"""
 import os, sys, time
-from awaken.control.child_process import ChildProcess
+from awaken.core.aio.child_process import ChildProcess
 child = ChildProcess(
     [{sys.executable!r}, "-c", "import sys; sys.stdin.read()"], env={{}}, stdout=2, stderr=None
 )

@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from awaken.control.tasks import start_task, when_ended
+from awaken.core.aio.owned_tasks import start_task, when_ended
 
 pytestmark = pytest.mark.anyio
 

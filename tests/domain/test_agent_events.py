@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from awaken.codec import Json, dumps, from_json, loads, to_json
-from awaken.domain.event import (
+from awaken.core.event import (
     DURABLE,
     ActivityDelta,
     ActivitySnapshot,
@@ -39,12 +39,12 @@ from awaken.domain.event import (
     extract_response,
     is_terminal,
 )
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import NATURAL_END, Stopped, StoppedReason
-from awaken.domain.message import Message
-from awaken.domain.suspension import PendingToolCall, SuspendTicket, Suspension, ToolCallOutcome
-from awaken.domain.tool import ToolResult
+from awaken.core.identity import RunIdentity
+from awaken.core.inference import TokenUsage
+from awaken.core.lifecycle import NATURAL_END, Stopped, StoppedReason
+from awaken.core.message import Message
+from awaken.core.suspension import PendingToolCall, SuspendTicket, Suspension, ToolCallOutcome
+from awaken.core.tool import ToolResult
 
 IDENTITY = RunIdentity(thread_id="t1", run_id="r1", agent_id="a1")
 TICKET = SuspendTicket(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import dumps, loads, to_json
-from awaken.domain.identity import RunIdentity
-from awaken.domain.progress import ProgressStatus, ToolCallProgress
+from awaken.core.identity import RunIdentity
+from awaken.core.progress import ProgressStatus, ToolCallProgress
 
 IDENTITY = RunIdentity(thread_id="t1", run_id="r1", agent_id="a1")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import digest, dumps, dumps_text, from_json, loads, to_json
-from awaken.domain.message import Message, Text
+from awaken.core.message import Message, Text
 from awaken.ids import SequentialIds
 
 JSON = st.recursive(

@@ -7,15 +7,15 @@ import random
 import pytest
 
 from awaken.codec import dumps, loads, to_json
-from awaken.domain.context_message import (
+from awaken.core.context_message import (
     ContextMessage,
     ContextTarget,
     ThrottleEntry,
     accepts,
     place,
 )
-from awaken.domain.message import Message, Role, Visibility
-from awaken.domain.transcript import MessageView
+from awaken.core.message import Message, Role, Visibility
+from awaken.core.transcript import MessageView
 from awaken.ids import SequentialIds
 
 BASE = (Message.system("base"),)

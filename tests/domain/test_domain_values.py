@@ -8,19 +8,19 @@ from collections.abc import Iterator
 
 import pytest
 
-import awaken.domain
-import awaken.state
-from awaken.domain.value import Value, snake_case
+import awaken.core
+import awaken.core.state
+from awaken.core.value import Value, snake_case
 
 
 def every_value() -> Iterator[type[Value]]:
-    for package in (awaken.domain, awaken.state):
+    for package in (awaken.core, awaken.core.state):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     found, open_ = set(), [Value]
     while open_:
         for kind in open_.pop().__subclasses__():
-            if kind not in found and kind.__module__.startswith(("awaken.domain", "awaken.state")):
+            if kind not in found and kind.__module__.startswith("awaken.core"):
                 found.add(kind)
                 open_.append(kind)
     yield from sorted(found, key=lambda kind: kind.__qualname__)

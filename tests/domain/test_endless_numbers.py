@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.domain.budget import Budget, Price
-from awaken.domain.inference import InferenceOverride
+from awaken.core.budget import Budget, Price
+from awaken.core.inference import InferenceOverride
 from awaken.errors import AwakenError
 from awaken.testing import ScriptedModel
 

@@ -1,7 +1,7 @@
 """Rules of thumb for tokens (01 §1.11)."""
 
-from awaken.domain.estimate import TokenCounter, estimate_message_tokens, estimate_tool_tokens
-from awaken.domain.message import (
+from awaken.core.estimate import TokenCounter, estimate_message_tokens, estimate_tool_tokens
+from awaken.core.message import (
     Audio,
     Base64Source,
     Document,
@@ -14,7 +14,7 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.tool import ToolDescriptor
 
 
 def test_text_and_thinking_count_by_their_bytes() -> None:

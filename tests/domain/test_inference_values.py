@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from awaken.codec import dumps, from_json, loads, to_json
-from awaken.domain.inference import (
+from awaken.core.inference import (
     CompactionMode,
     ContextWindowPolicy,
     InferenceOverride,
@@ -16,7 +16,7 @@ from awaken.domain.inference import (
     StreamResult,
     TokenUsage,
 )
-from awaken.domain.message import Image, Text, ToolCall, UrlSource
+from awaken.core.message import Image, Text, ToolCall, UrlSource
 
 CALL = ToolCall(id="c1", name="search", arguments={})
 TEXT = Text(text="half a sen")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.domain.message import Message
-from awaken.domain.transcript import MessageView
+from awaken.core.message import Message
+from awaken.core.transcript import MessageView
 
 A, B, C, D = (Message.user(letter, id=letter) for letter in "abcd")
 

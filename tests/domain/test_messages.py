@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from awaken.codec import dumps, from_json, loads, to_json
-from awaken.domain.message import (
+from awaken.core.message import (
     Audio,
     Base64Source,
     CompactionInterval,

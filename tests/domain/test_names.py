@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.domain.names import (
+from awaken.core.thread_ids import (
     Place,
     agent_ids,
     check_given_id,

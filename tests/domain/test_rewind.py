@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from awaken import Message
-from awaken.domain.message import CompactionInterval, MessageMetadata
-from awaken.domain.rewind import (
+from awaken.core.message import CompactionInterval, MessageMetadata
+from awaken.core.rewind import (
     Hidden,
     before_hidden,
     begin_of_tail,
@@ -22,7 +22,7 @@ from awaken.domain.rewind import (
     positions_back,
     stretches,
 )
-from awaken.domain.transcript import effective_view
+from awaken.core.transcript import effective_view
 
 rewinds = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 40)), max_size=6)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from awaken.codec import dumps, loads, to_json
-from awaken.domain.identity import Adapter, RequestOrigin, RunIdentity, RunMode, RunOrigin
+from awaken.core.identity import Adapter, RequestOrigin, RunIdentity, RunMode, RunOrigin
 
 BARE = RunIdentity(thread_id="t1", run_id="r1", agent_id="a1")
 

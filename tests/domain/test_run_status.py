@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from awaken.codec import Json, dumps, from_json, loads, to_json
-from awaken.domain.lifecycle import (
+from awaken.core.lifecycle import (
     BEHAVIOR_REQUESTED,
     CANCELLED,
     NATURAL_END,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.domain.identity import RequestOrigin, RunIdentity
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END, Failed, RunStatus
-from awaken.domain.run import (
+from awaken.core.identity import RequestOrigin, RunIdentity
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END, Failed, RunStatus
+from awaken.core.run import (
     RunOutcome,
     RunRecord,
     RunRequestSnapshot,

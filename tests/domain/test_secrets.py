@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken.codec import dumps, dumps_text, from_json, loads, to_json
-from awaken.domain.secret import RedactedString
-from awaken.domain.spec import AgentSpec, ProviderSpec, RemoteEndpoint
+from awaken.core.secret import RedactedString
+from awaken.core.spec import AgentSpec, ProviderSpec, RemoteEndpoint
 
 SECRET = "sk-abcdefghijklmnop"
 

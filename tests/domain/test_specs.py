@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from awaken.codec import Json, dumps, from_json, loads, to_json
-from awaken.domain.inference import ContextWindowPolicy, ReasoningBudget
-from awaken.domain.secret import RedactedString
-from awaken.domain.spec import (
+from awaken.core.inference import ContextWindowPolicy, ReasoningBudget
+from awaken.core.secret import RedactedString
+from awaken.core.spec import (
     AgentSpec,
     ConsecutiveErrors,
     ContentMatch,

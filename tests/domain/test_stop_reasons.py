@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from awaken.codec import from_json, to_json
-from awaken.domain.inference import StopReason
+from awaken.core.inference import StopReason
 
 
 def test_reasons_to_stop_have_their_names_on_the_wire() -> None:

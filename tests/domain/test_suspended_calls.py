@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from awaken.codec import dumps, from_json, loads, to_json
-from awaken.domain.suspension import (
+from awaken.core.suspension import (
     PendingToolCall,
     ResumeAction,
     SuspendTicket,
@@ -16,7 +16,7 @@ from awaken.domain.suspension import (
     ToolCallResumeMode,
     ToolCallStatus,
 )
-from awaken.domain.tool import ToolStatus
+from awaken.core.tool import ToolStatus
 
 EVERY = "new running suspended resuming succeeded failed cancelled"
 

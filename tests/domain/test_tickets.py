@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from awaken.codec import dumps, loads
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import Asker, ToolCallResumeMode
-from awaken.domain.ticket import AskedCall, Ticket
+from awaken.core.run import RunWaitingTicket
+from awaken.core.suspension import Asker, ToolCallResumeMode
+from awaken.core.ticket import AskedCall, Ticket
 from awaken.testing.conformance.making import ticket
 
 ASKED = ticket("m:0", arguments={"path": "/"}, reason="careful", expires_at=9)

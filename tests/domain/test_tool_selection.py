@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken.codec import Json
-from awaken.domain.spec import AgentSpec, ToolSelection
+from awaken.core.spec import AgentSpec, ToolSelection
 from awaken.errors import ConfigError
 
 TOOLS = ["read_file", "write_file", "web_search", "a*b", "a\\b", "axb"]

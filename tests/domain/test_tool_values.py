@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from awaken.codec import Json, dumps, loads, to_json
-from awaken.domain.intercept import (
+from awaken.core.intercept import (
     Allow,
     AuditOnly,
     Block,
@@ -19,8 +19,8 @@ from awaken.domain.intercept import (
     policy_payload,
     priority,
 )
-from awaken.domain.suspension import SuspendTicket, Suspension, ToolCallOutcome
-from awaken.domain.tool import (
+from awaken.core.suspension import SuspendTicket, Suspension, ToolCallOutcome
+from awaken.core.tool import (
     ToolDescriptor,
     ToolError,
     ToolErrorKind,

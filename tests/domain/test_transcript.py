@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.domain.message import (
+from awaken.core.message import (
     CompactionInterval,
     Message,
     MessageMetadata,
@@ -16,7 +16,7 @@ from awaken.domain.message import (
     ToolCall,
     Visibility,
 )
-from awaken.domain.transcript import INTERRUPTED, effective_view, patch_dangling_tool_calls
+from awaken.core.transcript import INTERRUPTED, effective_view, patch_dangling_tool_calls
 
 
 def turn(text: str, *calls: str) -> Message:

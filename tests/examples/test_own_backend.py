@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.backend import (
+from awaken.core.backend import (
     BackendRootRunRequest,
     ExecutionBackend,
 )
-from awaken.contract.backend_result import BackendRunStatus
-from awaken.contract.events import NullEventSink
-from awaken.domain.identity import RunIdentity
-from awaken.domain.message import Message
-from awaken.domain.spec import RemoteEndpoint
+from awaken.core.backend_result import BackendRunStatus
+from awaken.core.events import NullEventSink
+from awaken.core.identity import RunIdentity
+from awaken.core.message import Message
+from awaken.core.spec import RemoteEndpoint
 from awaken.testing.conformance import BackendCheck, BackendPart, BackendSubject, backend_checks
 from page_blocks import HOME, blocks_of
 

@@ -12,7 +12,7 @@ import pytest
 import awaken
 import awaken.testing
 from awaken.cli.app import cli
-from awaken.domain import event
+from awaken.core import event
 from page_blocks import HOME, public_names
 
 

@@ -7,15 +7,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from awaken.codec import Json
-from awaken.contract.background import PersistedTaskMeta, TaskJournal
-from awaken.contract.tool import CURRENT_CALL, Tool, ToolCallContext
-from awaken.control.cancel import CancellationToken, first_of
-from awaken.control.inbox import InboxReceiver, inbox_channel
-from awaken.domain.identity import RunIdentity
-from awaken.domain.message import ToolCall
-from awaken.domain.spec import AgentSpec
-from awaken.domain.tool import ToolResult
-from awaken.ext.background import (
+from awaken.core.aio.cancel import CancellationToken, first_of
+from awaken.core.identity import RunIdentity
+from awaken.core.inbox import InboxReceiver, inbox_channel
+from awaken.core.message import ToolCall
+from awaken.core.spec import AgentSpec
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.state.store import StateStore
+from awaken.core.task import PersistedTaskMeta, TaskJournal
+from awaken.core.tool import ToolResult
+from awaken.core.tool_context import CURRENT_CALL, Tool, ToolCallContext
+from awaken.engine import LoopStatePlugin
+from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskManager,
     BackgroundTaskPlugin,
@@ -24,12 +27,9 @@ from awaken.ext.background import (
     TaskParentContext,
     TaskResult,
 )
-from awaken.ext.background.task import TaskBody
+from awaken.ext.tasks.task import TaskBody
 from awaken.ids import SequentialIds
-from awaken.loop import LoopStatePlugin
 from awaken.plugin.env import install_plugin
-from awaken.state.snapshot import Snapshot
-from awaken.state.store import StateStore
 from awaken.testing import FakeClock
 from awaken.tool import execute_tool
 

@@ -12,24 +12,24 @@ from awaken.backend import (
     LocalBackend,
 )
 from awaken.backend.local import new_phase_runtime
-from awaken.contract.events import NullEventSink
-from awaken.contract.start import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.events import NullEventSink
+from awaken.core.identity import RunIdentity
+from awaken.core.inbox import inbox_channel
+from awaken.core.message import Message
+from awaken.core.result import AgentRunResult
+from awaken.core.run import PersistedState
+from awaken.core.state.key import StateKey
+from awaken.core.state.runtime_keys import ACTIVE_AGENT, RUN_LIFECYCLE
+from awaken.core.state.store import StateStore, UnknownKeyPolicy
+from awaken.engine.prepared_run import (
     FirstCommit,
     PreparedRun,
     RunControls,
     RunServices,
     ThreadContextSnapshot,
 )
-from awaken.control.cancel import CancellationToken
-from awaken.control.inbox import inbox_channel
-from awaken.domain.identity import RunIdentity
-from awaken.domain.message import Message
-from awaken.domain.result import AgentRunResult
-from awaken.domain.run import PersistedState
-from awaken.ext.background.state import BACKGROUND_TASK_STATE
-from awaken.state.key import StateKey
-from awaken.state.runtime_keys import ACTIVE_AGENT, RUN_LIFECYCLE
-from awaken.state.store import StateStore, UnknownKeyPolicy
+from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
 from awaken.stores.memory import MemoryStore
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from awaken import Agent, Message, Runtime
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.store import Store
-from awaken.domain.budget import Price
-from awaken.domain.event import ActivitySnapshot, RunEvent
-from awaken.domain.inference import ContextWindowPolicy, StreamResult, TokenUsage
-from awaken.domain.message import Text
+from awaken.core.budget import Price
+from awaken.core.event import ActivitySnapshot, RunEvent
+from awaken.core.inference import ContextWindowPolicy, StreamResult, TokenUsage
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Text
+from awaken.core.store.store import Store
 from awaken.ext.compaction import COMPACTION, CompactionState
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response

@@ -16,8 +16,8 @@ from compaction_kit import Chat, settle, shown
 
 from awaken import tool
 from awaken.codec import dumps_text
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.message import Role
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import text_response, tool_call_response
 from awaken.testing.models import FunctionAnswer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from awaken import Message
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Text
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Text
 from awaken.testing import tool_call_response
 
 

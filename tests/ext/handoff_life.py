@@ -13,10 +13,10 @@ from pathlib import Path
 from handoff_kit import to
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role, Text
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role, Text
+from awaken.core.store.threads import RunQuery
 from awaken.ext.handoff import AgentOverlay, Handoff
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken.codec import Json
-from awaken.contract.background import PersistedTaskMeta, TaskParentContext, TaskStatus
-from awaken.control.cancel import CancellationToken
-from awaken.ext.background import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
+from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskError,
     CancelTaskTool,
@@ -29,7 +29,7 @@ from awaken.ext.background import (
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.background.records import family
+from awaken.ext.tasks.records import family
 
 pytestmark = pytest.mark.anyio
 

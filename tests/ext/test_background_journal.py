@@ -15,9 +15,9 @@ from background_kit import (
     until_cancelled,
 )
 
-from awaken.contract.background import PersistedTaskMeta, TaskParentContext, TaskStatus
+from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
 from awaken.errors import RunLeft
-from awaken.ext.background import (
+from awaken.ext.tasks import (
     BackgroundTaskError,
     BackgroundTaskManager,
     TaskContext,
@@ -25,7 +25,7 @@ from awaken.ext.background import (
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.background.records import brief
+from awaken.ext.tasks.records import brief
 
 pytestmark = pytest.mark.anyio
 

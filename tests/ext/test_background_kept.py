@@ -6,15 +6,15 @@ import pytest
 from background_kit import Bench, MemoryJournal, call, call_context, giving
 
 from awaken.codec import dumps_text
-from awaken.contract.background import PersistedTaskMeta, TaskParentContext, TaskStatus
-from awaken.ext.background import (
+from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
+from awaken.ext.tasks import (
     BackgroundTaskManager,
     TaskContext,
     TaskResult,
     WaitTaskTool,
 )
-from awaken.ext.background.records import ERROR_KEPT, brief
-from awaken.ext.background.state import BACKGROUND_TASK_STATE
+from awaken.ext.tasks.records import ERROR_KEPT, brief
+from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
 
 pytestmark = pytest.mark.anyio
 

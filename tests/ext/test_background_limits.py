@@ -11,16 +11,16 @@ from background_kit import Bench, Gate, giving, settle, until_cancelled
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contract.background import PersistedTaskMeta, TaskParentContext, TaskStatus
+from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
 from awaken.errors import ConfigError
-from awaken.ext.background import (
+from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskError,
     TaskContext,
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.background.records import retained
+from awaken.ext.tasks.records import retained
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ from background_kit import (
 )
 
 from awaken.codec import Json
-from awaken.contract.background import PersistedTaskMeta, TaskStatus
-from awaken.ext.background import BackgroundTaskManager, TaskOptions, TaskParentContext
-from awaken.ext.background.messages import SEND_MESSAGE_TOOL_ID, SendMessageTool
+from awaken.core.task import PersistedTaskMeta, TaskStatus
+from awaken.ext.tasks import BackgroundTaskManager, TaskOptions, TaskParentContext
+from awaken.ext.tasks.message_tools import SEND_MESSAGE_TOOL_ID, SendMessageTool
 
 pytestmark = pytest.mark.anyio
 

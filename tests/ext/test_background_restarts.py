@@ -8,19 +8,19 @@ from collections.abc import Mapping
 import pytest
 from background_kit import Bench, Gate, giving, settle, until_cancelled
 
-from awaken.contract.background import PersistedTaskMeta, TaskParentContext, TaskStatus
-from awaken.control.cancel import CancellationToken
-from awaken.control.inbox import inbox_channel
-from awaken.ext.background import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.inbox import inbox_channel
+from awaken.core.state.store import StateStore
+from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
+from awaken.ext.tasks import (
     BackgroundTaskManager,
     TaskContext,
     TaskHandles,
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.background.state import BACKGROUND_TASK_STATE, ReplaceTasks
+from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, ReplaceTasks
 from awaken.ids import SequentialIds
-from awaken.state.store import StateStore
 
 pytestmark = pytest.mark.anyio
 

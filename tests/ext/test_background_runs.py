@@ -11,24 +11,24 @@ from background_stage import ThreadStage
 
 from awaken import Agent, PhaseContext, Registrar, Runtime, ToolCallContext, tool
 from awaken.backend import BackendDelegateRunRequest, BackendRunResult, LocalBackend
-from awaken.contract.background import AMBIENT_TASK_JOURNAL, TaskParentContext, TaskStatus
-from awaken.contract.events import NullEventSink
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import RunFinish
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.domain.message import Message, Role, Visibility
-from awaken.domain.phase import Phase
-from awaken.domain.run import RunRecord, WaitingReason
-from awaken.ext.background import (
+from awaken.core.event import RunFinish
+from awaken.core.events import NullEventSink
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message, Role, Visibility
+from awaken.core.phase import Phase
+from awaken.core.run import RunRecord, WaitingReason
+from awaken.core.state.key import StateKey
+from awaken.core.task import AMBIENT_TASK_JOURNAL, TaskParentContext, TaskStatus
+from awaken.ext.tasks import (
     BackgroundTaskManager,
     BackgroundTaskPlugin,
     TaskContext,
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.background.state import BACKGROUND_TASK_STATE, BACKGROUND_TASKS
-from awaken.ext.background.task import TaskBody
-from awaken.state.key import StateKey
+from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, BACKGROUND_TASKS
+from awaken.ext.tasks.task import TaskBody
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response
 

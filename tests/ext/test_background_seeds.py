@@ -16,10 +16,12 @@ from awaken.backend import (
     BackendStatusKind,
     LocalBackend,
 )
-from awaken.contract.events import CollectingSink, EventSink, NullEventSink
-from awaken.domain.event import RunStart
-from awaken.domain.message import Message
-from awaken.ext.background import (
+from awaken.core.event import RunStart
+from awaken.core.events import CollectingSink, EventSink, NullEventSink
+from awaken.core.message import Message
+from awaken.core.state.store import StateStore
+from awaken.engine import build_agent_env
+from awaken.ext.tasks import (
     AgentTaskContext,
     BackgroundTaskManager,
     BackgroundTaskPlugin,
@@ -29,11 +31,9 @@ from awaken.ext.background import (
     current_background_task_context,
     current_background_task_id,
 )
-from awaken.loop import build_agent_env
-from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import ExecutionEnv
 from awaken.plugin.hook import Plugin
-from awaken.state.store import StateStore
+from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 from awaken.testing.tools import CustomCancelTool
 

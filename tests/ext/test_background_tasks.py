@@ -19,12 +19,13 @@ from background_kit import (
 )
 
 from awaken.codec import Json, to_json
-from awaken.contract.background import TaskParentContext, TaskStatus
-from awaken.contract.tool import CURRENT_CALL
-from awaken.control.cancel import CancellationToken, interruptible
-from awaken.control.inbox import InboxReceiver, InboxSender
+from awaken.core.aio.cancel import CancellationToken, interruptible
+from awaken.core.inbox import InboxReceiver, InboxSender
+from awaken.core.state.store import StateStore
+from awaken.core.task import TaskParentContext, TaskStatus
+from awaken.core.tool_context import CURRENT_CALL
 from awaken.errors import ConfigError, UnknownKey
-from awaken.ext.background import (
+from awaken.ext.tasks import (
     AgentTaskContext,
     BackgroundTaskError,
     BackgroundTaskManager,
@@ -35,9 +36,8 @@ from awaken.ext.background import (
     current_background_task_context,
     current_background_task_id,
 )
-from awaken.ext.background.state import BACKGROUND_TASK_STATE
-from awaken.ext.background.task import TaskBody
-from awaken.state.store import StateStore
+from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
+from awaken.ext.tasks.task import TaskBody
 
 pytestmark = pytest.mark.anyio
 

@@ -20,14 +20,16 @@ from background_kit import (
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.codec import Json
-from awaken.contract.background import TaskStatus
-from awaken.contract.tool import Tool, ToolOutput, traits_of
-from awaken.domain.names import task_uid
-from awaken.domain.recovery import Recover, ToolEffect
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.tool import ToolDescriptor, ToolKind, ToolResult, ToolStatus
+from awaken.core.recovery import Recover, ToolEffect
+from awaken.core.state.command import Command
+from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.suspension import ToolCallResume
+from awaken.core.task import TaskStatus
+from awaken.core.thread_ids import task_uid
+from awaken.core.tool import ToolDescriptor, ToolKind, ToolResult, ToolStatus
+from awaken.core.tool_context import Tool, ToolOutput, traits_of
 from awaken.errors import ConfigError
-from awaken.ext.background import (
+from awaken.ext.tasks import (
     BackgroundTaskError,
     BackgroundTaskManager,
     BackgroundTaskPlugin,
@@ -40,9 +42,7 @@ from awaken.ext.background import (
     background,
     current_background_task_id,
 )
-from awaken.ext.background.tools import OUTPUT_PAGE
-from awaken.state.command import Command
-from awaken.state.runtime_keys import ACTIVE_AGENT
+from awaken.ext.tasks.task_tools import OUTPUT_PAGE
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response
 

@@ -10,19 +10,19 @@ import pytest
 from background_kit import Bench, call, call_context, settle
 
 from awaken import tool
-from awaken.contract.background import PersistedTaskMeta, TaskStatus
-from awaken.contract.tool import Tool, ToolOutput
-from awaken.domain.recovery import ToolEffect
-from awaken.domain.tool import ToolError
-from awaken.ext.background import (
+from awaken.core.recovery import ToolEffect
+from awaken.core.task import PersistedTaskMeta, TaskStatus
+from awaken.core.tool import ToolError
+from awaken.core.tool_context import Tool, ToolOutput
+from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskManager,
     TaskContext,
     TaskResult,
     background,
 )
-from awaken.ext.background.records import ORPHANED
-from awaken.tool.answer import WORKER_DIED, cut_short_result
+from awaken.ext.tasks.records import ORPHANED
+from awaken.tool.output import WORKER_DIED, cut_short_result
 
 pytestmark = pytest.mark.anyio
 

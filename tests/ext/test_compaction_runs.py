@@ -9,15 +9,15 @@ import pytest
 from compaction_kit import LONG, Chat, Summariser, prompt_of, settle, shown
 
 from awaken import Agent, Budget, Message, RunRequest, Runtime, tool
-from awaken.contract.llm import ContentFiltered, InferenceRequest
-from awaken.domain.budget import Price
-from awaken.domain.event import ActivitySnapshot
-from awaken.domain.inference import ContextWindowPolicy, StreamResult, TokenUsage
-from awaken.domain.lifecycle import NaturalEnd
-from awaken.domain.message import CompactionInterval, Role
+from awaken.core.budget import Price
+from awaken.core.event import ActivitySnapshot
+from awaken.core.inference import ContextWindowPolicy, StreamResult, TokenUsage
+from awaken.core.lifecycle import NaturalEnd
+from awaken.core.llm import ContentFiltered, InferenceRequest
+from awaken.core.message import CompactionInterval, Role
+from awaken.core.state.runtime_keys import SPENDING
 from awaken.errors import BuildError, ConfigError
 from awaken.ext.compaction import COMPACTED, FAILED, SKIPPED, STARTED
-from awaken.state.runtime_keys import SPENDING
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.testing.models import FunctionAnswer

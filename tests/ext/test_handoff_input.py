@@ -9,12 +9,12 @@ from handoff_kit import seen, texts, to
 
 from answer_kit import by_id
 from awaken import Agent, Command, ContextMessage, Message, Phase, PhaseContext, Registrar, Runtime
-from awaken.domain.message import Role
-from awaken.domain.spec import AgentSpec
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.message import Role
+from awaken.core.spec import AgentSpec
+from awaken.core.state.runtime_actions import ADD_CONTEXT_MESSAGE
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.ext.handoff import Handoff, HandoffInputPlugin, HandoffPlugin, InputFilter
-from awaken.state.runtime_actions import ADD_CONTEXT_MESSAGE
 from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response
 from awaken.testing.models import Response
 from awaken.tool import tool

@@ -10,15 +10,15 @@ from handoff_kit import offered, prompt, seen, to
 
 from awaken import Agent, PhaseContext, Registrar, Runtime, ToolDescriptor, tool
 from awaken.codec import dumps, loads
-from awaken.contract.registry import ModelResolver
-from awaken.domain.budget import Price
-from awaken.domain.lifecycle import Blocked
-from awaken.domain.phase import Phase
-from awaken.domain.spec import AgentSpec
+from awaken.core.budget import Price
+from awaken.core.lifecycle import Blocked
+from awaken.core.phase import Phase
+from awaken.core.registry import ModelResolver
+from awaken.core.spec import AgentSpec
+from awaken.core.state.runtime_keys import AGENT_OVERLAYS, PutOverlay
 from awaken.errors import ConfigError, ModelNotFound, ResolveFailed
 from awaken.ext.handoff import AgentOverlay, Handoff
-from awaken.plugin.agent import ResolvedAgent
-from awaken.state.runtime_keys import AGENT_OVERLAYS, PutOverlay
+from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.testing.models import Response
 

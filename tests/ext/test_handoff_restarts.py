@@ -11,7 +11,7 @@ from handoff_life import THREAD, agents
 
 import forked
 from awaken import Runtime
-from awaken.domain.lifecycle import RunStatus
+from awaken.core.lifecycle import RunStatus
 from awaken.testing.chaos import NoteKind, Witness
 
 LIFE = Path(__file__).with_name("handoff_life.py")

@@ -8,8 +8,8 @@ import pytest
 
 from answer_kit import by_id
 from awaken import Agent, RemoteAgent, Runtime, ToolDescriptor, tool
-from awaken.domain.lifecycle import NATURAL_END, Blocked
-from awaken.domain.message import Role
+from awaken.core.lifecycle import NATURAL_END, Blocked
+from awaken.core.message import Role
 from awaken.errors import ConfigError, ToolIdConflict
 from awaken.ext.handoff import HandoffPlugin
 from awaken.testing import ScriptedModel, tool_call_response

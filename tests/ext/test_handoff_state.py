@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from awaken import Registrar
 from awaken.codec import dumps, loads
-from awaken.domain.phase import Phase
+from awaken.core.phase import Phase
+from awaken.core.state.key import Merge, Scope
+from awaken.core.state.runtime_keys import ACTIVE_AGENT
 from awaken.ext.handoff import (
     HANDOFF,
     HANDOFF_COUNT,
@@ -19,8 +21,6 @@ from awaken.ext.handoff import (
     Handover,
 )
 from awaken.plugin.env import ExecutionEnv
-from awaken.state.key import Merge, Scope
-from awaken.state.runtime_keys import ACTIVE_AGENT
 
 Update = HandoffRequest | Activate | Clear
 

@@ -10,16 +10,16 @@ from handoff_kit import offered, seen, to
 
 from answer_kit import by_id
 from awaken import Agent, Command, Phase, PhaseContext, Registrar, Runtime, ToolCallContext, tool
-from awaken.contract.events import CollectingSink
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.tool import ToolOutput
-from awaken.domain.event import InferenceComplete, RunFinish, RunStart
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.message import Role
+from awaken.core.event import InferenceComplete, RunFinish, RunStart
+from awaken.core.events import CollectingSink
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.tool_context import ToolOutput
 from awaken.errors import ConfigError
 from awaken.ext.handoff import HANDOFF, Clear, Handoff, HandoffPlugin, HandoffRequest
-from awaken.state.runtime_keys import ACTIVE_AGENT
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio

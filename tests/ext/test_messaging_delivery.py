@@ -20,18 +20,20 @@ from hypothesis import strategies as st
 
 from awaken import Agent, Runtime
 from awaken.codec import Json
-from awaken.contract.background import (
+from awaken.core.identity import RunIdentity
+from awaken.core.inbox import InboxReceiver, inbox_channel
+from awaken.core.phase import Phase
+from awaken.core.spec import AgentSpec
+from awaken.core.state.store import StateStore, UnknownKeyPolicy
+from awaken.core.task import (
     AMBIENT_MESSAGE_SINK,
     DurableMessageRequest,
     PersistedTaskMeta,
 )
-from awaken.control.inbox import InboxReceiver, inbox_channel
-from awaken.domain.identity import RunIdentity
-from awaken.domain.phase import Phase
-from awaken.domain.spec import AgentSpec
+from awaken.engine.phases import PhaseRuntime
 from awaken.errors import StoreUnavailable
-from awaken.ext.background import AgentTaskContext, BackgroundTaskPlugin, TaskResult
-from awaken.ext.background.state import (
+from awaken.ext.tasks import AgentTaskContext, BackgroundTaskPlugin, TaskResult
+from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
     OUTBOX,
     ClearDead,
@@ -40,10 +42,8 @@ from awaken.ext.background.state import (
     LiveInboxRoute,
     OutboxEntry,
 )
-from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.env import ExecutionEnv
-from awaken.state.store import StateStore, UnknownKeyPolicy
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, ScriptedModel, tool_call_response, tool_calls_response
 

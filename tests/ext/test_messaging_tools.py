@@ -10,19 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.codec import Json, to_json
-from awaken.contract.background import DurableMessageRequest
-from awaken.contract.tool import ToolOutput
-from awaken.domain.identity import RunIdentity
-from awaken.domain.message import ToolCall
-from awaken.ext.background import (
+from awaken.core.identity import RunIdentity
+from awaken.core.message import ToolCall
+from awaken.core.state.key import Merge, Scope
+from awaken.core.state.runtime_keys import TOOL_RETRIES
+from awaken.core.task import DurableMessageRequest
+from awaken.core.tool_context import ToolOutput
+from awaken.ext.tasks import (
     AgentTaskContext,
     BackgroundTaskPlugin,
     RecoverFailedMessagesTool,
     SendMessageTool,
     TaskResult,
 )
-from awaken.ext.background.messages import MessagePolicy
-from awaken.ext.background.state import (
+from awaken.ext.tasks.message_tools import MessagePolicy
+from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
     OUTBOX,
     DeadLetter,
@@ -35,8 +37,6 @@ from awaken.ext.background.state import (
     RemoveMessage,
 )
 from awaken.plugin.env import ExecutionEnv
-from awaken.state.key import Merge, Scope
-from awaken.state.runtime_keys import TOOL_RETRIES
 from awaken.tool import execute_tool
 
 pytestmark = pytest.mark.anyio

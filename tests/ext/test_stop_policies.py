@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.domain.lifecycle import StoppedReason
-from awaken.domain.spec import (
+from awaken.core.lifecycle import StoppedReason
+from awaken.core.spec import (
     ConsecutiveErrors,
     ContentMatch,
     LoopDetection,
@@ -15,9 +15,9 @@ from awaken.domain.spec import (
     Timeout,
     TokenBudget,
 )
+from awaken.core.state.runtime_keys import StopConditionStats as Stats
 from awaken.ext.stop import evaluate
 from awaken.ext.stop.policy import first_stop
-from awaken.state.runtime_keys import StopConditionStats as Stats
 
 BOUNDARIES: list[tuple[StopConditionSpec, Stats, Stats, str]] = [
     (MaxRounds(rounds=3), Stats(step_count=2), Stats(step_count=3), "max_rounds"),

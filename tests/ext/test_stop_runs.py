@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from awaken import Agent, AgentSpec, RunResult, Runtime, tool
-from awaken.contract.llm import InferenceRequest, InvalidRequest
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.lifecycle import NATURAL_END, Stopped, StoppedReason
-from awaken.domain.message import Text, ToolCall
-from awaken.domain.spec import (
+from awaken.core.inference import StopReason, StreamResult, TokenUsage
+from awaken.core.lifecycle import NATURAL_END, Stopped, StoppedReason
+from awaken.core.llm import InferenceRequest, InvalidRequest
+from awaken.core.message import Text, ToolCall
+from awaken.core.spec import (
     ConsecutiveErrors,
     ContentMatch,
     LoopDetection,
@@ -21,9 +21,9 @@ from awaken.domain.spec import (
     Timeout,
     TokenBudget,
 )
+from awaken.core.state.runtime_keys import STOP_STATS, StopConditionStats
 from awaken.errors import InferenceFailed, ValidationFailed
 from awaken.ext.stop import StopConditionPlugin
-from awaken.state.runtime_keys import STOP_STATS, StopConditionStats
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
 from awaken.testing.models import Response

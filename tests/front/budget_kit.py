@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from awaken import Agent, Message, RunResult, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.budget import Amount, Spending
-from awaken.domain.inference import StreamResult, TokenUsage
-from awaken.domain.lifecycle import Stopped
-from awaken.domain.message import Role
-from awaken.state.runtime_keys import SPENDING
+from awaken.core.budget import Amount, Spending
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.lifecycle import Stopped
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.state.runtime_keys import SPENDING
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 T = "t"

@@ -30,22 +30,22 @@ import msgspec
 sys.path.append("tests")
 
 from awaken import Agent, Budget, Message, ModelSettings, Runtime, ToolCallResume, tool
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import CallEntry
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.event import RunEvent, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import InferenceOverride, StopReason
-from awaken.domain.message import Image, MessageMetadata, Text, ToolCall, UrlSource
-from awaken.domain.metadata import ThreadPatch
-from awaken.domain.principal import Principal
-from awaken.domain.run import PersistedState, RunRecord
-from awaken.domain.storable import is_storable
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.event import RunEvent, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import InferenceOverride, StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Image, MessageMetadata, Text, ToolCall, UrlSource
+from awaken.core.metadata import ThreadPatch
+from awaken.core.principal import Principal
+from awaken.core.run import PersistedState, RunRecord
+from awaken.core.state.key import StateKey
+from awaken.core.storable import is_storable
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commits import CallEntry
+from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import AwakenError
-from awaken.state.key import StateKey
 from postgres_kit import running_postgres
 
 PLAIN: dict[str, Callable[[], Any]] = {

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from awaken import Agent, Message, Registrar, Runtime, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.testing import FunctionModel
 
 

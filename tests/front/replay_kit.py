@@ -24,13 +24,13 @@ from awaken import (
     ToolDescriptor,
     tool,
 )
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import ContextWindowPolicy, StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Role, Text, Thinking
-from awaken.domain.spec import StopOnTool
+from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import ContextWindowPolicy, StopReason, StreamResult, TokenUsage
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role, Text, Thinking
+from awaken.core.spec import StopOnTool
 from awaken.errors import AgentLoopError
-from awaken.front.replay import Recording, read_recording
+from awaken.runtime.replay import Recording, read_recording
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FunctionModel,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime, ToolCallResume, tool
-from awaken.contract.threads import TicketQuery
-from awaken.domain.message import Role
-from awaken.domain.ticket import TicketStatus, call_digest, is_digest_of
+from awaken.core.message import Role
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import TicketStatus, call_digest, is_digest_of
 from awaken.errors import ConfigError, InvalidResume
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

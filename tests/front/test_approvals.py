@@ -19,8 +19,8 @@ from awaken import (
     ToolDescriptor,
     tool,
 )
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import Suspension, ToolCallResumeMode
+from awaken.core.run import RunWaitingTicket
+from awaken.core.suspension import Suspension, ToolCallResumeMode
 from awaken.errors import ConfigError
 from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response
 from awaken.testing.models import Response

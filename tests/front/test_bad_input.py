@@ -22,9 +22,9 @@ from awaken import (
     tool,
 )
 from awaken.codec import Json
-from awaken.domain.budget import Budget
-from awaken.domain.inference import InferenceOverride, ReasoningBudget
-from awaken.domain.spec import ContentMatch, ToolExecutorKind
+from awaken.core.budget import Budget
+from awaken.core.inference import InferenceOverride, ReasoningBudget
+from awaken.core.spec import ContentMatch, ToolExecutorKind
 from awaken.errors import (
     AgentNotFound,
     BuildError,

@@ -23,14 +23,14 @@ from budget_kit import (
 
 from answer_kit import by_id
 from awaken import Agent, RunResult, Runtime, ToolCallResume, tool
-from awaken.contract.threads import TicketQuery
-from awaken.domain.budget import BUDGET_LIMIT, Budget, Price
-from awaken.domain.event import RunFinish
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.domain.message import Role
-from awaken.domain.receipt import CancelOutcome
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.ticket import TicketStatus
+from awaken.core.budget import BUDGET_LIMIT, Budget, Price
+from awaken.core.event import RunFinish
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.message import Role
+from awaken.core.receipt import CancelOutcome
+from awaken.core.run import RunWaitingTicket
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import TicketStatus
 from awaken.errors import InvalidResume, RunLeft
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock

@@ -25,15 +25,15 @@ from front_kit import Piece
 from answer_kit import by_id
 from awaken import Agent, AgentSpec, Command, InferenceOverride, PhaseContext, Runtime, tool
 from awaken.codec import loads, to_json
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.budget import Amount, Budget, Price
-from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Blocked
-from awaken.domain.phase import Phase
-from awaken.domain.spec import ConsecutiveErrors
+from awaken.core.budget import Amount, Budget, Price
+from awaken.core.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.phase import Phase
+from awaken.core.spec import ConsecutiveErrors
+from awaken.core.state.step_keys import INFERENCE_OVERRIDE
 from awaken.errors import AwakenError, ConfigError, InferenceFailed, ResolveFailed
-from awaken.state.step_keys import INFERENCE_OVERRIDE
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel, truncated_response
 
 pytestmark = pytest.mark.anyio

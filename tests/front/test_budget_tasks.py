@@ -10,15 +10,15 @@ import pytest
 from budget_kit import Meter, T, calls, look, meter_of, on_record, says, took
 
 from awaken import Agent, Runtime, tool
-from awaken.budget.account import book_key
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.profile import ProfileOwner
-from awaken.contract.threads import ChildStrategy, RunQuery
-from awaken.domain.budget import Budget
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import NATURAL_END, RunStatus, Stopped
-from awaken.domain.message import Role
-from awaken.domain.run import RunRecord
+from awaken.core.account import book_key
+from awaken.core.budget import Budget
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import NATURAL_END, RunStatus, Stopped
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.profile import ProfileOwner
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import ChildStrategy, RunQuery
 from awaken.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

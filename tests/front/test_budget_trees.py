@@ -23,14 +23,14 @@ from budget_kit import (
 )
 
 from awaken import Agent, RunResult, Runtime, ToolCallResume, tool
-from awaken.contract.commits import CallPhase, Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.domain.budget import Amount, Budget, Price
-from awaken.domain.inference import StreamResult, TokenUsage
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.domain.message import Role
-from awaken.domain.run import RunWaitingTicket
+from awaken.core.budget import Amount, Budget, Price
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.run import RunWaitingTicket
+from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
+from awaken.core.store.threads import RunQuery
 from awaken.errors import StorageError, StoreError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, tool_calls_response

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from awaken import Agent, Runtime, ToolDescriptor
-from awaken.domain.event import ToolCallResumed
-from awaken.domain.identity import Adapter
-from awaken.domain.message import Role
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.event import ToolCallResumed
+from awaken.core.identity import Adapter
+from awaken.core.message import Role
+from awaken.core.state.key import StateKey
+from awaken.core.suspension import ToolCallResume
 from awaken.plugin.registrar import Registrar
-from awaken.state.key import StateKey
 from awaken.testing import ScriptedModel, tool_call_response
 
 T = "t"

@@ -10,12 +10,12 @@ import pytest
 
 from awaken import Agent, RedactedString, Runtime, StateKey, ToolCallResume, tool
 from awaken.codec import dumps
-from awaken.contract.profile import ProfileOwner
-from awaken.contract.tool import ToolCallContext, ToolOutput
-from awaken.domain.message import Role
-from awaken.domain.tool import ToolDescriptor, ToolResult
+from awaken.core.message import Role
+from awaken.core.profile import ProfileOwner
+from awaken.core.state.command import Command
+from awaken.core.tool import ToolDescriptor, ToolResult
+from awaken.core.tool_context import ToolCallContext, ToolOutput
 from awaken.errors import AwakenError, Serialization
-from awaken.state.command import Command
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from awaken import Agent, Budget, Price, Runtime
-from awaken.contract.llm import RateLimited, Stop, Usage
-from awaken.domain.event import InferenceComplete, TextDelta
-from awaken.domain.inference import StopReason, TokenUsage
+from awaken.core.event import InferenceComplete, TextDelta
+from awaken.core.inference import StopReason, TokenUsage
+from awaken.core.llm import RateLimited, Stop, Usage
 from awaken.testing import ScriptedModel, text_response, tool_call_response, truncated_response
 
 pytestmark = pytest.mark.anyio

@@ -22,10 +22,10 @@ from awaken import (
     ToolError,
     tool,
 )
-from awaken.contract.deps import RunDeps, RunInfo
-from awaken.contract.llm import InferenceRequest, Overloaded
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role, Text
+from awaken.core.deps import RunDeps, RunInfo
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest, Overloaded
+from awaken.core.message import Role, Text
 from awaken.errors import ConfigError
 from awaken.testing import (
     FakeClock,

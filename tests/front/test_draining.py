@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import NATURAL_END, RunStatus
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import NATURAL_END, RunStatus
+from awaken.core.llm import InferenceRequest
 from awaken.errors import RunLeft, RuntimeFault
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

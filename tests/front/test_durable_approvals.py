@@ -11,10 +11,10 @@ from front_kit import Piece
 
 from answer_kit import by_id
 from awaken import Agent, PhaseContext, RunResult, Runtime, Suspend, ToolCallResume, tool
-from awaken.contract.threads import TicketQuery
-from awaken.domain.event import RunFinish, ToolCallDone
-from awaken.domain.lifecycle import CANCELLED, RunStatus, Suspended
-from awaken.domain.ticket import Ticket, TicketStatus, call_digest
+from awaken.core.event import RunFinish, ToolCallDone
+from awaken.core.lifecycle import CANCELLED, RunStatus, Suspended
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import Ticket, TicketStatus, call_digest
 from awaken.errors import InvalidResume
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, ScriptedModel, tool_calls_response

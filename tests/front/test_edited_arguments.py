@@ -11,9 +11,9 @@ import pytest
 from answer_kit import by_id
 from awaken import Agent, FrontEndTool, Runtime, ToolCallResume, tool
 from awaken.codec import Json
-from awaken.contract.tool import ToolCallContext, ToolOutput
-from awaken.domain.suspension import SuspendTicket
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.core.suspension import SuspendTicket
+from awaken.core.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.core.tool_context import ToolCallContext, ToolOutput
 from awaken.errors import ArgumentsRefused, InvalidResume
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.tool import Tool

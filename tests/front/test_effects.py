@@ -10,10 +10,10 @@ import pytest
 from answer_kit import by_id
 from awaken import Agent, Runtime, ToolCallContext, ToolOutput, ToolResult, tool
 from awaken.codec import Json
-from awaken.contract.commits import CallPhase, Committed, ThreadCommit
-from awaken.contract.tool import Tool, ToolTraits, traits_of
-from awaken.domain.recovery import Recover, ToolEffect
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.recovery import Recover, ToolEffect
+from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
+from awaken.core.tool import ToolDescriptor
+from awaken.core.tool_context import Tool, ToolTraits, traits_of
 from awaken.errors import ConfigError, StorageError, StoreError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import EchoTool, ScriptedModel, tool_call_response, tool_calls_response

@@ -14,10 +14,10 @@ from awaken.backend import (
     BackendRunStatus,
     ExecutionBackend,
 )
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.message import Opaque, Text, Thinking
-from awaken.domain.spec import RemoteEndpoint
+from awaken.core.inference import StopReason, StreamResult, TokenUsage
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.message import Opaque, Text, Thinking
+from awaken.core.spec import RemoteEndpoint
 from awaken.errors import RunNotOk
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 

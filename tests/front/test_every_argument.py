@@ -13,11 +13,11 @@ import pytest
 from every_argument import find_poison, find_poison_in_lists, try_all, untried
 
 from awaken import Message, Runtime
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallPhase
-from awaken.domain.event import TextDelta
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Role
+from awaken.core.event import TextDelta
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Role
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallPhase
 from awaken.stores.memory import MemoryStore
 from awaken.testing.conformance.making import event, line, record, says, ticket, write
 from poisoned_kit import IN_LISTS, agents, poison_postgres, poison_sqlite

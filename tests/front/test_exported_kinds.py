@@ -17,8 +17,8 @@ from replay_kit import KINDS, Kind, Made, summarised_meanwhile
 
 from awaken.cli.pytest_file import write_test
 from awaken.cli.source import Source, public_module
-from awaken.domain.inference import StreamResult
-from awaken.front.replay import Scene, replay
+from awaken.core.inference import StreamResult
+from awaken.runtime.replay import Scene, replay
 from awaken.testing import ScriptedModel
 from page_blocks import public_names
 
@@ -68,7 +68,7 @@ def test_every_kind_of_test_imports_public_names_alone(folder: Path) -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("awaken")
         for name in node.names
     }
-    assert ("awaken.front.replay", "replay") in taken
+    assert ("awaken.runtime.replay", "replay") in taken
     assert {(module, name) for module, name in taken if name not in public.get(module, ())} == set()
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from awaken import Agent, Runtime, tool
 from awaken.codec import Json
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.loop.live import LiveRun
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.engine.live_run import LiveRun
 from awaken.testing import FunctionModel, tool_calls_response
 
 pytestmark = pytest.mark.anyio

@@ -14,18 +14,18 @@ import pytest
 from front_kit import Held, pay
 
 from awaken import Agent, Message, Runtime, ToolCallResume
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.threads import Page, ThreadQuery
-from awaken.domain.lifecycle import NATURAL_END, RunStatus
-from awaken.domain.message import MessageMetadata
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
+from awaken.core.lifecycle import NATURAL_END, RunStatus
+from awaken.core.message import MessageMetadata
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.threads import Page, ThreadQuery
+from awaken.core.thread import Thread
 from awaken.errors import RunAbandoned, Serialization
-from awaken.front import tasks as front_tasks
-from awaken.runtime import recovery
+from awaken.runtime import waiting as front_tasks
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response
 from awaken.testing.conformance.making import record, write
+from awaken.worker import recovery
 
 pytestmark = pytest.mark.anyio
 

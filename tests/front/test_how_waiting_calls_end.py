@@ -8,8 +8,8 @@ import pytest
 
 from awaken import Agent, Block, PhaseContext, RunResult, Runtime, ToolCallResume, tool
 from awaken.codec import from_json, to_json
-from awaken.domain.event import AgentEvent, RunFinish, ToolCallResumed
-from awaken.domain.suspension import ResumedOutcome
+from awaken.core.event import AgentEvent, RunFinish, ToolCallResumed
+from awaken.core.suspension import ResumedOutcome
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, ScriptedModel, tool_calls_response
 

@@ -16,13 +16,13 @@ from front_kit import Piece
 
 from awaken import Agent, Message, Runtime, tool
 from awaken.codec import Json, dumps
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest, Overloaded, ProviderError, RateLimited
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import ContextWindowPolicy, InferenceOverride
-from awaken.domain.manifest import UnloggedMessage
-from awaken.domain.message import Base64Source, Image, Text
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.event import TextDelta
+from awaken.core.inference import ContextWindowPolicy, InferenceOverride
+from awaken.core.llm import InferenceRequest, Overloaded, ProviderError, RateLimited
+from awaken.core.message import Base64Source, Image, Text
+from awaken.core.request_manifest import UnloggedMessage
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import BlobNotFound, NoPreview, NotFound, RequestNotKept
 from awaken.stores import MemoryStore, SqliteStore, Store
 from awaken.testing import FakeClock, ScriptedModel, tool_call_response, tool_calls_response

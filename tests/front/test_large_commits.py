@@ -19,9 +19,9 @@ from awaken import (
     ToolDescriptor,
     ToolOutput,
 )
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.domain.lifecycle import Failed, RunStatus
-from awaken.domain.tool import ToolResult
+from awaken.core.lifecycle import Failed, RunStatus
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.tool import ToolResult
 from awaken.errors import CommitTooLarge, StorageError
 from awaken.stores import SqliteStore
 from awaken.testing import ScriptedModel, text_response, tool_call_response, tool_calls_response

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Message, Runtime
-from awaken.contract.blobs import BlobStore, put_bytes, read_bytes
-from awaken.domain.message import (
+from awaken.core.blobs import BlobStore, put_bytes, read_bytes
+from awaken.core.message import (
     Base64Source,
     BlobSource,
     Document,

@@ -12,15 +12,15 @@ import pytest
 
 from awaken import Agent, Runtime, tool
 from awaken.codec import dumps
-from awaken.contract.blobs import BlobStore, put_bytes, read_bytes
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import ToolCallDone
-from awaken.domain.message import BlobSource, Message, Role, Text
-from awaken.domain.phase import Phase
-from awaken.domain.tool import ToolResult
+from awaken.core.blobs import BlobStore, put_bytes, read_bytes
+from awaken.core.event import ToolCallDone
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import BlobSource, Message, Role, Text
+from awaken.core.phase import Phase
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.tool import ToolResult
 from awaken.errors import BlobNotFound, ConfigError, StoreUnavailable
-from awaken.front.replay import first_difference, read_recording, replay
+from awaken.runtime.replay import first_difference, read_recording, replay
 from awaken.stores import MemoryStore, SqliteStore, Store
 from awaken.testing import (
     FakeClock,

@@ -8,8 +8,8 @@ import pytest
 
 from awaken import Agent, Runtime, tool
 from awaken.codec import Json
-from awaken.domain.message import Role
-from awaken.loop.resume import EXPIRY_GRACE_MS, LOOK_AT_CLOCK_SECONDS
+from awaken.core.message import Role
+from awaken.engine.suspension import EXPIRY_GRACE_MS, LOOK_AT_CLOCK_SECONDS
 from awaken.testing import FakeClock, ScriptedModel, text_response, tool_calls_response
 
 GRACE = EXPIRY_GRACE_MS / 1000

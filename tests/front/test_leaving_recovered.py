@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from awaken import Agent, RunResult, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, RunStatus
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.threads import RunQuery
 from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

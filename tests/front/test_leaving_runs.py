@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import RunStatus
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import InferenceRequest
 from awaken.errors import ConfigError, RunLeft
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceExecutionError, NoCredit, Overloaded, RateLimited
-from awaken.domain.event import TextDelta
+from awaken.core.event import TextDelta
+from awaken.core.llm import InferenceExecutionError, NoCredit, Overloaded, RateLimited
 from awaken.errors import InferenceFailed
 from awaken.testing import FakeClock, ScriptedModel
 

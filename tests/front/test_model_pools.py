@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import (
+from awaken.core.event import TextDelta
+from awaken.core.llm import (
     InferenceRequest,
     LlmExecutor,
     LlmStreamEvent,
     Overloaded,
     RateLimited,
 )
-from awaken.domain.event import TextDelta
-from awaken.domain.message import Base64Source, Image, Message
-from awaken.domain.pool import ModelPoolSpec, PoolMemberSpec
-from awaken.domain.spec import AgentSpec, Modalities, ModelSpec
+from awaken.core.message import Base64Source, Image, Message
+from awaken.core.pool import ModelPoolSpec, PoolMemberSpec
+from awaken.core.spec import AgentSpec, Modalities, ModelSpec
 from awaken.errors import BuildError, ConfigError, InferenceFailed
 from awaken.testing import FakeClock, ScriptedModel
 
@@ -103,7 +103,7 @@ async def test_models_opened_by_name_are_closed_with_the_runtime(
         async def aclose(self) -> None:
             closed.append(self.name)
 
-    monkeypatch.setattr("awaken.front.models.open_model", lambda name: Closing())
+    monkeypatch.setattr("awaken.runtime.model_stack.open_model", lambda name: Closing())
     async with Runtime([Agent("a", model="any:thing"), Agent("b", model="any:thing")]) as runtime:
         await runtime.run("a", "go")
     assert closed == ["closing"]

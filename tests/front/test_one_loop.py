@@ -17,9 +17,9 @@ import pytest
 from front_kit import pay
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.tool import Tool
-from awaken.domain.lifecycle import CANCELLED
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.llm import InferenceRequest
+from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

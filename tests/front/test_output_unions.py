@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from awaken import Agent
 from awaken.errors import ConfigError
-from awaken.front.output import OutputType
+from awaken.runtime.output import OutputType
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.front.partial import FINENESS, PartialJson
+from awaken.runtime.partial_json import FINENESS, PartialJson
 
 VALUES = st.recursive(
     st.none()

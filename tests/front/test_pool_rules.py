@@ -11,7 +11,9 @@ import pytest
 
 from awaken import Agent, Runtime
 from awaken.codec import from_json
-from awaken.contract.llm import (
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import (
     InferenceRequest,
     LlmExecutor,
     LlmStreamEvent,
@@ -21,12 +23,10 @@ from awaken.contract.llm import (
     Stop,
     Unauthorized,
 )
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
-from awaken.domain.message import Base64Source, Image, Message
-from awaken.domain.pool import ModelPoolSpec
+from awaken.core.message import Base64Source, Image, Message
+from awaken.core.pool import ModelPoolSpec
 from awaken.errors import InferenceFailed
-from awaken.llm import pool as pools
+from awaken.models import pool as pools
 from awaken.testing import FakeClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -10,14 +10,14 @@ import pytest
 from front_kit import pay
 
 from awaken import Agent, Message, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
-from awaken.domain.suspension import ToolCallResume
-from awaken.front import Principal
-from awaken.runtime import RunRequest
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.suspension import ToolCallResume
+from awaken.runtime import Principal
 from awaken.stores import RunQuery, ThreadQuery, TicketQuery
 from awaken.testing import FunctionModel, ScriptedModel, text_response, tool_call_response
+from awaken.worker import RunRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from awaken import Agent, Message, Runtime, tool
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import ThreadContext
-from awaken.domain.inference import StreamResult
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.threads import ThreadContext
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.testing.conformance.making import waiting_threads

@@ -24,14 +24,14 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import ChildStrategy
-from awaken.domain.event import RunFinish
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import NATURAL_END, RunStatus
-from awaken.domain.message import Role
-from awaken.domain.run import PersistedState
+from awaken.core.event import RunFinish
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import NATURAL_END, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.run import PersistedState
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.store.threads import ChildStrategy
 from awaken.errors import (
     AlreadyExists,
     ConfigError,
@@ -43,7 +43,7 @@ from awaken.errors import (
     StoreError,
     ThreadOwned,
 )
-from awaken.front.result import RecoveredRun
+from awaken.runtime.result import RecoveredRun
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_calls_response
 

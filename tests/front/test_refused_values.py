@@ -30,10 +30,10 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
-from awaken.domain.event import RunFinish, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, TokenUsage
-from awaken.domain.lifecycle import Failed, RunStatus
+from awaken.core.event import RunFinish, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason, TokenUsage
+from awaken.core.lifecycle import Failed, RunStatus
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
 from awaken.errors import StorageError, UnreadableValue
 from awaken.ext.handoff import HANDOFF, HandoffRequest
 

@@ -16,10 +16,10 @@ from awaken.backend import (
     ExecutionBackend,
     ExecutionBackendFactoryError,
 )
-from awaken.domain.budget import Budget
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.secret import RedactedString
-from awaken.domain.spec import AgentSpec, RemoteEndpoint
+from awaken.core.budget import Budget
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.secret import RedactedString
+from awaken.core.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError, ValidationFailed
 from awaken.testing import ScriptedModel
 

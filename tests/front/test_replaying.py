@@ -7,10 +7,10 @@ import replay_kit as kit
 from replay_kit import DONE, KINDS, Kind, recorded
 
 from awaken import Agent, Runtime, ToolCallResume, tool
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END, Failed
-from awaken.domain.message import Message
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END, Failed
+from awaken.core.message import Message
 from awaken.errors import ConfigError, NotFound
-from awaken.front.replay import (
+from awaken.runtime.replay import (
     Approval,
     Difference,
     RecordedCall,

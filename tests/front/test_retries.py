@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, PhaseContext, Retry, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
 from awaken.errors import AgentLoopError, ConfigError
 from awaken.stores import CallPhase
 from awaken.testing import (

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Command, Runtime, Scope, StateKey, ToolCallContext, ToolOutput, tool
-from awaken.contract.commits import KEPT_IN_REWINDS
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.store import Store
-from awaken.contract.threads import TicketQuery
-from awaken.domain.event import MessagesRewound
-from awaken.domain.inference import ContextWindowPolicy, StreamResult
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.domain.ticket import TicketStatus
-from awaken.domain.tool import ToolResult
+from awaken.core.event import MessagesRewound
+from awaken.core.inference import ContextWindowPolicy, StreamResult
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.commits import KEPT_IN_REWINDS
+from awaken.core.store.store import Store
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import TicketStatus
+from awaken.core.tool import ToolResult
 from awaken.errors import ConfigError, RewindRefused, ThreadAlreadyRunning, ThreadBusy
-from awaken.ext.background.state import BACKGROUND_TASK_STATE, FAILED_MESSAGES, OUTBOX
-from awaken.front.replay import read_recording
+from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, FAILED_MESSAGES, OUTBOX
+from awaken.runtime.replay import read_recording
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

@@ -13,9 +13,7 @@ from front_kit import Held, pay, told
 from answer_kit import by_id
 from awaken import Agent, RunEvent, Runtime, ToolCallContext, tool
 from awaken.codec import Json
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import (
+from awaken.core.event import (
     Error,
     InferenceComplete,
     RunFinish,
@@ -29,8 +27,10 @@ from awaken.domain.event import (
     ToolCallStreamDelta,
     is_terminal,
 )
-from awaken.domain.inference import StopReason
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.inference import StopReason
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.errors import (
     AgentNotFound,
     ConfigError,
@@ -39,7 +39,6 @@ from awaken.errors import (
     InvalidResume,
     ThreadAlreadyRunning,
 )
-from awaken.runtime.streams import BUFFER
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FunctionModel,
@@ -48,6 +47,7 @@ from awaken.testing import (
     tool_call_response,
     tool_calls_response,
 )
+from awaken.worker.event_stream import BUFFER
 
 pytestmark = pytest.mark.anyio
 

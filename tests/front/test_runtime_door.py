@@ -18,12 +18,12 @@ from awaken import (
     Runtime,
     tool,
 )
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.domain.message import Text
-from awaken.domain.spec import MaxRounds, ToolExecutorKind
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Text
+from awaken.core.spec import MaxRounds, ToolExecutorKind
+from awaken.core.store.threads import RunQuery
 from awaken.errors import AgentNotFound, InvalidResume, ThreadAlreadyRunning
 from awaken.ids import SequentialIds
 from awaken.stores.memory import MemoryStore

@@ -11,13 +11,13 @@ import pytest
 
 from answer_kit import by_id
 from awaken import Agent, Runtime, ToolCallResume, tool
-from awaken.contract.lease import NeverLost
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import ThreadContext, TicketQuery
-from awaken.domain.event import RunFinish
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import NATURAL_END, RunStatus, Suspended
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.event import RunFinish
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import NATURAL_END, RunStatus, Suspended
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.lease import NeverLost
+from awaken.core.store.threads import ThreadContext, TicketQuery
+from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import AwakenError, InvalidResume
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response

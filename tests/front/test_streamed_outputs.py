@@ -10,9 +10,7 @@ from front_kit import Piece, pay
 
 from answer_kit import by_id
 from awaken import Agent, Runtime, tool
-from awaken.contract.events import EventSink
-from awaken.contract.llm import LlmStreamEvent, ModelAbilities, ProviderError, Stop
-from awaken.domain.event import (
+from awaken.core.event import (
     AgentEvent,
     RunEvent,
     RunStart,
@@ -23,17 +21,19 @@ from awaken.domain.event import (
     ToolCallDelta,
     ToolCallStart,
 )
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import StopReason, TokenUsage
-from awaken.domain.intercept import Suspend
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.suspension import SuspendTicket, Suspension, ToolCallResumeMode
+from awaken.core.events import EventSink
+from awaken.core.identity import RunIdentity
+from awaken.core.inference import StopReason, TokenUsage
+from awaken.core.intercept import Suspend
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.llm import LlmStreamEvent, ModelAbilities, ProviderError, Stop
+from awaken.core.suspension import SuspendTicket, Suspension, ToolCallResumeMode
 from awaken.errors import ConfigError
-from awaken.front.output import OutputType
-from awaken.front.result import RunResult
-from awaken.front.stream import RunStream
-from awaken.llm.output import OUTPUT_TOOL
+from awaken.models.output_tool import OUTPUT_TOOL
 from awaken.plugin.context import PhaseContext
+from awaken.runtime.output import OutputType
+from awaken.runtime.result import RunResult
+from awaken.runtime.stream import RunStream
 from awaken.testing import FakeClock, ScriptedModel, tool_call_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Budget, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.store import Store
-from awaken.contract.submissions import KEY_KEPT_MS, Submitted
-from awaken.domain.event import RunFinish, RunStart
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.event import RunFinish, RunStart
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.store import Store
+from awaken.core.store.submissions import KEY_KEPT_MS, Submitted
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import (
     AgentNotFound,
     ConfigError,

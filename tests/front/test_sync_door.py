@@ -10,9 +10,9 @@ import pytest
 from front_kit import pay
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.background import TaskStatus
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.llm import InferenceRequest
+from awaken.core.task import TaskStatus
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Budget, Runtime, ToolCallContext, tool
-from awaken.contract.background import TaskStatus
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import RunFinish
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed
+from awaken.core.event import RunFinish
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed
+from awaken.core.llm import InferenceRequest
+from awaken.core.task import TaskStatus
 from awaken.errors import ConfigError, NotFound
-from awaken.ext.background import BackgroundLimits, BackgroundTaskPlugin, TaskProgress
+from awaken.ext.tasks import BackgroundLimits, BackgroundTaskPlugin, TaskProgress
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel, tool_calls_response
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,10 @@ import pytest
 
 from awaken import Agent, Message, Runtime
 from awaken.errors import AlreadyExists, InvalidId
-from awaken.front import Principal
-from awaken.runtime import RunRequest
+from awaken.runtime import Principal
 from awaken.stores import ThreadPatch
 from awaken.testing import ScriptedModel
+from awaken.worker import RunRequest
 
 pytestmark = pytest.mark.anyio
 

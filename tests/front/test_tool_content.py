@@ -12,15 +12,15 @@ import pytest
 from front_kit import Piece
 
 from awaken import Agent, Phase, PhaseContext, Runtime, ToolResult, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import ToolCallDone
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.message import Base64Source, BlobSource, Document, Image, Message, Text
-from awaken.llm.anthropic.request import prepare
-from awaken.llm.google.request import gemini_request
-from awaken.llm.openai.chat_request import chat_body
-from awaken.llm.openai.dialect import OPENAI
-from awaken.llm.openai.responses_request import ResponsesOptions, responses_body
+from awaken.core.event import ToolCallDone
+from awaken.core.inference import InferenceOverride
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Base64Source, BlobSource, Document, Image, Message, Text
+from awaken.models.anthropic.request import prepare
+from awaken.models.google.request import gemini_request
+from awaken.models.openai.chat_request import chat_body
+from awaken.models.openai.dialect import OPENAI
+from awaken.models.openai.responses_request import ResponsesOptions, responses_body
 from awaken.testing import ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio

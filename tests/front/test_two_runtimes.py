@@ -12,11 +12,11 @@ from front_kit import told
 
 from answer_kit import by_id
 from awaken import Agent, RunResult, Runtime, ToolCallResume, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.domain.event import RunFinish, ToolCallReady
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
+from awaken.core.event import RunFinish, ToolCallReady
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.threads import RunQuery
 from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response, tool_calls_response

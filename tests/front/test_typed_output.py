@@ -10,11 +10,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest, ModelAbilities
-from awaken.domain.lifecycle import NATURAL_END, Stopped
-from awaken.domain.message import Role
+from awaken.core.lifecycle import NATURAL_END, Stopped
+from awaken.core.llm import InferenceRequest, ModelAbilities
+from awaken.core.message import Role
 from awaken.errors import ConfigError, NoOutput
-from awaken.llm.output import OUTPUT_TOOL
+from awaken.models.output_tool import OUTPUT_TOOL
 from awaken.testing import FunctionModel, ScriptedModel, tool_calls_response
 
 pytestmark = pytest.mark.anyio

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.lease import NeverLost
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.lease import NeverLost
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

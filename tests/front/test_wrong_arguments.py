@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Message, Runtime, ToolCall, ToolCallResume
-from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.metadata import ThreadPatch
-from awaken.domain.principal import Principal
-from awaken.domain.storable import leave_out_unstorable
-from awaken.domain.tool import ToolResult
+from awaken.core.metadata import ThreadPatch
+from awaken.core.principal import Principal
+from awaken.core.storable import leave_out_unstorable
+from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.tool import ToolResult
 from awaken.errors import ConfigError, InvalidId
 
 pytestmark = pytest.mark.anyio

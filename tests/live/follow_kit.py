@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from awaken.domain.event import (
+from awaken.core.event import (
     ReasoningDelta,
     RunEvent,
     StepSnapshot,

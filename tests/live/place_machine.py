@@ -29,9 +29,8 @@ from hypothesis.stateful import (
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from awaken.contract.bus import Standing
-from awaken.contract.threads import CommitView
-from awaken.domain.event import (
+from awaken.core.bus import Standing
+from awaken.core.event import (
     AgentEvent,
     Error,
     InferenceComplete,
@@ -43,8 +42,9 @@ from awaken.domain.event import (
     TextDelta,
     ToolCallReady,
 )
-from awaken.domain.message import Message, Role, Text
-from awaken.live.place import OutOfStep, Place
+from awaken.core.message import Message, Role, Text
+from awaken.core.store.threads import CommitView
+from awaken.runtime.live.cursor import OutOfStep, Place
 from event_kit import as_stored
 
 THREAD = "t"

@@ -11,9 +11,7 @@ import pytest
 from follow_kit import Reader
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import ContentFiltered, InferenceRequest, LlmStreamEvent, Stop
-from awaken.contract.store import Store
-from awaken.domain.event import (
+from awaken.core.event import (
     ReasoningDelta,
     RunEvent,
     RunFinish,
@@ -26,12 +24,14 @@ from awaken.domain.event import (
     ToolCallStart,
     is_terminal,
 )
-from awaken.domain.inference import StopReason, StreamResult
-from awaken.domain.message import Role
-from awaken.domain.phase import Phase
+from awaken.core.inference import StopReason, StreamResult
+from awaken.core.llm import ContentFiltered, InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role
+from awaken.core.phase import Phase
+from awaken.core.store.store import Store
 from awaken.errors import InferenceFailed, InvalidCursor
-from awaken.live.bus import LocalBus
 from awaken.plugin.context import PhaseContext
+from awaken.stores.bus.local import LocalBus
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response

@@ -17,10 +17,10 @@ from awaken.backend import (
     BackendRunStatus,
     ExecutionBackend,
 )
-from awaken.domain.event import is_terminal
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.spec import RemoteEndpoint
-from awaken.front.remote import RemoteAgent
+from awaken.core.event import is_terminal
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.spec import RemoteEndpoint
+from awaken.runtime.remote_agent import RemoteAgent
 
 pytestmark = pytest.mark.anyio
 

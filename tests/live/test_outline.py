@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from awaken import Agent, Message, Runtime, tool
 from awaken.codec import Json
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.store import Store
-from awaken.contract.threads import CommitView
-from awaken.domain.event import InferenceComplete, RunStart, StepEnd, StepStart
-from awaken.domain.inference import StreamResult, TokenUsage
-from awaken.domain.message import MessageRecord
-from awaken.domain.run import MessageSeqRange, RunMessageOutput
+from awaken.core.event import InferenceComplete, RunStart, StepEnd, StepStart
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import MessageRecord
+from awaken.core.run import MessageSeqRange, RunMessageOutput
+from awaken.core.store.store import Store
+from awaken.core.store.threads import CommitView
 from awaken.errors import NotFound
-from awaken.live.outline import StepOutline, outline
+from awaken.runtime.live.outline import StepOutline, outline
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_calls_response

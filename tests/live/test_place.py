@@ -9,9 +9,8 @@ import pytest
 from hypothesis import settings
 from place_machine import DEAD, LOST, OK, THREAD, TOLD, UNHEARD, UNTOLD, Following
 
-from awaken.contract.bus import Standing
-from awaken.contract.threads import CommitView
-from awaken.domain.event import (
+from awaken.core.bus import Standing
+from awaken.core.event import (
     AgentEvent,
     InferenceComplete,
     RunEvent,
@@ -20,8 +19,9 @@ from awaken.domain.event import (
     TextDelta,
     ToolCallReady,
 )
-from awaken.domain.message import Message
-from awaken.live.place import Place
+from awaken.core.message import Message
+from awaken.core.store.threads import CommitView
+from awaken.runtime.live.cursor import Place
 
 TestFollowing = Following.TestCase
 TestFollowing.settings = settings(max_examples=150, stateful_step_count=25)

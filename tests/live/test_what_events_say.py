@@ -16,8 +16,7 @@ from awaken import (
     tool,
 )
 from awaken.codec import Json
-from awaken.contract.events import CollectingSink
-from awaken.domain.event import (
+from awaken.core.event import (
     RunFinish,
     RunStart,
     StateDelta,
@@ -25,11 +24,12 @@ from awaken.domain.event import (
     StepStart,
     ToolCallDone,
 )
-from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import StartCause
-from awaken.domain.phase import Phase
-from awaken.domain.suspension import ToolCallOutcome
-from awaken.domain.tool import ToolKind
+from awaken.core.events import CollectingSink
+from awaken.core.inference import TokenUsage
+from awaken.core.lifecycle import StartCause
+from awaken.core.phase import Phase
+from awaken.core.suspension import ToolCallOutcome
+from awaken.core.tool import ToolKind
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 

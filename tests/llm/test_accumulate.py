@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contract.llm import ContentBlockStop, LlmStreamEvent, Stop, Usage
-from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Text, Thinking, ToolCall
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason, StreamResult, TokenUsage
+from awaken.core.llm import ContentBlockStop, LlmStreamEvent, Stop, Usage
+from awaken.core.message import Text, Thinking, ToolCall
 from awaken.testing import stream_of
 
 

@@ -7,13 +7,13 @@ from contextlib import nullcontext
 
 import pytest
 
-from awaken.contract.llm import (
+from awaken.core.llm import (
     InferenceCancelled,
     InferenceExecutionError,
     InvalidRequest,
     ProviderError,
 )
-from awaken.llm.breaker import CircuitBreaker, CircuitOpen
+from awaken.models.circuit_breaker import CircuitBreaker, CircuitOpen
 from awaken.testing import FakeClock
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contract.llm import (
+from awaken.core.llm import (
     AllModelsUnavailable,
     ContentFiltered,
     ContextOverflow,
@@ -23,7 +23,7 @@ from awaken.contract.llm import (
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.llm.classify import MAX_MESSAGE, classify_http, classify_text
+from awaken.models.http_errors import MAX_MESSAGE, classify_http, classify_text
 
 NOW_MS = 1_445_412_480_000  # Wed, 21 Oct 2015 07:28:00 GMT
 

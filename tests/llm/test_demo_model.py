@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import awaken
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason, StreamResult
-from awaken.domain.message import Image, Message, ToolCall, UrlSource
-from awaken.domain.tool import ToolDescriptor
-from awaken.llm.demo import DemoModel
-from awaken.llm.guess import guess_arguments
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason, StreamResult
+from awaken.core.llm import InferenceRequest, LlmStreamEvent
+from awaken.core.message import Image, Message, ToolCall, UrlSource
+from awaken.core.tool import ToolDescriptor
+from awaken.models.demo import DemoModel
+from awaken.models.guess import guess_arguments
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

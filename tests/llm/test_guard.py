@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest
-from awaken.domain.message import (
+from awaken.core.listener import StreamListener
+from awaken.core.llm import InferenceRequest, InvalidRequest
+from awaken.core.message import (
     Audio,
     Base64Source,
     ContentBlock,
@@ -19,9 +20,8 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
-from awaken.llm.guard import ModalityGuard
-from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
-from awaken.stream.listener import StreamListener
+from awaken.models.modality_guard import ModalityGuard
+from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

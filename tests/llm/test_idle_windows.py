@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from awaken import Agent, InferenceOverride, Runtime
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.testing import FakeClock, FunctionModel
 
 pytestmark = pytest.mark.anyio

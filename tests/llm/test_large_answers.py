@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.llm import (
     AnswerTooLarge,
     InferenceRequest,
     LlmStreamEvent,
@@ -16,10 +18,8 @@ from awaken.contract.llm import (
     StreamInterrupted,
     ToolCallSigned,
 )
-from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.pool import ModelPoolSpec, PoolMemberSpec
+from awaken.core.pool import ModelPoolSpec, PoolMemberSpec
 from awaken.errors import InferenceFailed, ValidationFailed
-from awaken.stream.accumulate import StreamAccumulator
 from awaken.testing import FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Budget, Runtime
-from awaken.contract.llm import (
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.listener import StreamListener, drive_of
+from awaken.core.llm import (
     ContentFiltered,
     InferenceRequest,
     LlmStreamEvent,
@@ -19,13 +23,9 @@ from awaken.contract.llm import (
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
+from awaken.core.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.errors import InferenceFailed
-from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
-from awaken.stream.listener import StreamListener, drive_of
+from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel, truncated_response
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,18 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from awaken import Agent, Budget, Runtime, tool
-from awaken.contract.llm import (
+from awaken.core.event import (
+    ReasoningDelta,
+    StreamReset,
+    TextDelta,
+    ToolCallCancel,
+    ToolCallDelta,
+    ToolCallReady,
+    ToolCallStart,
+)
+from awaken.core.inference import StopReason, TokenUsage
+from awaken.core.lifecycle import CANCELLED, Stopped
+from awaken.core.llm import (
     ContentFiltered,
     InferenceExecutionError,
     InferenceRequest,
@@ -24,20 +35,9 @@ from awaken.contract.llm import (
     Unauthorized,
     Usage,
 )
-from awaken.domain.event import (
-    ReasoningDelta,
-    StreamReset,
-    TextDelta,
-    ToolCallCancel,
-    ToolCallDelta,
-    ToolCallReady,
-    ToolCallStart,
-)
-from awaken.domain.inference import StopReason, TokenUsage
-from awaken.domain.lifecycle import CANCELLED, Stopped
-from awaken.domain.message import Role
+from awaken.core.message import Role
 from awaken.errors import InferenceFailed
-from awaken.llm.mend import MendPlan, cause_of, plan_for
+from awaken.models.stream_recovery import MendPlan, cause_of, plan_for
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio

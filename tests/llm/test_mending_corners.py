@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from awaken import Agent, Budget, Price, Runtime, tool
-from awaken.contract.commits import Fence
-from awaken.contract.llm import (
+from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason, TokenUsage
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.llm import (
     InferenceRequest,
     LlmStreamEvent,
     ModelAbilities,
@@ -21,13 +23,11 @@ from awaken.contract.llm import (
     StreamInterrupted,
     Usage,
 )
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, TokenUsage
-from awaken.domain.lifecycle import CANCELLED
+from awaken.core.store.commits import Fence
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.engine import stream_log
 from awaken.errors import StoreUnavailable
-from awaken.llm.output import OUTPUT_TOOL
-from awaken.loop import stream_log
+from awaken.models.output_tool import OUTPUT_TOOL
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
 

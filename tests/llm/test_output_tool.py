@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ModelAbilities, Stop
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, StreamResult
-from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
-from awaken.llm.output import OUTPUT_TOOL, OutputTool
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason, StreamResult
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, ModelAbilities, Stop
+from awaken.core.output import OutputFormat
+from awaken.core.tool import ToolDescriptor
+from awaken.models.output_tool import OUTPUT_TOOL, OutputTool
 from awaken.testing import ScriptedModel, tool_calls_response
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,10 @@ import msgspec
 import pytest
 
 from awaken.codec import from_json
-from awaken.contract.llm import (
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.listener import StreamListener
+from awaken.core.llm import (
     AllModelsUnavailable,
     InferenceExecutionError,
     InferenceRequest,
@@ -26,12 +29,9 @@ from awaken.contract.llm import (
     Stop,
     Unauthorized,
 )
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
-from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolRole, StickyScope
-from awaken.llm.breaker import CircuitBreaker
-from awaken.llm.mend import MendingExecutor
-from awaken.llm.pool import (
+from awaken.core.pool import ModelPoolSpec, PoolHome, PoolRole, StickyScope
+from awaken.models.circuit_breaker import CircuitBreaker
+from awaken.models.pool import (
     MAX_SESSIONS,
     QUARANTINE,
     PoolExecutor,
@@ -39,8 +39,8 @@ from awaken.llm.pool import (
     changes_model,
     fnv1a_64,
 )
-from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
-from awaken.stream.listener import StreamListener
+from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
+from awaken.models.stream_recovery import MendingExecutor
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -1,6 +1,6 @@
 """Keys in the messages of providers."""
 
-from awaken.domain.secret import RedactedString
+from awaken.core.secret import RedactedString
 
 
 def test_a_short_key_is_left_in_and_a_long_one_is_not() -> None:

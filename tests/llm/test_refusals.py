@@ -8,7 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from awaken.codec import from_json
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import TextDelta
+from awaken.core.inference import TokenUsage
+from awaken.core.listener import StreamListener
+from awaken.core.llm import (
     InferenceRequest,
     LlmStreamEvent,
     ModelAbilities,
@@ -17,14 +21,10 @@ from awaken.contract.llm import (
     Stop,
     Usage,
 )
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import TokenUsage
-from awaken.domain.pool import ModelPoolSpec
-from awaken.llm.breaker import CircuitBreaker, CircuitOpen
-from awaken.llm.pool import MAX_SESSIONS, PoolExecutor, PoolMember
-from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
-from awaken.stream.accumulate import StreamAccumulator
-from awaken.stream.listener import StreamListener
+from awaken.core.pool import ModelPoolSpec
+from awaken.models.circuit_breaker import CircuitBreaker, CircuitOpen
+from awaken.models.pool import MAX_SESSIONS, PoolExecutor, PoolMember
+from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.testing import FakeClock, FunctionModel
 
 pytestmark = pytest.mark.anyio

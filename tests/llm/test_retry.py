@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from awaken.codec import from_json
-from awaken.contract.llm import (
+from awaken.core.event import TextDelta
+from awaken.core.listener import StreamListener
+from awaken.core.llm import (
     InferenceExecutionError,
     InferenceRequest,
     LlmStreamEvent,
@@ -20,10 +22,8 @@ from awaken.contract.llm import (
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.domain.event import TextDelta
-from awaken.llm.breaker import CircuitBreaker, CircuitOpen
-from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
-from awaken.stream.listener import StreamListener
+from awaken.models.circuit_breaker import CircuitBreaker, CircuitOpen
+from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio

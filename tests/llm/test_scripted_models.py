@@ -6,7 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason, StreamResult, TokenUsage
+from awaken.core.llm import (
     InferenceRequest,
     LlmExecutor,
     LlmStreamEvent,
@@ -14,11 +17,8 @@ from awaken.contract.llm import (
     Stop,
     Usage,
 )
-from awaken.contract.tool import Tool
-from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Message, Text, Thinking
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.message import Message, Text, Thinking
+from awaken.core.tool_context import Tool
 from awaken.testing import (
     CustomCancelTool,
     EchoTool,

@@ -10,17 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from awaken import Agent, ModelSettings, Runtime, tool
-from awaken.contract.llm import InferenceRequest, InvalidRequest
-from awaken.domain.inference import InferenceOverride, StreamResult
-from awaken.domain.message import Message
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.inference import InferenceOverride, StreamResult
+from awaken.core.llm import InferenceRequest, InvalidRequest
+from awaken.core.message import Message
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
-from awaken.llm.anthropic.request import prepare
-from awaken.llm.google.request import gemini_request
-from awaken.llm.local.plain import plain_request
-from awaken.llm.openai.chat_request import chat_body
-from awaken.llm.openai.dialect import OPENAI
-from awaken.llm.openai.responses_request import ResponsesOptions, responses_body
+from awaken.models.anthropic.request import prepare
+from awaken.models.google.request import gemini_request
+from awaken.models.local.request import plain_request
+from awaken.models.openai.chat_request import chat_body
+from awaken.models.openai.dialect import OPENAI
+from awaken.models.openai.responses_request import ResponsesOptions, responses_body
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import TextDelta
+from awaken.core.inference import InferenceOverride, StopReason, StreamResult
+from awaken.core.llm import (
     ContextOverflow,
     InferenceExecutionError,
     InferenceRequest,
@@ -19,16 +22,13 @@ from awaken.contract.llm import (
     LlmStreamEvent,
     Unauthorized,
 )
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
-from awaken.domain.message import Message, Text
-from awaken.domain.output import OutputFormat
-from awaken.domain.secret import RedactedString
-from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.local.executor import ONE_REQUEST_EACH
-from awaken.llm.local.process import ModelProcess, bundled_model
-from awaken.llm.openai import OpenAIChat, OpenAIResponses
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.message import Message, Text
+from awaken.core.output import OutputFormat
+from awaken.core.secret import RedactedString
+from awaken.models.anthropic import AnthropicMessages
+from awaken.models.local.executor import ONE_REQUEST_EACH
+from awaken.models.local.process import ModelProcess, bundled_model
+from awaken.models.openai import OpenAIChat, OpenAIResponses
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import ContextOverflow, InferenceRequest, LlmStreamEvent
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
-from awaken.domain.message import Message
-from awaken.domain.output import OutputFormat
-from awaken.llm.local import LocalModel, open_local
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import TextDelta
+from awaken.core.inference import InferenceOverride, StopReason, StreamResult
+from awaken.core.llm import ContextOverflow, InferenceRequest, LlmStreamEvent
+from awaken.core.message import Message
+from awaken.core.output import OutputFormat
+from awaken.models.local import LocalModel, open_local
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 

@@ -20,17 +20,17 @@ import msgspec
 
 from awaken import Agent, Message, Runtime, tool
 from awaken.codec import dumps, loads
-from awaken.contract.commits import Fence
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ProviderError, Stop
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import CompactionMode, ContextWindowPolicy, StopReason
-from awaken.domain.message import Role
-from awaken.domain.transcript import effective_view, is_summary
+from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import CompactionMode, ContextWindowPolicy, StopReason
+from awaken.core.listener import GO_ON
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, ProviderError, Stop
+from awaken.core.message import Role
+from awaken.core.store.commits import Fence
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.transcript import effective_view, is_summary
 from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
-from awaken.stream.listener import GO_ON
 from awaken.testing import FakeClock, FunctionModel
 
 PIECES = 4

@@ -10,8 +10,8 @@ from typing import Any
 from loop_stage import Stage
 
 from awaken import Agent, RunResult, ToolCallContext, tool
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.tool import Tool
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.tool_context import Tool
 from awaken.errors import AwakenError, StoreError
 from awaken.stores.memory import MemoryStore
 

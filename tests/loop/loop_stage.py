@@ -11,11 +11,7 @@ from typing import Any, TypeVar
 from answer_kit import by_key
 from awaken import Agent, Command, PhaseContext, Registrar, RunRequest, Runtime
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.events import CollectingSink
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.store import Store
-from awaken.domain.event import (
+from awaken.core.event import (
     ActivityDelta,
     ActivitySnapshot,
     AgentEvent,
@@ -37,14 +33,18 @@ from awaken.domain.event import (
     ToolCallStart,
     ToolCallStreamDelta,
 )
-from awaken.domain.intercept import ToolInterceptPayload
-from awaken.domain.lifecycle import Suspended
-from awaken.domain.message import Message, Role, as_messages
-from awaken.domain.phase import Phase
-from awaken.domain.result import AgentRunResult
-from awaken.domain.run import RunRecord
-from awaken.state.command import EffectSpec
-from awaken.state.key import StateKey
+from awaken.core.events import CollectingSink
+from awaken.core.intercept import ToolInterceptPayload
+from awaken.core.lifecycle import Suspended
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message, Role, as_messages
+from awaken.core.phase import Phase
+from awaken.core.result import AgentRunResult
+from awaken.core.run import RunRecord
+from awaken.core.state.command import EffectSpec
+from awaken.core.state.key import StateKey
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.store.store import Store
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel
 from awaken.testing.models import FunctionAnswer, ScriptedAnswer

@@ -10,15 +10,15 @@ from crash_stage import Deed, crash, ledger, recovered
 from loop_stage import THREAD, CheckedModel, Stage, TestPlugin, assert_valid_transcript
 
 from awaken import Agent, Command, PhaseContext, ToolCallResume, tool
-from awaken.contract.commits import CallPhase, Committed, ThreadCommit
-from awaken.contract.threads import TicketQuery
-from awaken.domain.event import RunFinish, StepEnd, StepStart
-from awaken.domain.lifecycle import Failed, RunStatus
-from awaken.domain.phase import Phase
-from awaken.domain.ticket import TicketStatus
+from awaken.core.event import RunFinish, StepEnd, StepStart
+from awaken.core.lifecycle import Failed, RunStatus
+from awaken.core.phase import Phase
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import TicketStatus
+from awaken.engine.call_results import unknown_outcome
 from awaken.errors import InvalidResume
-from awaken.loop.complete import unknown_outcome
-from awaken.state.runtime_keys import RUN_LIFECYCLE, Done
 from awaken.stores.memory import MemoryStore
 from awaken.testing import tool_call_response, tool_calls_response
 

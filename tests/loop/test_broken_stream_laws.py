@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from awaken.codec import dumps_text
-from awaken.domain.inference import CompactionMode
+from awaken.core.inference import CompactionMode
 
 SEQUENCES = int(os.environ.get("AWAKEN_SEQUENCES", "100"))
 PROGRAM = Path(__file__).with_name("broken_talk.py")

@@ -8,19 +8,19 @@ import msgspec
 import pytest
 
 from awaken import Agent, CancellationToken, Message, Runtime
-from awaken.backend.delegate import DelegateTool
-from awaken.budget.account import Account
-from awaken.contract.tool import ToolCallContext
-from awaken.domain.budget import Amount, Budget, Price, Spending
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import TokenUsage
-from awaken.domain.message import ToolCall
-from awaken.domain.spec import AgentSpec
+from awaken.backend.delegate_tool import DelegateTool
+from awaken.core.account import Account
+from awaken.core.budget import Amount, Budget, Price, Spending
+from awaken.core.identity import RunIdentity
+from awaken.core.inference import TokenUsage
+from awaken.core.message import ToolCall
+from awaken.core.spec import AgentSpec
+from awaken.core.state.runtime_keys import SPENDING
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.tool_context import ToolCallContext
+from awaken.engine.reservation import LEAST_OUTPUT, MOST_OUTPUT, StepReservation, estimate
 from awaken.errors import BudgetExhausted, Cancelled
-from awaken.loop.reservation import LEAST_OUTPUT, MOST_OUTPUT, StepReservation, estimate
-from awaken.plugin.agent import ResolvedAgent
-from awaken.state.runtime_keys import SPENDING
-from awaken.state.snapshot import Snapshot
+from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.testing import EchoTool, FakeClock, ScriptedModel, text_response
 
 pytestmark = pytest.mark.anyio

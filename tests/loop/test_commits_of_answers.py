@@ -10,8 +10,8 @@ from loop_stage import CheckedModel, CountingCommits, Stage
 
 from answer_kit import by_id
 from awaken import Agent, ToolCallResume, tool
-from awaken.contract.commits import ThreadCommit
-from awaken.domain.event import RunFinish
+from awaken.core.event import RunFinish
+from awaken.core.store.commits import ThreadCommit
 from awaken.testing import tool_calls_response
 
 pytestmark = pytest.mark.anyio

@@ -29,17 +29,17 @@ from awaken import (
     ToolError,
     tool,
 )
-from awaken.contract.commits import CallPhase, Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery, TicketQuery
-from awaken.contract.tool import Tool
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Role, Text
-from awaken.domain.spec import ToolExecutorKind
-from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
-from awaken.domain.ticket import TicketStatus
-from awaken.domain.transcript import effective_view
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role, Text
+from awaken.core.spec import ToolExecutorKind
+from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
+from awaken.core.store.threads import RunQuery, TicketQuery
+from awaken.core.suspension import ResumeAction, ToolCallResumeMode
+from awaken.core.ticket import TicketStatus
+from awaken.core.tool_context import Tool
+from awaken.core.transcript import effective_view
 from awaken.errors import ArgumentsRefused, CommitUnknown, StorageError, StoreError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response

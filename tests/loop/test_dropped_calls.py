@@ -10,8 +10,7 @@ import pytest
 from loop_stage import Stage
 
 from awaken import Agent, tool
-from awaken.contract.llm import InferenceExecutionError, InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import (
+from awaken.core.event import (
     TextDelta,
     ToolCallCancel,
     ToolCallDelta,
@@ -19,9 +18,10 @@ from awaken.domain.event import (
     ToolCallReady,
     ToolCallStart,
 )
-from awaken.domain.inference import StopReason
-from awaken.domain.message import Role
-from awaken.domain.spec import StopOnTool
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceExecutionError, InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role
+from awaken.core.spec import StopOnTool
 from awaken.errors import AgentLoopError
 from awaken.testing import ScriptedModel, tool_call_response
 

@@ -7,15 +7,15 @@ import asyncio
 import pytest
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.events import CollectingSink, NullEventSink
-from awaken.domain.event import StepEnd
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord
+from awaken.core.event import StepEnd
+from awaken.core.events import CollectingSink, NullEventSink
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.engine.journal import Journal
 from awaken.errors import CommitUnknown
-from awaken.loop.journal import Journal
 from awaken.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

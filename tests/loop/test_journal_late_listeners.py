@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.events import NullEventSink
-from awaken.domain.event import StepStart, TextDelta
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import RunRecord
-from awaken.live.bus import LocalBus
-from awaken.live.place import OutOfStep, Place
-from awaken.loop.journal import Journal
+from awaken.core.event import StepStart, TextDelta
+from awaken.core.events import NullEventSink
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import RunStatus
+from awaken.core.run import RunRecord
+from awaken.engine.journal import Journal
+from awaken.runtime.live.cursor import OutOfStep, Place
+from awaken.stores.bus.local import LocalBus
 from awaken.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

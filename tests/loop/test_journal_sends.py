@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.events import NullEventSink
-from awaken.contract.store import Store
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord
+from awaken.core.events import NullEventSink
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.store import Store
+from awaken.engine.journal import Journal
 from awaken.errors import StorageError
-from awaken.loop.journal import Journal
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import CommitFailure, FailingStore

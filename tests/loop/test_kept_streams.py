@@ -12,22 +12,22 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ProviderError, RateLimited, Stop
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.domain.event import (
+from awaken.core.event import (
     RunEvent,
     TextDelta,
     ToolCallCancel,
     ToolCallDelta,
     ToolCallStart,
 )
-from awaken.domain.inference import StopReason
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.message import Role
+from awaken.core.inference import StopReason
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, ProviderError, RateLimited, Stop
+from awaken.core.message import Role
+from awaken.core.store.stream_log import StreamLogEntry
 from awaken.errors import AwakenError, InferenceFailed
-from awaken.runtime import RunRequest
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
+from awaken.worker import RunRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -29,12 +29,12 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.domain.event import ToolCallDone, ToolCallReady, ToolCallStreamDelta
-from awaken.domain.lifecycle import NATURAL_END, Blocked, Suspended
-from awaken.domain.message import Role
-from awaken.domain.phase import Phase
-from awaken.domain.spec import ToolExecutorKind
-from awaken.domain.suspension import Suspension
+from awaken.core.event import ToolCallDone, ToolCallReady, ToolCallStreamDelta
+from awaken.core.lifecycle import NATURAL_END, Blocked, Suspended
+from awaken.core.message import Role
+from awaken.core.phase import Phase
+from awaken.core.spec import ToolExecutorKind
+from awaken.core.suspension import Suspension
 from awaken.testing import tool_call_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio

@@ -16,10 +16,7 @@ from loop_stage import (
 )
 
 from awaken import Agent, PhaseContext, ToolCallContext, ToolCallResume, tool
-from awaken.contract.commits import CallPhase
-from awaken.contract.llm import LlmStreamEvent, ProviderError
-from awaken.contract.threads import ThreadContext
-from awaken.domain.event import (
+from awaken.core.event import (
     InferenceComplete,
     ReasoningDelta,
     RunFinish,
@@ -31,12 +28,15 @@ from awaken.domain.event import (
     ToolCallReady,
     ToolCallStart,
 )
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
-from awaken.domain.message import Message, Role, Text, Thinking
-from awaken.domain.phase import Phase
-from awaken.domain.recovery import ToolEffect
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
+from awaken.core.llm import LlmStreamEvent, ProviderError
+from awaken.core.message import Message, Role, Text, Thinking
+from awaken.core.phase import Phase
+from awaken.core.recovery import ToolEffect
+from awaken.core.store.commits import CallPhase
+from awaken.core.store.threads import ThreadContext
+from awaken.engine.call_results import unknown_outcome
 from awaken.errors import InvalidResume, PhaseError
-from awaken.loop.complete import unknown_outcome
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, tool_call_response, tool_calls_response
 

@@ -22,21 +22,21 @@ from awaken import (
     tool,
 )
 from awaken.backend import BackendLocalRootContext, BackendRootRunRequest, LocalBackend
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.events import NullEventSink
-from awaken.domain.event import RunFinish, ToolCallDone
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import CANCELLED, Blocked, RunStatus, Stopped
-from awaken.domain.phase import Phase
-from awaken.domain.suspension import ToolCallStatus
+from awaken.core.event import RunFinish, ToolCallDone
+from awaken.core.events import NullEventSink
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import CANCELLED, Blocked, RunStatus, Stopped
+from awaken.core.phase import Phase
+from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.core.state.store import StateStore
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.suspension import ToolCallStatus
+from awaken.engine import LoopStatePlugin
+from awaken.engine.phases import PhaseRuntime
 from awaken.errors import AwakenError, StoreUnavailable
-from awaken.loop import LoopStatePlugin
-from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.env import install_plugin
-from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.state.runtime_keys import RUN_LIFECYCLE, Done
-from awaken.state.store import StateStore
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     CommitFailure,

@@ -28,10 +28,7 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent
-from awaken.contract.threads import RunQuery
-from awaken.domain.event import (
+from awaken.core.event import (
     Error,
     RunFinish,
     RunStart,
@@ -40,10 +37,15 @@ from awaken.domain.event import (
     TextDelta,
     ToolCallDone,
 )
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
-from awaken.domain.message import Role
-from awaken.domain.phase import Phase
-from awaken.domain.spec import ConsecutiveErrors
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
+from awaken.core.llm import InferenceRequest, LlmStreamEvent
+from awaken.core.message import Role
+from awaken.core.phase import Phase
+from awaken.core.spec import ConsecutiveErrors
+from awaken.core.state.command import EffectSpec, MutationBatch
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.store.threads import RunQuery
 from awaken.errors import (
     AgentNotFound,
     CommitUnknown,
@@ -52,8 +54,6 @@ from awaken.errors import (
     StorageError,
     StoreError,
 )
-from awaken.state.command import EffectSpec, MutationBatch
-from awaken.state.runtime_keys import RUN_LIFECYCLE
 from awaken.stores.memory import MemoryStore
 from awaken.testing import CommitFailure, FailingStore, tool_call_response, tool_calls_response
 from awaken.testing.models import FunctionAnswer
@@ -720,7 +720,7 @@ async def test_a_caller_that_goes_away_does_not_wait_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """01/A-1: a hook that never ends is cut off after a grace, and the run is closed."""
-    monkeypatch.setattr("awaken.runtime.closing.CANCEL_GRACE", 0.0)
+    monkeypatch.setattr("awaken.worker.shutdown.CANCEL_GRACE", 0.0)
     reached = asyncio.Event()
 
     async def hang(_: PhaseContext) -> None:

@@ -9,8 +9,7 @@ import pytest
 from loop_stage import THREAD, CheckedModel, Stage, assert_event_order
 
 from awaken import Agent, RunRequest, ToolCallContext, ToolCallResume, tool
-from awaken.contract.store import Store
-from awaken.domain.event import (
+from awaken.core.event import (
     DURABLE,
     RunEvent,
     RunFinish,
@@ -20,8 +19,9 @@ from awaken.domain.event import (
     ToolCallCancel,
     ToolCallReady,
 )
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.message import as_messages
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.message import as_messages
+from awaken.core.store.store import Store
 from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (

@@ -17,16 +17,16 @@ from awaken import (
     ToolDescriptor,
     tool,
 )
-from awaken.contract.llm import InferenceRequest
-from awaken.control.inbox import InboxSender
-from awaken.domain.event import RunFinish, RunStart, StepEnd, StepStart
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import NATURAL_END, Blocked, RunStatus, Stopped, Suspended
-from awaken.domain.phase import Phase
+from awaken.core.event import RunFinish, RunStart, StepEnd, StepStart
+from awaken.core.inbox import InboxSender
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import NATURAL_END, Blocked, RunStatus, Stopped, Suspended
+from awaken.core.llm import InferenceRequest
+from awaken.core.phase import Phase
+from awaken.core.state.command import MutationBatch
+from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.state.store import StateStore
 from awaken.errors import ConfigError
-from awaken.state.command import MutationBatch
-from awaken.state.runtime_keys import ACTIVE_AGENT
-from awaken.state.store import StateStore
 from awaken.testing import (
     FunctionModel,
     ScriptedModel,

@@ -12,17 +12,17 @@ from loop_stage import THREAD, CheckedModel, Stage, TestPlugin
 
 from answer_kit import by_id
 from awaken import Agent, Block, PhaseContext, ToolCallContext, ToolCallResume, tool
-from awaken.contract.threads import TicketQuery
-from awaken.contract.tool import Tool
-from awaken.domain.event import StepEnd, StepStart
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Blocked, RunStatus
-from awaken.domain.phase import Phase
-from awaken.domain.recovery import OUTCOME_UNKNOWN, ToolEffect
-from awaken.domain.spec import ToolExecutorKind
-from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
-from awaken.domain.ticket import TicketStatus
+from awaken.core.event import StepEnd, StepStart
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked, RunStatus
+from awaken.core.phase import Phase
+from awaken.core.recovery import OUTCOME_UNKNOWN, ToolEffect
+from awaken.core.spec import ToolExecutorKind
+from awaken.core.store.threads import TicketQuery
+from awaken.core.suspension import ResumeAction, ToolCallResumeMode
+from awaken.core.ticket import TicketStatus
+from awaken.core.tool_context import Tool
+from awaken.engine.call_results import confirmed, unknown_outcome
 from awaken.errors import AwakenError, PhaseError, StorageError
-from awaken.loop.complete import confirmed, unknown_outcome
 from awaken.stores.memory import MemoryStore
 from awaken.testing import tool_call_response, tool_calls_response
 

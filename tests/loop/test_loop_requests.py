@@ -8,16 +8,16 @@ import pytest
 from loop_stage import CheckedModel, Stage, TestPlugin
 
 from awaken import Agent, Command, InferenceOverride, Message, PhaseContext, Registrar, tool
-from awaken.domain.event import InferenceComplete
-from awaken.domain.inference import ContextWindowPolicy
-from awaken.domain.message import Text
-from awaken.domain.phase import Phase
-from awaken.domain.tool import ToolDescriptor
-from awaken.state.runtime_actions import (
+from awaken.core.event import InferenceComplete
+from awaken.core.inference import ContextWindowPolicy
+from awaken.core.message import Text
+from awaken.core.phase import Phase
+from awaken.core.state.runtime_actions import (
     EXCLUDE_TOOL,
     INCLUDE_ONLY_TOOLS,
     SET_INFERENCE_OVERRIDE,
 )
+from awaken.core.tool import ToolDescriptor
 from awaken.testing import tool_call_response
 
 pytestmark = pytest.mark.anyio

@@ -28,7 +28,7 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.domain.event import (
+from awaken.core.event import (
     RunFinish,
     RunStart,
     StepStart,
@@ -36,12 +36,12 @@ from awaken.domain.event import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import NATURAL_END, Blocked, Failed, RunStatus, Suspended
-from awaken.domain.message import Role
-from awaken.domain.phase import Phase
-from awaken.domain.spec import ToolExecutorKind
-from awaken.domain.suspension import ResumeAction, Suspension, ToolCallResumeMode
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import NATURAL_END, Blocked, Failed, RunStatus, Suspended
+from awaken.core.message import Role
+from awaken.core.phase import Phase
+from awaken.core.spec import ToolExecutorKind
+from awaken.core.suspension import ResumeAction, Suspension, ToolCallResumeMode
 from awaken.errors import InvalidResume, PhaseError, ToolIdConflict
 from awaken.stores.memory import MemoryStore
 from awaken.testing import tool_call_response, tool_calls_response

@@ -36,11 +36,7 @@ from awaken import (
     tool,
 )
 from awaken.backend import BackendRootRunRequest, ThreadContextSnapshot
-from awaken.contract.events import NullEventSink
-from awaken.contract.llm import ContentFiltered
-from awaken.contract.start import FirstCommit, PreparedRun, RunControls, RunServices
-from awaken.control.inbox import inbox_channel
-from awaken.domain.event import (
+from awaken.core.event import (
     InferenceComplete,
     RunFinish,
     RunStart,
@@ -51,10 +47,12 @@ from awaken.domain.event import (
     ToolCallDone,
     ToolCallResumed,
 )
-from awaken.domain.identity import Adapter, RequestOrigin, RunIdentity, RunMode
-from awaken.domain.inference import StopReason, StreamResult
-from awaken.domain.intercept import Deny, ToolPolicyContext, ToolPolicyDecision
-from awaken.domain.lifecycle import (
+from awaken.core.events import NullEventSink
+from awaken.core.identity import Adapter, RequestOrigin, RunIdentity, RunMode
+from awaken.core.inbox import inbox_channel
+from awaken.core.inference import StopReason, StreamResult
+from awaken.core.intercept import Deny, ToolPolicyContext, ToolPolicyDecision
+from awaken.core.lifecycle import (
     CANCELLED,
     NATURAL_END,
     Blocked,
@@ -64,27 +62,29 @@ from awaken.domain.lifecycle import (
     StoppedReason,
     Suspended,
 )
-from awaken.domain.message import Role
-from awaken.domain.phase import Phase
-from awaken.domain.run import WaitingReason
-from awaken.domain.spec import ToolExecutorKind
-from awaken.domain.suspension import (
+from awaken.core.llm import ContentFiltered
+from awaken.core.message import Role
+from awaken.core.phase import Phase
+from awaken.core.run import WaitingReason
+from awaken.core.spec import ToolExecutorKind
+from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.core.state.runtime_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
+from awaken.core.state.store import StateStore
+from awaken.core.suspension import (
     Suspension,
     ToolCallOutcome,
     ToolCallResumeMode,
     ToolCallStatus,
 )
+from awaken.engine import LoopStatePlugin, prepare_resume
+from awaken.engine.live_run import LiveRun
+from awaken.engine.phases import PhaseRuntime
+from awaken.engine.prepared_run import FirstCommit, PreparedRun, RunControls, RunServices
+from awaken.engine.step_calls import StepCalls
+from awaken.engine.tool_calls import groups
 from awaken.errors import InferenceFailed
-from awaken.loop import LoopStatePlugin, prepare_resume
-from awaken.loop.calls import groups
-from awaken.loop.live import LiveRun
-from awaken.loop.step_calls import StepCalls
-from awaken.phase.engine import PhaseRuntime
-from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import install_plugin
-from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.state.runtime_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
-from awaken.state.store import StateStore
+from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.testing import (
     EchoTool,
     ScriptedModel,

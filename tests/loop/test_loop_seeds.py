@@ -7,11 +7,10 @@ import pytest
 from loop_stage import THREAD, CheckedModel, CountingCommits, Stage, TestPlugin
 
 from awaken import Agent, Command, PhaseContext, tool
-from awaken.contract.commits import ThreadCommit
-from awaken.domain.event import RunFinish
-from awaken.domain.identity import RunIdentity, RunOrigin
-from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import (
+from awaken.core.event import RunFinish
+from awaken.core.identity import RunIdentity, RunOrigin
+from awaken.core.inference import TokenUsage
+from awaken.core.lifecycle import (
     NATURAL_END,
     SUSPENDED_END,
     Failed,
@@ -20,27 +19,17 @@ from awaken.domain.lifecycle import (
     StoppedReason,
     TerminationReason,
 )
-from awaken.domain.message import Message, MessageMetadata
-from awaken.domain.phase import Phase
-from awaken.domain.run import (
+from awaken.core.message import Message, MessageMetadata
+from awaken.core.phase import Phase
+from awaken.core.run import (
     MessageSeqRange,
     RunMessageInput,
     RunMessageOutput,
     RunRecord,
     WaitingReason,
 )
-from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode, ToolCallStatus
-from awaken.errors import StaleFence
-from awaken.loop import LoopStatePlugin
-from awaken.loop.save import (
-    check_termination,
-    materialize_message_log,
-    waiting_state_from_lifecycle,
-    waiting_tickets_from_store,
-)
-from awaken.plugin.env import install_plugin
-from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.state.runtime_keys import (
+from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.core.state.runtime_keys import (
     PENDING_WORK,
     RUN_LIFECYCLE,
     Done,
@@ -49,7 +38,18 @@ from awaken.state.runtime_keys import (
     SetWaiting,
     Start,
 )
-from awaken.state.store import StateStore
+from awaken.core.state.store import StateStore
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.suspension import ToolCallResume, ToolCallResumeMode, ToolCallStatus
+from awaken.engine import LoopStatePlugin
+from awaken.engine.checkpoint import (
+    check_termination,
+    materialize_message_log,
+    waiting_state_from_lifecycle,
+    waiting_tickets_from_store,
+)
+from awaken.errors import StaleFence
+from awaken.plugin.env import install_plugin
 from awaken.testing import text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio

@@ -21,15 +21,15 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contract.threads import RunQuery
-from awaken.domain.inference import StreamResult, TokenUsage
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, Stopped
-from awaken.domain.message import Role
-from awaken.domain.phase import Phase
-from awaken.domain.spec import TokenBudget
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus, Stopped
+from awaken.core.message import Role
+from awaken.core.phase import Phase
+from awaken.core.spec import TokenBudget
+from awaken.core.state.runtime_keys import STOP_STATS
+from awaken.core.store.threads import RunQuery
+from awaken.engine.call_results import unknown_outcome
 from awaken.errors import StorageError
-from awaken.loop.complete import unknown_outcome
-from awaken.state.runtime_keys import STOP_STATS
 from awaken.stores.memory import MemoryStore
 from awaken.testing import text_response, tool_call_response, tool_calls_response
 

@@ -6,9 +6,9 @@ import pytest
 from loop_stage import CheckedModel, Stage, assert_event_order
 
 from awaken import Agent
-from awaken.domain.event import StepEnd, StepStart, TextDelta
-from awaken.domain.inference import StopReason, StreamResult
-from awaken.domain.message import Role
+from awaken.core.event import StepEnd, StepStart, TextDelta
+from awaken.core.inference import StopReason, StreamResult
+from awaken.core.message import Role
 from awaken.testing import truncated_response
 
 pytestmark = pytest.mark.anyio

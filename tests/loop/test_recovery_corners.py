@@ -19,22 +19,22 @@ from loop_stage import (
 )
 
 from awaken import Agent, Command, Message, PhaseContext, ToolCallContext, ToolCallResume, tool
-from awaken.contract.commits import CallPhase, Committed, ThreadCommit
-from awaken.contract.llm import Stop
-from awaken.contract.threads import ThreadContext
-from awaken.contract.tool import Tool
-from awaken.domain.event import StepEnd, TextDelta
-from awaken.domain.inference import ContextWindowPolicy, StopReason
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
-from awaken.domain.message import as_messages
-from awaken.domain.phase import Phase
+from awaken.core.event import StepEnd, TextDelta
+from awaken.core.inference import ContextWindowPolicy, StopReason
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
+from awaken.core.llm import Stop
+from awaken.core.message import as_messages
+from awaken.core.phase import Phase
+from awaken.core.state.key import Scope, StateKey
+from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
+from awaken.core.store.threads import ThreadContext
+from awaken.core.tool_context import Tool
+from awaken.engine.call_results import unknown_outcome
 from awaken.errors import AgentLoopError, PhaseError, Serialization
-from awaken.loop.complete import unknown_outcome
-from awaken.runtime.recovery import Recovery
-from awaken.state.key import Scope, StateKey
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response
+from awaken.worker.recovery import Recovery
 
 pytestmark = pytest.mark.anyio
 

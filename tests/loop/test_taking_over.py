@@ -11,11 +11,11 @@ from loop_stage import THREAD, CheckedModel, Stage, TestPlugin, assert_event_ord
 
 from answer_kit import by_id
 from awaken import Agent, Block, PhaseContext, ToolCallContext, ToolCallResume, tool
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.threads import TicketQuery
-from awaken.domain.event import RunFinish
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Blocked, RunStatus, Suspended
-from awaken.domain.ticket import TicketStatus
+from awaken.core.event import RunFinish
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked, RunStatus, Suspended
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import TicketStatus
 from awaken.stores.memory import MemoryStore
 from awaken.testing import tool_call_response, tool_calls_response
 

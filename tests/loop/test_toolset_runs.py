@@ -11,8 +11,8 @@ from crash_stage import Deed, crash, ledger, recovered
 from loop_stage import CheckedModel, Stage
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.tool import Tool
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError, ToolIdConflict, ToolsetFailed
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import Message, ToolCall
-from awaken.domain.transcript import effective_view
-from awaken.domain.window import truncate
+from awaken.core.transcript import effective_view
+from awaken.core.window import truncate
+from awaken.engine.transcript import Transcript
 from awaken.ext.compaction.plan import summary_message
-from awaken.loop.transcript import Transcript
 
 
 def messages_of(kinds: list[str]) -> list[Message]:

@@ -7,7 +7,7 @@ from crash_stage import Deed, Mortal, crash, ledger, recovered
 from loop_stage import CheckedModel, Stage
 
 from awaken import Agent
-from awaken.domain.message import Role
+from awaken.core.message import Role
 from awaken.testing import tool_call_response
 
 pytestmark = pytest.mark.anyio

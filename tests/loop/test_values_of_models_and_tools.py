@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from awaken import Agent, Command, Runtime, StateKey, ToolOutput, ToolResult, tool
-from awaken.contract.llm import (
+from awaken.core.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason, TokenUsage
+from awaken.core.llm import (
     ContentBlockStop,
     InferenceRequest,
     LlmStreamEvent,
@@ -20,11 +22,9 @@ from awaken.contract.llm import (
     ToolCallSigned,
     Usage,
 )
-from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, TokenUsage
-from awaken.domain.message import Citation, Opaque, Text
+from awaken.core.message import Citation, Opaque, Text
+from awaken.core.state.key import Scope
 from awaken.errors import InferenceFailed
-from awaken.state.key import Scope
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ from loop_stage import CheckedModel, Stage
 from msgspec.structs import replace
 
 from awaken import Agent, Runtime, Suspend, tool
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.domain.message import Message
-from awaken.domain.run import MessageSeqRange, RunRecord
-from awaken.domain.suspension import SuspendTicket, Suspension
+from awaken.core.message import Message
+from awaken.core.run import MessageSeqRange, RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.suspension import SuspendTicket, Suspension
 from awaken.errors import InferenceFailed
 from awaken.testing import ScriptedModel, tool_call_response
 

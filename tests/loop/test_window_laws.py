@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import Agent, Message, Runtime, ToolCall, ToolCallResume, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.estimate import DEFAULT_COUNTER
-from awaken.domain.inference import CompactionMode, ContextWindowPolicy, StreamResult
-from awaken.domain.message import Role
-from awaken.domain.transcript import effective_view
-from awaken.domain.window import Window
+from awaken.core.estimate import DEFAULT_COUNTER
+from awaken.core.inference import CompactionMode, ContextWindowPolicy, StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.transcript import effective_view
+from awaken.core.window import Window
+from awaken.engine.transcript import Transcript
 from awaken.errors import StorageError
 from awaken.ext.compaction.plan import plan, summary_message
-from awaken.loop.transcript import Transcript
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 

@@ -6,18 +6,18 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from awaken.control.cancel import CancellationToken
-from awaken.domain.identity import RunIdentity
-from awaken.domain.phase import Phase
-from awaken.domain.spec import AgentSpec
-from awaken.phase.engine import DEFAULT_MAX_ROUNDS, PhaseReport, PhaseRuntime
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.identity import RunIdentity
+from awaken.core.phase import Phase
+from awaken.core.spec import AgentSpec
+from awaken.core.state.command import Command
+from awaken.core.state.key import Merge, StateKey
+from awaken.core.state.runtime_keys import FAILED_ACTIONS, PENDING_ACTIONS
+from awaken.core.state.store import StateStore
+from awaken.engine.phases import DEFAULT_MAX_ROUNDS, PhaseReport, PhaseRuntime
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.env import ExecutionEnv, install_plugin
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import Command
-from awaken.state.key import Merge, StateKey
-from awaken.state.runtime_keys import FAILED_ACTIONS, PENDING_ACTIONS
-from awaken.state.store import StateStore
 
 X: StateKey[int, int] = StateKey("x", initial=int)
 Y: StateKey[int, int] = StateKey("y", initial=int)

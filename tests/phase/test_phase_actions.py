@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from phase_kit import LOG, TOTAL, Bench, Piece, X, hooks
 
-from awaken.domain.phase import Phase
+from awaken.core.phase import Phase
+from awaken.core.state.command import Command, EffectSpec, ScheduledActionSpec
+from awaken.core.state.key import StateKey
+from awaken.core.state.runtime_keys import FAILED_ACTIONS, FAILED_ACTIONS_KEPT, PENDING_ACTIONS
+from awaken.core.state.store import UnknownKeyPolicy
 from awaken.errors import PhaseRunLoopExceeded, UnknownEffectHandler, UnknownScheduledActionHandler
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import Command, EffectSpec, ScheduledActionSpec
-from awaken.state.key import StateKey
-from awaken.state.runtime_keys import FAILED_ACTIONS, FAILED_ACTIONS_KEPT, PENDING_ACTIONS
-from awaken.state.store import UnknownKeyPolicy
 
 pytestmark = pytest.mark.anyio
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from phase_kit import LOG, Bench, Piece, X, hooks
 
-from awaken.domain.phase import Phase
+from awaken.core.phase import Phase
+from awaken.core.state.command import Command, EffectSpec, ScheduledActionSpec
+from awaken.core.state.snapshot import Snapshot
 from awaken.errors import PhaseRunLoopExceeded
 from awaken.plugin.context import PhaseContext
-from awaken.state.command import Command, EffectSpec, ScheduledActionSpec
-from awaken.state.snapshot import Snapshot
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from phase_kit import LOG, TOTAL, Bench, Piece, X, Y, hooks
 
-from awaken.control.cancel import CancellationToken
-from awaken.domain.phase import Phase
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.phase import Phase
+from awaken.core.state.command import Command, CommitEvent, EffectSpec
+from awaken.core.state.key import StateKey
+from awaken.core.state.snapshot import Snapshot
 from awaken.errors import (
     Cancelled,
     HookFailed,
@@ -19,9 +22,6 @@ from awaken.errors import (
     UnknownKey,
 )
 from awaken.plugin.context import PhaseContext
-from awaken.state.command import Command, CommitEvent, EffectSpec
-from awaken.state.key import StateKey
-from awaken.state.snapshot import Snapshot
 
 pytestmark = pytest.mark.anyio
 

@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from phase_kit import Bench, Piece, hooks
 
-from awaken.domain.phase import Phase
+from awaken.core.phase import Phase
+from awaken.core.state.command import Command, EffectSpec, ScheduledActionSpec
+from awaken.core.state.key import Merge, StateKey
+from awaken.core.state.runtime_keys import PENDING_ACTIONS
+from awaken.core.state.snapshot import Snapshot
+from awaken.engine.phases import PhaseReport
 from awaken.errors import HookFailed
-from awaken.phase.engine import PhaseReport
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import Command, EffectSpec, ScheduledActionSpec
-from awaken.state.key import Merge, StateKey
-from awaken.state.runtime_keys import PENDING_ACTIONS
-from awaken.state.snapshot import Snapshot
 
 quick = settings(max_examples=150, deadline=None)
 

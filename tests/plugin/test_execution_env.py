@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from plugin_kit import Piece
 
-from awaken.control.inbox import InboxSender, inbox_channel
-from awaken.domain.message import Message
-from awaken.domain.phase import Phase
-from awaken.domain.spec import AgentSpec
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.inbox import InboxSender, inbox_channel
+from awaken.core.message import Message
+from awaken.core.phase import Phase
+from awaken.core.spec import AgentSpec
+from awaken.core.state.command import CommitEvent, EffectSpec, MutationBatch, ScheduledActionSpec
+from awaken.core.state.key import StateKey
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.state.store import StateStore
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import KeyAlreadyRegistered
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.env import ExecutionEnv, install_plugin, uninstall_plugin
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import CommitEvent, EffectSpec, MutationBatch, ScheduledActionSpec
-from awaken.state.key import StateKey
-from awaken.state.snapshot import Snapshot
-from awaken.state.store import StateStore
 from awaken.tool import tool
 
 

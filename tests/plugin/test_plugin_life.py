@@ -26,11 +26,11 @@ from awaken import (
     tool,
 )
 from awaken.codec import Json
-from awaken.control.inbox import InboxSender
+from awaken.core.inbox import InboxSender
+from awaken.core.state.command import MutationBatch
+from awaken.core.state.store import StateStore
 from awaken.errors import NotFound, PhaseError
 from awaken.plugin.hook import ConfigSchema
-from awaken.state.command import MutationBatch
-from awaken.state.store import StateStore
 from awaken.testing import ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio

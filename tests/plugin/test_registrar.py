@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from plugin_kit import Piece
 
-from awaken.contract.profile import ProfileKey
-from awaken.domain.intercept import Allow, ToolPolicyContext
-from awaken.domain.message import Message
-from awaken.domain.phase import Phase
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.intercept import Allow, ToolPolicyContext
+from awaken.core.message import Message
+from awaken.core.phase import Phase
+from awaken.core.profile import ProfileKey
+from awaken.core.state.command import EffectSpec, ScheduledActionSpec
+from awaken.core.state.key import Scope, StateKey, StateKeyOptions
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import (
     ConfigError,
     EffectHandlerAlreadyRegistered,
@@ -24,9 +27,6 @@ from awaken.errors import (
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.env import ExecutionEnv
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import EffectSpec, ScheduledActionSpec
-from awaken.state.key import Scope, StateKey, StateKeyOptions
-from awaken.state.snapshot import Snapshot
 from awaken.testing import EchoTool
 
 NOTES: StateKey[str, str] = StateKey("notes", initial=str)

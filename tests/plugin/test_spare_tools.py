@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from awaken import Registrar, tool
-from awaken.contract.tool import Tool
+from awaken.core.tool_context import Tool
 from awaken.errors import ToolAlreadyRegistered
 from awaken.plugin.env import ExecutionEnv
 from awaken.plugin.hook import Plugin

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.domain.event import AgentEvent, InferenceComplete, RunEvent, RunFinish, RunStart
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import NATURAL_END, TerminationReason
-from awaken.domain.run import RunWaitingTicket
-from awaken.protocol.ag_ui.encode import AgUiEncoder, Watched
+from awaken.core.event import AgentEvent, InferenceComplete, RunEvent, RunFinish, RunStart
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import NATURAL_END, TerminationReason
+from awaken.core.run import RunWaitingTicket
+from awaken.server.protocols.ag_ui.encode import AgUiEncoder, Watched
 
 THREAD, RUN = "t", "run"
 ASKED = {"id": "u1", "role": "user", "content": "Hello"}

@@ -8,8 +8,8 @@ import pytest
 from ag_ui_client import Client
 from ag_ui_events import ASKED, COMPLETE, RUN, encoder, finished, started, told
 
-from awaken.domain.budget import BUDGET_LIMIT
-from awaken.domain.event import (
+from awaken.core.budget import BUDGET_LIMIT
+from awaken.core.event import (
     ActivityDelta,
     ActivitySnapshot,
     AgentEvent,
@@ -29,11 +29,11 @@ from awaken.domain.event import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
-from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import CANCELLED, SUSPENDED_END, Blocked, Failed
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import Asker, ResumedOutcome, ToolCallOutcome, ToolCallResumeMode
-from awaken.domain.tool import ToolResult
+from awaken.core.inference import TokenUsage
+from awaken.core.lifecycle import CANCELLED, SUSPENDED_END, Blocked, Failed
+from awaken.core.run import RunWaitingTicket
+from awaken.core.suspension import Asker, ResumedOutcome, ToolCallOutcome, ToolCallResumeMode
+from awaken.core.tool import ToolResult
 
 STEP = StepStart(message_id="m1")
 READY = ToolCallReady(id="c1", name="ship", arguments={"order": "A1"})

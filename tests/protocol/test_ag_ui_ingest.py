@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.domain.identity import Adapter
-from awaken.domain.message import Base64Source, Document, Image, Message, Text, UrlSource
-from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.protocol.ag_ui.ingest import Taken, ingest
-from awaken.protocol.ag_ui.wire import read
-from awaken.protocol.intake import BadRequest, Known
+from awaken.core.identity import Adapter
+from awaken.core.message import Base64Source, Document, Image, Message, Text, UrlSource
+from awaken.core.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.server.protocols.ag_ui.ingest import Taken, ingest
+from awaken.server.protocols.ag_ui.wire import read
+from awaken.server.protocols.intake import BadRequest, Known
 
 HELLO = {"id": "u1", "role": "user", "content": "Hello"}
 ANSWERED = {"id": "a1", "role": "assistant", "content": "Hi"}

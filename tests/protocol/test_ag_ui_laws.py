@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken.codec import dumps_text, loads
-from awaken.domain.event import (
+from awaken.core.event import (
     ReasoningDelta,
     RunEvent,
     StepEnd,
@@ -26,9 +26,9 @@ from awaken.domain.event import (
     ToolCallStart,
     ToolCallStreamDelta,
 )
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END, Failed
-from awaken.domain.tool import ToolResult
-from awaken.protocol.ag_ui.messages import reasoning_id
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END, Failed
+from awaken.core.tool import ToolResult
+from awaken.server.protocols.ag_ui.messages import reasoning_id
 
 ARGUMENTS = {"city": "Oslo"}
 WRITTEN = ('{"city": "Oslo"}', '{"city":"Oslo"}')

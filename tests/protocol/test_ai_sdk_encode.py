@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from awaken.domain.event import (
+from awaken.core.event import (
     ActivityDelta,
     ActivitySnapshot,
     AgentEvent,
@@ -30,9 +30,9 @@ from awaken.domain.event import (
     ToolCallStart,
     ToolCallStreamDelta,
 )
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import (
+from awaken.core.identity import RunIdentity
+from awaken.core.inference import TokenUsage
+from awaken.core.lifecycle import (
     BEHAVIOR_REQUESTED,
     CANCELLED,
     NATURAL_END,
@@ -44,7 +44,7 @@ from awaken.domain.lifecycle import (
     StoppedReason,
     TerminationReason,
 )
-from awaken.domain.suspension import (
+from awaken.core.suspension import (
     Asker,
     PendingToolCall,
     ResumedOutcome,
@@ -52,8 +52,8 @@ from awaken.domain.suspension import (
     Suspension,
     ToolCallOutcome,
 )
-from awaken.domain.tool import ToolResult
-from awaken.protocol.ai_sdk.encode import AiSdkEncoder
+from awaken.core.tool import ToolResult
+from awaken.server.protocols.ai_sdk.encode import AiSdkEncoder
 
 T, RUN = "t", "r"
 STEP = StepStart(message_id="m1")

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.contract.submissions import SubmitMode
-from awaken.domain.message import Base64Source, Document, Image, Message, Role, Text, UrlSource
-from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.protocol.ai_sdk.ingest import ingest
-from awaken.protocol.ai_sdk.request import major_version, read_request
-from awaken.protocol.intake import BadRequest, Intake, Known
+from awaken.core.message import Base64Source, Document, Image, Message, Role, Text, UrlSource
+from awaken.core.store.submissions import SubmitMode
+from awaken.core.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.server.protocols.ai_sdk.ingest import ingest
+from awaken.server.protocols.ai_sdk.request import major_version, read_request
+from awaken.server.protocols.intake import BadRequest, Intake, Known
 
 HELLO = {"type": "text", "text": "hello"}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.codec import Json
-from awaken.domain.event import (
+from awaken.core.event import (
     AgentEvent,
     InferenceComplete,
     ReasoningDelta,
@@ -22,8 +22,8 @@ from awaken.domain.event import (
     ToolCallReady,
     ToolCallStart,
 )
-from awaken.protocol.ai_sdk.builder import MessageBuilder
-from awaken.protocol.ai_sdk.encode import AiSdkEncoder
+from awaken.server.protocols.ai_sdk.builder import MessageBuilder
+from awaken.server.protocols.ai_sdk.encode import AiSdkEncoder
 
 PIECES = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=4)
 ANSWERS = st.lists(

@@ -18,8 +18,8 @@ from mock_server import Answer
 from whole_streams import WIRES, Asker, Event, asking
 
 from awaken.codec import dumps, loads
-from awaken.contract.llm import InferenceExecutionError
-from awaken.domain.inference import StreamResult
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceExecutionError
 
 VALUES: tuple[Any, ...] = (
     None,

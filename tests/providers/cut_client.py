@@ -12,8 +12,7 @@ from typing import Any
 from cut_stage import CALLS, FINAL, FIRST
 
 from awaken import Agent, tool
-from awaken.contract.llm import LlmExecutor
-from awaken.domain.event import (
+from awaken.core.event import (
     AgentEvent,
     StepStart,
     StreamReset,
@@ -23,7 +22,8 @@ from awaken.domain.event import (
     ToolCallReady,
     ToolCallStart,
 )
-from awaken.domain.message import Message, Role
+from awaken.core.llm import LlmExecutor
+from awaken.core.message import Message, Role
 
 
 def booker(bookings: Path, model: str | LlmExecutor | Sequence[str]) -> Agent:

@@ -6,10 +6,10 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.bedrock import BedrockConverse
-from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import OpenAIChat, OpenAIResponses
+from awaken.models.anthropic import AnthropicMessages
+from awaken.models.bedrock import BedrockConverse
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import OpenAIChat, OpenAIResponses
 
 KEY = "sk-test-0123456789"
 

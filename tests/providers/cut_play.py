@@ -11,7 +11,7 @@ from cut_dialects import BROKEN
 from cut_stage import QUESTION, Cut, Recordings, Stage
 
 from awaken import Runtime
-from awaken.contract.llm import LlmExecutor
+from awaken.core.llm import LlmExecutor
 
 Cuts = Mapping[str, Sequence[Cut]]
 

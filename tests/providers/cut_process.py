@@ -21,9 +21,9 @@ from cut_dialects import DIALECTS
 from cut_stage import QUESTION
 
 from awaken import Runtime
-from awaken.llm import idle
-from awaken.loop import stream_log
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.engine import stream_log
+from awaken.models import idle_timeout as idle
 
 SDKS = ("openai", "anthropic", "google.genai", "awaken.stores.sqlite")
 
@@ -65,6 +65,6 @@ if __name__ == "__main__":
     for sdk in SDKS:
         import_module(sdk)
     idle.LOOK_EVERY, stream_log.KEPT_AT_LOOK = 0.05, 1
-    import_module("awaken.loop.answer_listener").StreamLog = Telling  # type: ignore[attr-defined]
+    import_module("awaken.engine.answer_listener").StreamLog = Telling  # type: ignore[attr-defined]
     for line in sys.stdin:
         fork(**json.loads(line))

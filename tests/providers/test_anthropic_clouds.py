@@ -14,7 +14,9 @@ import anthropic
 import pytest
 from mock_server import Answer, WireServer, sse
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.inference import StopReason, StreamResult
+from awaken.core.llm import (
     InferenceExecutionError,
     InferenceRequest,
     InferenceTimeout,
@@ -22,17 +24,15 @@ from awaken.contract.llm import (
     RateLimited,
     Unauthorized,
 )
-from awaken.domain.inference import StopReason, StreamResult
-from awaken.domain.message import Message
+from awaken.core.message import Message
 from awaken.errors import ConfigError
-from awaken.llm.anthropic import (
+from awaken.models.anthropic import (
     AnthropicMessages,
     BedrockMessages,
     VertexMessages,
     open_bedrock,
     open_vertex,
 )
-from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
 

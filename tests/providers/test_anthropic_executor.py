@@ -13,7 +13,10 @@ import anthropic
 import pytest
 from mock_server import Answer, MockServer, WireServer, sse
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import TextDelta
+from awaken.core.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
+from awaken.core.llm import (
     ContentFiltered,
     ContextOverflow,
     InferenceExecutionError,
@@ -30,15 +33,12 @@ from awaken.contract.llm import (
     Unauthorized,
     Usage,
 )
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Message, Opaque, Role, Text, Thinking, ToolCall
-from awaken.domain.output import OutputFormat
-from awaken.domain.secret import RedactedString
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.message import Message, Opaque, Role, Text, Thinking, ToolCall
+from awaken.core.output import OutputFormat
+from awaken.core.secret import RedactedString
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
-from awaken.llm.anthropic import AnthropicMessages, open_anthropic
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.models.anthropic import AnthropicMessages, open_anthropic
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

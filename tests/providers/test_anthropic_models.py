@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from awaken.domain.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
-from awaken.llm.anthropic.models import Claude, abilities_of_model, claude
-from awaken.llm.anthropic.schema import strict_schema
-from awaken.llm.anthropic.thinking import plan_of
+from awaken.core.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
+from awaken.models.anthropic.model_names import Claude, abilities_of_model, claude
+from awaken.models.anthropic.schema import strict_schema
+from awaken.models.anthropic.thinking import plan_of
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest
-from awaken.domain.inference import InferenceOverride, ReasoningBudget
-from awaken.domain.message import (
+from awaken.core.inference import InferenceOverride, ReasoningBudget
+from awaken.core.llm import InferenceRequest, InvalidRequest
+from awaken.core.message import (
     Audio,
     Base64Source,
     ContentBlock,
@@ -26,9 +26,9 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
-from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
-from awaken.llm.anthropic.request import BINDING_BETA, CACHED, Prepared, prepare
+from awaken.core.output import OutputFormat
+from awaken.core.tool import ToolDescriptor
+from awaken.models.anthropic.request import BINDING_BETA, CACHED, Prepared, prepare
 
 NEW = "claude-opus-5-5"
 OLD = "claude-haiku-4-5"

@@ -11,7 +11,9 @@ import pytest
 from mock_server import Answer, WireServer
 from mock_server import amazon_frame as frame
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
+from awaken.core.llm import (
     ContentFiltered,
     ContextOverflow,
     InferenceExecutionError,
@@ -22,8 +24,7 @@ from awaken.contract.llm import (
     RateLimited,
     Unauthorized,
 )
-from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
-from awaken.domain.message import (
+from awaken.core.message import (
     Base64Source,
     Citation,
     Document,
@@ -36,10 +37,9 @@ from awaken.domain.message import (
     ToolCall,
     UrlSource,
 )
-from awaken.domain.tool import ToolDescriptor
-from awaken.llm.bedrock import BedrockConverse
-from awaken.llm.wire import wire_name
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.tool import ToolDescriptor
+from awaken.models.bedrock import BedrockConverse
+from awaken.models.wire import wire_name
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ from cut_stage import CHUNK, Cut, Recordings
 from mock_server import Answer, MockServer, WireServer
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import StreamSnapshot
-from awaken.domain.message import Text
-from awaken.llm.mend import MendPlan, plan_for
+from awaken.core.llm import StreamSnapshot
+from awaken.core.message import Text
+from awaken.models.stream_recovery import MendPlan, plan_for
 
 pytestmark = pytest.mark.anyio
 

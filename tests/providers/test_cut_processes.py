@@ -23,10 +23,10 @@ from cut_stage import BOTH, CHUNK, END, Cut, Recordings, Stage, fixtures, has_sp
 from mock_server import MockServer
 
 from awaken import Runtime
-from awaken.contract.llm import LlmExecutor
-from awaken.domain.event import RunEvent
-from awaken.domain.message import Message
-from awaken.runtime import RunRequest
+from awaken.core.event import RunEvent
+from awaken.core.llm import LlmExecutor
+from awaken.core.message import Message
+from awaken.worker import RunRequest
 
 pytestmark = pytest.mark.anyio
 

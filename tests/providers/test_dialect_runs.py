@@ -15,16 +15,16 @@ from cut_stage import Recordings
 from mock_server import Answer, MockServer, WireServer, sse
 
 from awaken import Agent, RunResult, Runtime, tool
-from awaken.contract.tool import Tool
-from awaken.domain.event import ReasoningDelta, TextDelta
-from awaken.domain.inference import ContextWindowPolicy, TokenUsage
-from awaken.domain.message import Role
+from awaken.core.event import ReasoningDelta, TextDelta
+from awaken.core.inference import ContextWindowPolicy, TokenUsage
+from awaken.core.message import Role
+from awaken.core.tool_context import Tool
 from awaken.errors import InferenceFailed
-from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.google import GoogleGemini
-from awaken.llm.google import parts as google_parts
-from awaken.llm.openai import OpenAIChat, OpenAIResponses
-from awaken.llm.wire import wire_name
+from awaken.models.anthropic import AnthropicMessages
+from awaken.models.google import GoogleGemini
+from awaken.models.google import parts as google_parts
+from awaken.models.openai import OpenAIChat, OpenAIResponses
+from awaken.models.wire import wire_name
 from awaken.testing import FakeClock
 from awaken.toolsets import Toolset
 

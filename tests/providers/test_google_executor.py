@@ -13,7 +13,10 @@ from google.auth.credentials import AnonymousCredentials
 from mock_server import Answer, MockServer, WireServer, sse
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import ReasoningDelta, TextDelta
+from awaken.core.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
+from awaken.core.llm import (
     ContentFiltered,
     ContextOverflow,
     InferenceExecutionError,
@@ -27,15 +30,12 @@ from awaken.contract.llm import (
     RateLimited,
     Unauthorized,
 )
-from awaken.domain.event import ReasoningDelta, TextDelta
-from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Message, Text, Thinking, ToolCall
-from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.message import Message, Text, Thinking, ToolCall
+from awaken.core.output import OutputFormat
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.ids import SequentialIds
-from awaken.llm.google import GoogleGemini, open_google, open_google_vertex
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.models.google import GoogleGemini, open_google, open_google_vertex
 
 pytestmark = pytest.mark.anyio
 

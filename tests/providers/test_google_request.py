@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest
-from awaken.domain.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
-from awaken.domain.message import (
+from awaken.core.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
+from awaken.core.llm import InferenceRequest, InvalidRequest
+from awaken.core.message import (
     Audio,
     Base64Source,
     ContentBlock,
@@ -23,10 +23,10 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
-from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
-from awaken.llm.google.model import abilities
-from awaken.llm.google.request import gemini_request, output_schema, thinking_config
+from awaken.core.output import OutputFormat
+from awaken.core.tool import ToolDescriptor
+from awaken.models.google.model_names import abilities
+from awaken.models.google.request import gemini_request, output_schema, thinking_config
 
 MODEL = "gemini-3-pro"
 SIGNATURE = b64encode(b"signed").decode()

@@ -9,15 +9,15 @@ import pytest
 
 from awaken import RedactedString, Runtime
 from awaken.codec import dumps_text, to_json
-from awaken.contract.llm import InferenceRequest, preview_of
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.message import Message, Text
-from awaken.domain.secret import shown_address
+from awaken.core.inference import InferenceOverride
+from awaken.core.llm import InferenceRequest, preview_of
+from awaken.core.message import Message, Text
+from awaken.core.secret import shown_address
 from awaken.errors import ConfigError
-from awaken.llm.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
-from awaken.llm.bedrock import BedrockConverse
-from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
+from awaken.models.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
+from awaken.models.bedrock import BedrockConverse
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import AzureChat, OpenAIChat, OpenAIResponses
 
 KEY = "sk-SECRETSECRETSECRET"
 EXECUTORS: dict[str, Callable[[], Any]] = {

@@ -12,7 +12,7 @@ from bent_streams import problem_with
 from mock_server import Answer, sse
 from whole_streams import WIRES, WORDS, asking
 
-from awaken.contract.llm import ProviderError, RateLimited
+from awaken.core.llm import ProviderError, RateLimited
 
 pytestmark = pytest.mark.anyio
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from mock_server import Answer, WireServer
 
-from awaken.contract.llm import InferenceExecutionError, InferenceRequest
-from awaken.domain.message import Message
-from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
+from awaken.core.llm import InferenceExecutionError, InferenceRequest
+from awaken.core.message import Message
+from awaken.models.anthropic import AnthropicMessages
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import AzureChat, OpenAIChat, OpenAIResponses
 
 pytestmark = pytest.mark.anyio
 

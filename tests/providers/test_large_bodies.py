@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from mock_server import Answer, WireServer, sse
 
-from awaken.contract.llm import AnswerTooLarge, InferenceRequest, LlmExecutor
-from awaken.domain.message import Message
-from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.anthropic.stream import StreamReader
-from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import OpenAIChat, OpenAIResponses
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.llm import AnswerTooLarge, InferenceRequest, LlmExecutor
+from awaken.core.message import Message
+from awaken.models.anthropic import AnthropicMessages
+from awaken.models.anthropic.stream import StreamReader
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import OpenAIChat, OpenAIResponses
 
 pytestmark = pytest.mark.anyio
 

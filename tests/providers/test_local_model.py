@@ -21,24 +21,24 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import TextDelta
+from awaken.core.inference import InferenceOverride, StopReason, StreamResult
+from awaken.core.llm import (
     InferenceRequest,
     InvalidRequest,
     LlmStreamEvent,
     ProviderError,
     Unauthorized,
 )
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
-from awaken.domain.message import Base64Source, Image, Message, Role, Text, Thinking, ToolCall
-from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.message import Base64Source, Image, Message, Role, Text, Thinking, ToolCall
+from awaken.core.output import OutputFormat
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
-from awaken.llm.local import LocalModel, open_local
-from awaken.llm.local.plain import plain_request
-from awaken.llm.local.process import ModelProcess, bundled_model
-from awaken.llm.openai import OpenAIChat
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.models.local import LocalModel, open_local
+from awaken.models.local.process import ModelProcess, bundled_model
+from awaken.models.local.request import plain_request
+from awaken.models.openai import OpenAIChat
 from process_kit import open_pidfd
 
 pytestmark = pytest.mark.anyio
@@ -223,9 +223,9 @@ async def test_whoever_does_not_know_its_key_gets_no_answer(installed: Path) -> 
 def test_its_process_ends_when_ours_is_killed(installed: Path) -> None:
     program = """
 import asyncio, sys
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.message import Message
-from awaken.llm.local import open_local
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message
+from awaken.models.local import open_local
 
 async def main():
     stream = open_local().execute_stream(

@@ -11,7 +11,10 @@ import pytest
 from mock_server import Answer, WireServer, sse
 from openai import AsyncOpenAI
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import TextDelta
+from awaken.core.inference import StreamResult
+from awaken.core.llm import (
     ContextOverflow,
     InferenceExecutionError,
     InferenceRequest,
@@ -21,12 +24,9 @@ from awaken.contract.llm import (
     ProviderError,
     RateLimited,
 )
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Message, Role
-from awaken.domain.output import OutputFormat
-from awaken.llm.openai import ChatDialect, OpenAIChat, OpenAIResponses
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.message import Message, Role
+from awaken.core.output import OutputFormat
+from awaken.models.openai import ChatDialect, OpenAIChat, OpenAIResponses
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

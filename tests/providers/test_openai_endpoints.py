@@ -13,12 +13,11 @@ import pytest
 from mock_server import Answer, WireServer, sse
 from openai import AsyncOpenAI
 
-from awaken.contract.llm import InferenceRequest, ProviderError, abilities_of
-from awaken.domain.message import Message
-from awaken.domain.secret import RedactedString
+from awaken.core.llm import InferenceRequest, ProviderError, abilities_of
+from awaken.core.message import Message
+from awaken.core.secret import RedactedString
 from awaken.errors import ConfigError
-from awaken.front.loading import open_model
-from awaken.llm.openai import (
+from awaken.models.openai import (
     AzureChat,
     ChatDialect,
     OpenAIChat,
@@ -31,8 +30,9 @@ from awaken.llm.openai import (
     open_openrouter,
     open_vllm,
 )
-from awaken.llm.openai.endpoints import ollama_url
-from awaken.llm.openai.providers import CHAT_PROVIDERS
+from awaken.models.openai.open import ollama_url
+from awaken.models.openai.providers import CHAT_PROVIDERS
+from awaken.runtime.loading import open_model
 
 KEY = "sk-secret-0123456789abcdef"
 NAMES = (
@@ -203,7 +203,7 @@ async def test_a_key_from_the_environment_reaches_its_server(
 
 
 def test_the_sdk_is_not_imported_before_an_executor_is_made() -> None:
-    code = "import sys, awaken.llm.openai; sys.exit('openai' in sys.modules)"
+    code = "import sys, awaken.models.openai; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from mock_server import MockServer
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import ReasoningDelta
+from awaken.core.inference import StopReason, StreamResult
+from awaken.core.llm import (
     ContentFiltered,
     ContextOverflow,
     InferenceRequest,
@@ -21,13 +24,10 @@ from awaken.contract.llm import (
     ReasoningDone,
     Unauthorized,
 )
-from awaken.domain.event import ReasoningDelta
-from awaken.domain.inference import StopReason, StreamResult
-from awaken.domain.message import Message, Role, Text, ToolCall
-from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
-from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.message import Message, Role, Text, ToolCall
+from awaken.core.output import OutputFormat
+from awaken.core.tool import ToolDescriptor
+from awaken.models.openai import AzureChat, OpenAIChat, OpenAIResponses
 
 pytestmark = pytest.mark.anyio
 

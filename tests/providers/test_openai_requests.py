@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest, RoutingKey
-from awaken.domain.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
-from awaken.domain.message import (
+from awaken.core.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
+from awaken.core.llm import InferenceRequest, InvalidRequest, RoutingKey
+from awaken.core.message import (
     Audio,
     Base64Source,
     ContentBlock,
@@ -25,11 +25,11 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
-from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
-from awaken.llm.openai.chat_request import chat_body
-from awaken.llm.openai.dialect import COMPATIBLE, OPENAI, ChatDialect
-from awaken.llm.openai.responses_request import ResponsesOptions, responses_body
+from awaken.core.output import OutputFormat
+from awaken.core.tool import ToolDescriptor
+from awaken.models.openai.chat_request import chat_body
+from awaken.models.openai.dialect import COMPATIBLE, OPENAI, ChatDialect
+from awaken.models.openai.responses_request import ResponsesOptions, responses_body
 
 PNG = Image(source=Base64Source(media_type="image/png", data="aWNvbg=="))
 PHOTO = Image(source=UrlSource(url="https://example.org/photo.jpg"))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.llm.openai.schema import object_schema, strict_schema
+from awaken.models.openai.schema import object_schema, strict_schema
 
 WORD = {"type": "string"}
 

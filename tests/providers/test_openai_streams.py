@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.event import ReasoningDelta, TextDelta, ToolCallStart
+from awaken.core.inference import StopReason, StreamResult, TokenUsage
+from awaken.core.llm import (
     ContentFiltered,
     InferenceExecutionError,
     LlmStreamEvent,
@@ -19,14 +22,11 @@ from awaken.contract.llm import (
     Stop,
     Usage,
 )
-from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallStart
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Opaque, Text, Thinking, ToolCall
+from awaken.core.message import Opaque, Text, Thinking, ToolCall
 from awaken.ids import SequentialIds
-from awaken.llm.openai.chat_stream import ChatReader
-from awaken.llm.openai.executor import AnswerReader
-from awaken.llm.openai.responses_stream import ResponsesReader
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.models.openai.chat_stream import ChatReader
+from awaken.models.openai.executor import AnswerReader
+from awaken.models.openai.responses_stream import ResponsesReader
 
 MADE_UP = "call_00000000000070008000000000000001"
 

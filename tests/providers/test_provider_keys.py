@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.domain.secret import RedactedString
+from awaken.core.secret import RedactedString
 from awaken.errors import ConfigError
-from awaken.llm.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
-from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
-from awaken.llm.sdk import find_key, secret
+from awaken.models.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import AzureChat, OpenAIChat, OpenAIResponses
+from awaken.models.sdk import find_key, secret
 
 VARIABLES = {
     "openai:m": "OPENAI_API_KEY",

@@ -14,7 +14,9 @@ import pytest
 from mock_server import Answer, WireServer, sse
 
 from awaken import Agent, ModelSettings, Runtime, tool
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
+from awaken.core.llm import (
     ContextOverflow,
     InferenceExecutionError,
     InferenceRequest,
@@ -22,18 +24,16 @@ from awaken.contract.llm import (
     NoCredit,
     ProviderError,
 )
-from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Image, Message, Opaque, Role, Text, Thinking, ToolCall, UrlSource
-from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.message import Image, Message, Opaque, Role, Text, Thinking, ToolCall, UrlSource
+from awaken.core.output import OutputFormat
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import InferenceFailed
-from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.bedrock import BedrockConverse
-from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import ChatDialect, OpenAIChat, OpenAIResponses
-from awaken.llm.openai.providers import CHAT_PROVIDERS
-from awaken.llm.output import OutputTool
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.models.anthropic import AnthropicMessages
+from awaken.models.bedrock import BedrockConverse
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import ChatDialect, OpenAIChat, OpenAIResponses
+from awaken.models.openai.providers import CHAT_PROVIDERS
+from awaken.models.output_tool import OutputTool
 
 pytestmark = pytest.mark.anyio
 

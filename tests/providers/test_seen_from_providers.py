@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from mock_server import Answer, WireServer, sse
 
-from awaken.contract.llm import (
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.inference import EffortWord, InferenceOverride, StopReason, StreamResult
+from awaken.core.llm import (
     ContentFiltered,
     ContextOverflow,
     InferenceExecutionError,
@@ -21,8 +23,7 @@ from awaken.contract.llm import (
     LlmExecutor,
     NoCredit,
 )
-from awaken.domain.inference import EffortWord, InferenceOverride, StopReason, StreamResult
-from awaken.domain.message import (
+from awaken.core.message import (
     Audio,
     Base64Source,
     Citation,
@@ -34,13 +35,12 @@ from awaken.domain.message import (
     Thinking,
     ToolCall,
 )
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
-from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.google import GoogleGemini
-from awaken.llm.native import CodeExecution, FileSearch, WebSearch
-from awaken.llm.openai import OpenAIChat, OpenAIResponses
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.models.anthropic import AnthropicMessages
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import OpenAIChat, OpenAIResponses
+from awaken.models.provider_tools import CodeExecution, FileSearch, WebSearch
 
 pytestmark = pytest.mark.anyio
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from mock_server import Answer, Received, WireServer, amazon_frame, sse
 
-from awaken.contract.llm import InferenceRequest, LlmExecutor
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Message
-from awaken.domain.tool import ToolDescriptor
-from awaken.llm.anthropic import AnthropicMessages
-from awaken.llm.bedrock import BedrockConverse
-from awaken.llm.google import GoogleGemini
-from awaken.llm.openai import OpenAIChat, OpenAIResponses
-from awaken.stream.accumulate import StreamAccumulator
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest, LlmExecutor
+from awaken.core.message import Message
+from awaken.core.tool import ToolDescriptor
+from awaken.models.anthropic import AnthropicMessages
+from awaken.models.bedrock import BedrockConverse
+from awaken.models.google import GoogleGemini
+from awaken.models.openai import OpenAIChat, OpenAIResponses
 
 KEY = "sk-test-0123456789"
 LOOK = ToolDescriptor(id="look", name="look", description="Look.")

@@ -23,10 +23,10 @@ sys.path[:0] = [str(TESTS), str(TESTS / "bus")]
 from nats_kit import open_server  # noqa: E402
 
 from awaken import Agent, Runtime, tool  # noqa: E402
-from awaken.contract.llm import InferenceRequest  # noqa: E402
-from awaken.contract.threads import TicketQuery  # noqa: E402
-from awaken.domain.inference import StreamResult  # noqa: E402
-from awaken.domain.message import Role  # noqa: E402
+from awaken.core.inference import StreamResult  # noqa: E402
+from awaken.core.llm import InferenceRequest  # noqa: E402
+from awaken.core.message import Role  # noqa: E402
+from awaken.core.store.threads import TicketQuery  # noqa: E402
 from awaken.testing import FunctionModel, text_response, tool_call_response  # noqa: E402
 from postgres_kit import Postgres, running_postgres  # noqa: E402
 from postgres_wire import wired  # noqa: E402

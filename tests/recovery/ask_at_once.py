@@ -10,9 +10,9 @@ import msgspec
 
 from awaken import Agent, Runtime, tool
 from awaken.codec import dumps, loads
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from awaken import Agent, Runtime, tool
 from awaken.blobs import Blob, FolderBlobs
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.message import Role
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.stores import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -8,11 +8,11 @@ import sys
 import msgspec
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.budget import Budget
-from awaken.domain.inference import StreamResult, TokenUsage
-from awaken.domain.message import Role
-from awaken.ext.background import BackgroundLimits, BackgroundTaskPlugin, background
+from awaken.core.budget import Budget
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.ext.tasks import BackgroundLimits, BackgroundTaskPlugin, background
 from awaken.testing import FunctionModel, tool_calls_response
 
 STEPS = 8

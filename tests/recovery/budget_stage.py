@@ -8,9 +8,9 @@ import sys
 import msgspec
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.budget import Budget
-from awaken.domain.inference import StreamResult, TokenUsage
+from awaken.core.budget import Budget
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.llm import InferenceRequest
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 TOKENS = 3_000

@@ -30,10 +30,10 @@ sys.path[:0] = [str(TESTS), str(TESTS / "runtime")]
 from delegation_kit import T, World, to  # noqa: E402
 
 from awaken import Agent, Runtime  # noqa: E402
-from awaken.contract.commits import Committed, ThreadCommit  # noqa: E402
-from awaken.contract.store import Store  # noqa: E402
-from awaken.domain.lifecycle import RunStatus  # noqa: E402
-from awaken.domain.run import RunRecord  # noqa: E402
+from awaken.core.lifecycle import RunStatus  # noqa: E402
+from awaken.core.run import RunRecord  # noqa: E402
+from awaken.core.store.commits import Committed, ThreadCommit  # noqa: E402
+from awaken.core.store.store import Store  # noqa: E402
 from awaken.errors import AwakenError  # noqa: E402
 from awaken.stores.memory import MemoryStore  # noqa: E402
 from awaken.stores.postgres import PostgresStore  # noqa: E402

@@ -17,9 +17,9 @@ from typing import Any
 
 from awaken import Agent, Runtime, ToolCallContext, ToolCallResume, tool
 from awaken.codec import dumps_text
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 THREAD = "order-7"

@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import asyncpg
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Role
-from awaken.domain.value import Value
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.store.threads import RunQuery
+from awaken.core.value import Value
 from awaken.errors import StoreUnavailable
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from postgres_kit import Postgres, running_postgres, running_standby

@@ -30,12 +30,12 @@ sys.path.insert(0, str(TESTS))
 
 from awaken import Agent, Runtime, ToolCallContext, tool  # noqa: E402
 from awaken.clock import SystemClock  # noqa: E402
-from awaken.contract.llm import InferenceRequest  # noqa: E402
-from awaken.contract.threads import RunQuery  # noqa: E402
-from awaken.domain.inference import StreamResult  # noqa: E402
-from awaken.domain.lifecycle import RunStatus  # noqa: E402
-from awaken.domain.message import Role  # noqa: E402
-from awaken.domain.value import Value  # noqa: E402
+from awaken.core.inference import StreamResult  # noqa: E402
+from awaken.core.lifecycle import RunStatus  # noqa: E402
+from awaken.core.llm import InferenceRequest  # noqa: E402
+from awaken.core.message import Role  # noqa: E402
+from awaken.core.store.threads import RunQuery  # noqa: E402
+from awaken.core.value import Value  # noqa: E402
 from awaken.testing import FunctionModel, text_response, tool_call_response  # noqa: E402
 from postgres_kit import running_postgres  # noqa: E402
 

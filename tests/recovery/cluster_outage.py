@@ -20,11 +20,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
-from awaken.domain.value import Value
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.value import Value
 from awaken.errors import CommitUnknown
 from awaken.stores.postgres import PostgresStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import asyncpg
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord
-from awaken.domain.value import Value
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.value import Value
 from awaken.stores.postgres import PostgresStore
 from awaken.testing import FunctionModel, tool_call_response
 from awaken.testing.conformance.making import DONE, record

@@ -7,10 +7,10 @@ from crash_world import SURVEY
 
 from awaken.blobs import read_bytes
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.blobs import BlobStore
-from awaken.domain.message import Text
+from awaken.core.blobs import BlobStore
+from awaken.core.message import Text
 from awaken.errors import BlobDamaged, BlobNotFound
-from awaken.front.loading import blobs_beside
+from awaken.runtime.loading import blobs_beside
 from awaken.testing.chaos import NoteKind, Picture
 
 LATER = 2**50

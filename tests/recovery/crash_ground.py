@@ -24,7 +24,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "bus")]
 
 from nats_kit import open_server  # noqa: E402
 
-from awaken.contract.store import Store  # noqa: E402
+from awaken.core.store.store import Store  # noqa: E402
 from awaken.stores.postgres import PostgresStore  # noqa: E402
 from awaken.stores.postgres.lease import PostgresLease  # noqa: E402
 from awaken.stores.sqlite import SqliteStore  # noqa: E402

@@ -28,12 +28,12 @@ from crash_world import World
 
 from awaken import Runtime
 from awaken.codec import dumps
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.store import Store
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.core.identity import RequestOrigin
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.run import RunRecord, RunRequestSnapshot
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.store import Store
 from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.testing.chaos import (
     KillSwitch,

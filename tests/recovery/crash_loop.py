@@ -21,12 +21,12 @@ from crash_life import fork, wait
 
 from awaken import Agent, Budget, Registrar, Runtime, ToolCallContext, tool
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.tool import Tool
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role, ToolCall
-from awaken.domain.spec import AgentSpec
-from awaken.state.command import MutationBatch
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role, ToolCall
+from awaken.core.spec import AgentSpec
+from awaken.core.state.command import MutationBatch
+from awaken.core.tool_context import Tool
 from awaken.testing import FunctionModel, text_response
 
 T = "t"

@@ -22,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
 from follow_kit import Reader
 
 from awaken.codec import dumps_text, loads
-from awaken.contract.commits import CallPhase
-from awaken.domain.event import RunEvent, StepStart
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, TerminationReason
-from awaken.domain.message import Role as MessageRole
-from awaken.domain.names import task_key
-from awaken.domain.run import RunRecord
+from awaken.core.event import RunEvent, StepStart
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus, TerminationReason
+from awaken.core.message import Role as MessageRole
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import CallPhase
+from awaken.core.thread_ids import task_key
 from awaken.testing.chaos import (
     Damage,
     NoteKind,

@@ -25,11 +25,11 @@ from crash_world import (
 )
 
 from awaken import Agent, Budget, RemoteAgent, ToolCallResume
-from awaken.domain.lifecycle import NATURAL_END, Failed
-from awaken.domain.recovery import ABANDONED, OUTCOME_UNKNOWN
-from awaken.domain.ticket import Ticket
-from awaken.ext.background import BackgroundTaskPlugin
+from awaken.core.lifecycle import NATURAL_END, Failed
+from awaken.core.recovery import ABANDONED, OUTCOME_UNKNOWN
+from awaken.core.ticket import Ticket
 from awaken.ext.handoff import Handoff
+from awaken.ext.tasks import BackgroundTaskPlugin
 from awaken.testing.chaos import Picture, watched_tool
 
 THREAD = "t1"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from crash_scenarios import Part, Said, Scenario
 
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
 from awaken.testing.chaos import Picture
 
 _SAID = (

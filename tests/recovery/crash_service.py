@@ -27,11 +27,11 @@ from awaken.backend import (
     ExecutionBackend,
 )
 from awaken.codec import dumps, from_json, loads, to_json
-from awaken.domain.lifecycle import NATURAL_END, SUSPENDED_END, Failed, TerminationReason
-from awaken.domain.message import Message, Role
-from awaken.domain.run import PersistedState
-from awaken.domain.spec import RemoteEndpoint
-from awaken.domain.value import Value
+from awaken.core.lifecycle import NATURAL_END, SUSPENDED_END, Failed, TerminationReason
+from awaken.core.message import Message, Role
+from awaken.core.run import PersistedState
+from awaken.core.spec import RemoteEndpoint
+from awaken.core.value import Value
 from awaken.testing.chaos import KillSwitch
 
 SERVICE = "service"

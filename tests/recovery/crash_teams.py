@@ -21,9 +21,9 @@ from crash_served import SERVED
 from crash_world import FAILS, Call, Plan, World
 
 from awaken import Budget, ToolCallResume
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.run import RunRecord
-from awaken.domain.ticket import Ticket
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.run import RunRecord
+from awaken.core.ticket import Ticket
 from awaken.ext.handoff import Handoff
 from awaken.testing.chaos import Picture, task_of
 

@@ -34,13 +34,13 @@ from awaken import (
     tool,
 )
 from awaken.codec import Json
-from awaken.contract.blobs import blob_id
-from awaken.contract.llm import InferenceExecutionError, InferenceRequest
-from awaken.contract.tool import Tool
-from awaken.domain.inference import StreamResult, TokenUsage
-from awaken.domain.intercept import ToolInterceptPayload
-from awaken.domain.message import Message, Role
-from awaken.domain.tool import ToolError
+from awaken.core.blobs import blob_id
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.intercept import ToolInterceptPayload
+from awaken.core.llm import InferenceExecutionError, InferenceRequest
+from awaken.core.message import Message, Role
+from awaken.core.tool import ToolError
+from awaken.core.tool_context import Tool
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 from awaken.testing.chaos import KillSwitch, NoteKind, Witness, watched_model
 

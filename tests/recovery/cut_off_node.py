@@ -20,12 +20,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import RunFinish
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Role
-from awaken.domain.value import Value
+from awaken.core.event import RunFinish
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.value import Value
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from postgres_kit import Postgres, running_postgres
 from postgres_wire import wired

@@ -22,16 +22,16 @@ from far_agents import FarFactory, far_agent
 
 from awaken import Agent, Runtime, ToolCallContext, ToolCallResume, tool
 from awaken.codec import dumps_text
-from awaken.contract.commits import CallPhase, Committed, ThreadCommit
-from awaken.contract.events import CollectingSink
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.event import RunEvent, RunFinish
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Role
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.front.remote import RemoteAgent
+from awaken.core.event import RunEvent, RunFinish
+from awaken.core.events import CollectingSink
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
+from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.runtime.remote_agent import RemoteAgent
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -9,9 +9,9 @@ import sys
 from dataclasses import dataclass
 
 from awaken import Agent, RunContext, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Text
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Text
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 THREAD = "t"

@@ -26,8 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
 from follow_kit import Reader
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import (
+from awaken.core.event import (
     RunEvent,
     RunFinish,
     TextDelta,
@@ -35,9 +34,10 @@ from awaken.domain.event import (
     ToolCallStart,
     is_terminal,
 )
-from awaken.domain.inference import StopReason
-from awaken.domain.message import Role
-from awaken.loop import stream_log
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role
+from awaken.engine import stream_log
 from awaken.stores.sqlite import SqliteStore
 
 T = "t"

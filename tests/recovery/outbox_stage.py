@@ -8,13 +8,13 @@ import signal
 import sys
 
 from awaken import Agent, Runtime
-from awaken.contract.background import DurableMessageRequest, DurableMessageSink
-from awaken.contract.commands import OUTBOX_KEY
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import StreamResult
-from awaken.ext.background import BackgroundTaskPlugin
+from awaken.core.identity import RunIdentity
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.commands import OUTBOX_KEY
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.task import DurableMessageRequest, DurableMessageSink
+from awaken.ext.tasks import BackgroundTaskPlugin
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from awaken import Agent, Phase, PhaseContext, Retry, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
 from awaken.testing import FunctionModel, tool_call_response
 
 THREAD = "t"

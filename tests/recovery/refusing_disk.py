@@ -21,11 +21,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.store.threads import RunQuery
 from awaken.errors import AwakenError
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 from awaken.testing.chaos import damage_between, picture_of

@@ -10,8 +10,8 @@ import sys
 from submission_stage import Deadly
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
 from awaken.testing import FunctionModel, text_response
 
 THREAD = "t"

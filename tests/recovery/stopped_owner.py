@@ -27,13 +27,13 @@ TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
 from awaken import Agent, Runtime, ToolCallContext, tool  # noqa: E402
-from awaken.contract.commits import CallPhase, Committed, ThreadCommit  # noqa: E402
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop  # noqa: E402
-from awaken.domain.event import RunFinish, TextDelta, ToolCallDelta, ToolCallStart  # noqa: E402
-from awaken.domain.inference import StopReason  # noqa: E402
-from awaken.domain.lifecycle import RunStatus  # noqa: E402
-from awaken.domain.message import Role  # noqa: E402
-from awaken.domain.value import Value  # noqa: E402
+from awaken.core.event import RunFinish, TextDelta, ToolCallDelta, ToolCallStart  # noqa: E402
+from awaken.core.inference import StopReason  # noqa: E402
+from awaken.core.lifecycle import RunStatus  # noqa: E402
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop  # noqa: E402
+from awaken.core.message import Role  # noqa: E402
+from awaken.core.store.commits import CallPhase, Committed, ThreadCommit  # noqa: E402
+from awaken.core.value import Value  # noqa: E402
 from awaken.stores.postgres import PostgresStore, lease  # noqa: E402
 from postgres_kit import running_postgres  # noqa: E402
 

@@ -8,9 +8,9 @@ import signal
 import sys
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

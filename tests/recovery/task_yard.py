@@ -25,11 +25,11 @@ from task_kit import told, working
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.codec import dumps_text
-from awaken.contract.commits import CallPhase, Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.thread import Thread
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
+from awaken.core.store.threads import RunQuery
+from awaken.core.thread import Thread
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from answer_kit import by_id
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import TicketQuery
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.store.threads import TicketQuery
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 
 THREAD = "t1"

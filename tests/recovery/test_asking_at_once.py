@@ -15,7 +15,7 @@ from ask_at_once import Ask, payer
 
 from awaken import Runtime
 from awaken.codec import dumps, loads
-from awaken.contract.commands import ThreadCommand
+from awaken.core.store.commands import ThreadCommand
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 
 from awaken import Runtime
 from awaken.blobs import FolderBlobs, read_bytes
-from awaken.domain.message import Role, Text
+from awaken.core.message import Role, Text
 from awaken.stores import SqliteStore
 
 pytestmark = pytest.mark.anyio

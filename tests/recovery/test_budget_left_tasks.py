@@ -10,8 +10,8 @@ import pytest
 from budget_left_stage import STEPS, THREAD, Stage
 
 from awaken import Runtime
-from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import RunStatus, Stopped
+from awaken.core.lifecycle import RunStatus, Stopped
+from awaken.core.store.threads import RunQuery
 
 pytestmark = pytest.mark.anyio
 

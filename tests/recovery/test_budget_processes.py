@@ -21,21 +21,21 @@ from budget_stage import THREAD, agents
 from awaken import Agent, Runtime, tool
 from awaken.clock import SystemClock
 from awaken.codec import Json
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.domain.budget import Budget
-from awaken.domain.inference import StreamResult, TokenUsage
-from awaken.domain.lifecycle import RunStatus, Stopped
-from awaken.domain.message import Role
-from awaken.domain.phase import Phase
-from awaken.domain.run import RunRecord
-from awaken.loop.reservation import estimate
+from awaken.core.budget import Budget
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.lifecycle import RunStatus, Stopped
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.phase import Phase
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import RunQuery
+from awaken.engine.reservation import estimate
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
-from awaken.runtime.book import LOOK_AGAIN
-from awaken.runtime.delegates import spending_in
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_calls_response
+from awaken.worker.budgets import LOOK_AGAIN
+from awaken.worker.delegates import spending_in
 
 pytestmark = pytest.mark.anyio
 

@@ -14,22 +14,22 @@ import msgspec
 import pytest
 
 from awaken import Agent, RunResult, Runtime, ToolCallContext, ToolCallResume, tool
-from awaken.budget.account import Account
 from awaken.codec import Json
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery
-from awaken.domain.budget import Amount, Budget, Price
-from awaken.domain.inference import StreamResult, TokenUsage
-from awaken.domain.lifecycle import RunStatus, Stopped, Suspended
-from awaken.domain.message import Role
-from awaken.domain.run import RunRecord, RunWaitingTicket
+from awaken.core.account import Account
+from awaken.core.budget import Amount, Budget, Price
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.lifecycle import RunStatus, Stopped, Suspended
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.run import RunRecord, RunWaitingTicket
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.store.threads import RunQuery
+from awaken.engine.reservation import estimate
 from awaken.errors import AwakenError, StoreError
-from awaken.loop.reservation import estimate
-from awaken.runtime.delegates import spending_in
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_calls_response
+from awaken.worker.delegates import spending_in
 
 pytestmark = pytest.mark.anyio
 

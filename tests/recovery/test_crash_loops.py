@@ -13,12 +13,12 @@ import pytest
 
 import forked
 from awaken import Runtime
-from awaken.contract.threads import RunQuery
-from awaken.domain.event import RunFinish, StepEnd, ToolCallDone
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped
-from awaken.domain.message import Message, Role
-from awaken.domain.recovery import ABANDONED, MOST_TAKEOVERS
-from awaken.domain.run import RunRecord
+from awaken.core.event import RunFinish, StepEnd, ToolCallDone
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped
+from awaken.core.message import Message, Role
+from awaken.core.recovery import ABANDONED, MOST_TAKEOVERS
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import RunQuery
 from postgres_kit import Postgres
 
 pytestmark = pytest.mark.anyio

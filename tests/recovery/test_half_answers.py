@@ -11,8 +11,7 @@ import pytest
 from half_an_answer import add
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import LlmStreamEvent, Stop
-from awaken.domain.event import (
+from awaken.core.event import (
     RunEvent,
     StreamReset,
     TextDelta,
@@ -20,10 +19,11 @@ from awaken.domain.event import (
     ToolCallDelta,
     ToolCallStart,
 )
-from awaken.domain.inference import StopReason
-from awaken.domain.message import Message, Role
-from awaken.runtime import RunRequest
+from awaken.core.inference import StopReason
+from awaken.core.llm import LlmStreamEvent, Stop
+from awaken.core.message import Message, Role
 from awaken.testing import ScriptedModel
+from awaken.worker import RunRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ import pytest
 from outbox_stage import READER, SENDER, reader, sender
 
 from awaken import Runtime
-from awaken.contract.lease import NeverLost
-from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.store.lease import NeverLost
+from awaken.core.store.threads import RunQuery
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import waiting_threads
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.store import Store
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import RunRecord, RunRequestSnapshot
-from awaken.domain.ticket import Ticket
+from awaken.core.identity import RequestOrigin
+from awaken.core.lifecycle import RunStatus
+from awaken.core.run import RunRecord, RunRequestSnapshot
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.ticket import Ticket
 from awaken.stores.memory import MemoryStore
 from awaken.testing.chaos import (
     Picture,

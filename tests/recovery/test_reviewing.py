@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from awaken.codec import Json, digest
-from awaken.contract.commits import CallEntry, CallPhase
-from awaken.domain.event import RunEvent, StepEnd
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.message import Message, ToolCall
-from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.core.event import RunEvent, StepEnd
+from awaken.core.identity import RequestOrigin
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.message import Message, ToolCall
+from awaken.core.run import RunRecord, RunRequestSnapshot
+from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.testing.chaos import (
     Damage,
     Note,

@@ -10,7 +10,7 @@ from rewind_stage import THREAD, echo
 
 import forked
 from awaken import Runtime
-from awaken.domain.event import MessagesRewound
+from awaken.core.event import MessagesRewound
 
 pytestmark = pytest.mark.anyio
 

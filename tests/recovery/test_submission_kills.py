@@ -11,7 +11,7 @@ from submission_stage import THREAD, clerk
 
 import forked
 from awaken import Runtime
-from awaken.domain.lifecycle import NATURAL_END, RunStatus
+from awaken.core.lifecycle import NATURAL_END, RunStatus
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from awaken.domain.names import task_key
+from awaken.core.thread_ids import task_key
 
 PROGRAM = Path(__file__).with_name("task_yard.py")
 KITS = PROGRAM.parent.with_name("runtime")

@@ -9,14 +9,14 @@ import pytest
 
 from awaken import ToolCallContext, tool
 from awaken.codec import Json
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.tool import Tool, ToolOutput, traits_of
-from awaken.domain.identity import RunIdentity
-from awaken.domain.message import Message
-from awaken.domain.spec import AgentSpec
-from awaken.domain.tool import ToolDescriptor, ToolResult
-from awaken.state.store import StateStore
+from awaken.core.identity import RunIdentity
+from awaken.core.message import Message
+from awaken.core.spec import AgentSpec
+from awaken.core.state.store import StateStore
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.tool import ToolDescriptor, ToolResult
+from awaken.core.tool_context import Tool, ToolOutput, traits_of
 from awaken.stores.memory import MemoryStore
 from awaken.testing.chaos import (
     KillSwitch,

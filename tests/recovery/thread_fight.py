@@ -32,9 +32,9 @@ from crash_life import fork, wait
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.codec import dumps, loads
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.errors import ThreadAlreadyRunning
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.testing.chaos import Note, NoteKind, Picture, Witness, damage_between, picture_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from awaken.engine.registry import MapRegistry, RegistryHandle
 from awaken.errors import BuildError, RegistryConflict
-from awaken.registry import MapRegistry, RegistryHandle
 
 
 def test_a_second_thing_of_an_id_is_refused() -> None:

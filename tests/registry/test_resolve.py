@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 from awaken.codec import Json
-from awaken.contract.backend import ExecutionBackend, ExecutionBackendFactoryError, ExecutionFailed
-from awaken.contract.llm import LlmExecutor
-from awaken.contract.registry import ExecutionResolver
-from awaken.contract.tool import Tool
-from awaken.domain.phase import Phase
-from awaken.domain.pool import ModelPoolSpec
-from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
+from awaken.core.backend import ExecutionBackend, ExecutionBackendFactoryError, ExecutionFailed
+from awaken.core.llm import LlmExecutor
+from awaken.core.phase import Phase
+from awaken.core.pool import ModelPoolSpec
+from awaken.core.registry import ExecutionResolver
+from awaken.core.spec import AgentSpec, ModelSpec, RemoteEndpoint
+from awaken.core.state.command import EffectSpec
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.tool_context import Tool
+from awaken.engine.registry import RegistryResolver, RegistrySet
+from awaken.engine.resolve import ModelAndProvider
 from awaken.errors import (
     AgentNotFound,
     AwakenError,
@@ -30,14 +34,10 @@ from awaken.errors import (
     ToolIdConflict,
     UnsupportedRemoteBackend,
 )
-from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import ConfigSchema, Plugin
 from awaken.plugin.registrar import Registrar
-from awaken.registry import RegistryResolver, RegistrySet
-from awaken.registry.resolve import ModelAndProvider
-from awaken.state.command import EffectSpec
-from awaken.state.snapshot import Snapshot
+from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent
 from awaken.testing import ScriptedModel
 from awaken.tool import tool
 

@@ -19,10 +19,10 @@ import sys
 from pathlib import Path
 
 from awaken import Agent, Budget, RunResult, Runtime, ToolCallContext, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import ToolCallReady
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
+from awaken.core.event import ToolCallReady
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 was_written_to = asyncio.Event()

@@ -16,10 +16,10 @@ import pytest
 from office import AGENTS
 
 from awaken import Runtime
-from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.message import Role
-from awaken.domain.run import RunKind, RunRecord
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.message import Role
+from awaken.core.run import RunKind, RunRecord
+from awaken.core.store.threads import RunQuery
 
 WRITTEN = sorted(Path(__file__).parent.glob("*.sqlite"))
 
@@ -158,17 +158,17 @@ async def test_a_delegate_whose_process_died_goes_on_and_is_not_started_again(
 EXPORT_AGAIN = "if an earlier release of awaken has written this test, export it again"
 IMPORTED = {
     "awaken": "Message ToolCallResume InferenceOverride ToolCall ToolDescriptor",
-    "awaken.domain.inference": "ReasoningBudget StopReason TokenUsage",
-    "awaken.domain.lifecycle": (
+    "awaken.core.inference": "ReasoningBudget StopReason TokenUsage",
+    "awaken.core.lifecycle": (
         "BehaviorRequested Blocked CancelledEnd Failed NaturalEnd Stopped StoppedReason Suspended"
     ),
-    "awaken.domain.message": (
+    "awaken.core.message": (
         "Audio Base64Source BlobSource Citation CompactionInterval Document Image MessageMetadata "
         "Opaque Role Text Thinking ToolResultBlock ToolUse UrlSource Video Visibility"
     ),
-    "awaken.domain.suspension": "ResumeAction ToolCallResumeMode",
-    "awaken.domain.tool": "ToolKind",
-    "awaken.front.replay": "Approval RecordedCall Scene answer call replay",
+    "awaken.core.suspension": "ResumeAction ToolCallResumeMode",
+    "awaken.core.tool": "ToolKind",
+    "awaken.runtime.replay": "Approval RecordedCall Scene answer call replay",
     "awaken.testing": "ScriptedModel stream_of",
 }
 """All that a test imports that release 0.1 exported, by its module."""
@@ -220,7 +220,7 @@ def test_an_earlier_test_that_imports_a_name_that_is_gone_says_in_one_line_what_
 
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        f"ImportError: awaken.front.replay has no Scenery: {EXPORT_AGAIN}"
+        f"ImportError: awaken.runtime.replay has no Scenery: {EXPORT_AGAIN}"
     )
 
 

@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.contract.tool import Tool
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.message import Message, Role
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.front.remote import RemoteAgent
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message, Role
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.tool_context import Tool
+from awaken.runtime.remote_agent import RemoteAgent
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 

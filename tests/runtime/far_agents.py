@@ -15,9 +15,9 @@ from awaken.backend import (
     BackendTranscriptCapability,
     ExecutionBackend,
 )
-from awaken.domain.lifecycle import NATURAL_END, SUSPENDED_END
-from awaken.domain.spec import RemoteEndpoint
-from awaken.front.remote import RemoteAgent
+from awaken.core.lifecycle import NATURAL_END, SUSPENDED_END
+from awaken.core.spec import RemoteEndpoint
+from awaken.runtime.remote_agent import RemoteAgent
 
 QUESTIONS = ("which city?", "which day?")
 

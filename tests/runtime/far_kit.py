@@ -20,10 +20,10 @@ from awaken.backend import (
     ExecutionBackend,
 )
 from awaken.codec import Json
-from awaken.domain.lifecycle import NATURAL_END, SUSPENDED_END
-from awaken.domain.message import Message
-from awaken.domain.run import PersistedState
-from awaken.domain.spec import AgentSpec, RemoteEndpoint
+from awaken.core.lifecycle import NATURAL_END, SUSPENDED_END
+from awaken.core.message import Message
+from awaken.core.run import PersistedState
+from awaken.core.spec import AgentSpec, RemoteEndpoint
 
 FAKE = "fake"
 Does = Callable[[BackendRootRunRequest], Awaitable[BackendRunResult]]

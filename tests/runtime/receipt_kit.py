@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
-from awaken.domain.receipt import CancelReceipt
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.receipt import CancelReceipt
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 
 T = "t"

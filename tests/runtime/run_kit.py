@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from awaken import Registrar, Runtime, StateKey
-from awaken.domain.event import AgentEvent, RunEvent
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord
-from awaken.domain.suspension import SuspendTicket, Suspension
+from awaken.core.event import AgentEvent, RunEvent
+from awaken.core.message import Message
+from awaken.core.run import RunRecord
+from awaken.core.suspension import SuspendTicket, Suspension
 
 V = TypeVar("V")
 E = TypeVar("E", bound=AgentEvent)

@@ -10,16 +10,16 @@ from typing import Any
 from delegation_kit import Step, T, ended, only_child, to
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.background import TaskParentContext
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
-from awaken.contract.tool import Tool
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.names import agent_ids
-from awaken.domain.run import RunRecord
-from awaken.ext.background import BackgroundTaskManager, TaskContext, TaskOptions, TaskResult
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import RunQuery
+from awaken.core.task import TaskParentContext
+from awaken.core.thread_ids import agent_ids
+from awaken.core.tool_context import Tool
+from awaken.ext.tasks import BackgroundTaskManager, TaskContext, TaskOptions, TaskResult
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 
 _EVENT = "<background-task-event"

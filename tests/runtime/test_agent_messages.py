@@ -26,16 +26,16 @@ from task_kit import (
 )
 
 from awaken import Agent, Message, Runtime
-from awaken.contract.background import DurableMessageRequest
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.lease import NeverLost
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.domain.message import MessageMetadata, Role
-from awaken.ext.background import BackgroundTaskPlugin
+from awaken.core.identity import RunIdentity
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import MessageMetadata, Role
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.store.lease import NeverLost
+from awaken.core.task import DurableMessageRequest
+from awaken.ext.tasks import BackgroundTaskPlugin
 from awaken.ids import UUID7
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response

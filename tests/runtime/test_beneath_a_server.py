@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Message, RunRequest, Runtime, ToolCallResume, tool
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.lease import NeverLost
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import RunFinish, RunStart, TextDelta
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.runtime import AgentRuntime
-from awaken.runtime.active import ActiveRun
-from awaken.runtime.recovery import Recovery
-from awaken.runtime.streams import stream_run
+from awaken.core.event import RunFinish, RunStart, TextDelta
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.lease import NeverLost
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
+from awaken.worker import AgentRuntime
+from awaken.worker.event_stream import stream_run
+from awaken.worker.live_runs import ActiveRun
+from awaken.worker.recovery import Recovery
 
 pytestmark = pytest.mark.anyio
 

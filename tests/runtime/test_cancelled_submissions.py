@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.domain.event import RunEvent, RunFinish, RunStart
-from awaken.domain.lifecycle import CANCELLED, RunStatus
+from awaken.core.event import RunEvent, RunFinish, RunStart
+from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -15,12 +15,12 @@ from receipt_kit import Site, caller, outcomes
 
 from awaken import Agent, Runtime
 from awaken.backend import BackendAbortRequest, BackendCancellationCapability
-from awaken.contract.backend import RemoteError
-from awaken.contract.commands import CommandKind
-from awaken.contract.commits import Fence
-from awaken.contract.threads import ChildStrategy
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.receipt import CancelOutcome
+from awaken.core.backend import RemoteError
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.receipt import CancelOutcome
+from awaken.core.store.commands import CommandKind
+from awaken.core.store.commits import Fence
+from awaken.core.store.threads import ChildStrategy
 from awaken.errors import RunOpen, StoreUnavailable, ThreadOwned
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import Committed, Fence, ThreadCommit, has_outcomes
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import RunFinish, RunStart
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
-from awaken.domain.run import RunRecord, Takeovers
+from awaken.core.event import RunFinish, RunStart
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.run import RunRecord, Takeovers
+from awaken.core.store.commits import Committed, Fence, ThreadCommit, has_outcomes
 from awaken.errors import StorageError, StoreUnavailable, ThreadOwned
-from awaken.runtime.claims import COMPARE_SECONDS, ClaimUse
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 from awaken.testing.conformance.making import PATIENCE, record, write
+from awaken.worker.claims import COMPARE_SECONDS, ClaimUse
 
 pytestmark = pytest.mark.anyio
 

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.threads import TicketQuery
-from awaken.domain.event import ToolCallResumed
-from awaken.domain.message import Message, Role
-from awaken.domain.suspension import ResumedOutcome
-from awaken.domain.ticket import TicketStatus
+from awaken.core.event import ToolCallResumed
+from awaken.core.message import Message, Role
+from awaken.core.store.threads import TicketQuery
+from awaken.core.suspension import ResumedOutcome
+from awaken.core.ticket import TicketStatus
 from awaken.errors import InvalidResume
-from awaken.runtime.request import RunRequest
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
+from awaken.worker.request import RunRequest
 
 pytestmark = pytest.mark.anyio
 T, HOUR = "t", 3600

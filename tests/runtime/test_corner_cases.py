@@ -28,14 +28,14 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ProviderError
-from awaken.domain.event import TextDelta, ToolCallReady
-from awaken.domain.intercept import ToolPolicyContext, ToolPolicyDecision
-from awaken.domain.lifecycle import CANCELLED, Stopped
-from awaken.domain.message import Message
-from awaken.domain.run import MessageSeqRange, RunWaitingTicket
-from awaken.domain.spec import StopOnTool
+from awaken.core.event import TextDelta, ToolCallReady
+from awaken.core.intercept import ToolPolicyContext, ToolPolicyDecision
+from awaken.core.lifecycle import CANCELLED, Stopped
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, ProviderError
+from awaken.core.message import Message
+from awaken.core.run import MessageSeqRange, RunWaitingTicket
+from awaken.core.spec import StopOnTool
+from awaken.core.store.commits import ThreadCommit
 from awaken.errors import ConfigError, InferenceFailed, PhaseError
 from awaken.plugin.hook import Plugin
 from awaken.testing import ScriptedModel, text_response, tool_call_response

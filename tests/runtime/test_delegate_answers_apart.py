@@ -11,13 +11,13 @@ import pytest
 from delegation_kit import T, World, children, only_child, open_tickets, to, told
 
 from awaken import Agent, Message, Runtime, ToolCallResume
-from awaken.contract.threads import TicketQuery
-from awaken.domain.message import Role
-from awaken.domain.names import child_id
-from awaken.domain.ticket import TicketStatus
+from awaken.core.message import Role
+from awaken.core.store.threads import TicketQuery
+from awaken.core.thread_ids import child_id
+from awaken.core.ticket import TicketStatus
+from awaken.engine.inbox import messages_payload
 from awaken.errors import InvalidResume
-from awaken.loop.inbox import messages_payload
-from awaken.runtime import RunRequest
+from awaken.worker import RunRequest
 
 pytestmark = pytest.mark.anyio
 

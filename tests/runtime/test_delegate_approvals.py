@@ -23,12 +23,12 @@ from delegation_kit import (
 )
 
 from awaken import Agent, RunResult, Runtime, ToolCallResume
-from awaken.contract.events import CollectingSink
-from awaken.contract.threads import ChildStrategy, TicketQuery
-from awaken.domain.event import RunEvent, RunFinish
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.ticket import TicketStatus
+from awaken.core.event import RunEvent, RunFinish
+from awaken.core.events import CollectingSink
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.run import RunWaitingTicket
+from awaken.core.store.threads import ChildStrategy, TicketQuery
+from awaken.core.ticket import TicketStatus
 from awaken.errors import InvalidRecord, InvalidResume, RunOpen
 from awaken.testing import FakeClock
 

@@ -25,9 +25,9 @@ from delegation_kit import (
 )
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.llm import InferenceRequest
 from awaken.errors import RunLeft
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 

@@ -21,9 +21,9 @@ from delegation_kit import (
 from far_agents import QUESTIONS, FarFactory, far_agent
 
 from awaken import RunResult, Runtime, ToolCallResume
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.run import RunWaitingTicket, WaitingReason
-from awaken.domain.suspension import ToolCallResumeMode
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.run import RunWaitingTicket, WaitingReason
+from awaken.core.suspension import ToolCallResumeMode
 from awaken.errors import InvalidResume
 from awaken.testing import FakeClock
 

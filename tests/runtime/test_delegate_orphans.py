@@ -23,16 +23,16 @@ from delegation_kit import (
 )
 
 from awaken import Agent, Runtime
-from awaken.contract.commands import CommandKind
-from awaken.contract.threads import TicketQuery
-from awaken.domain.intercept import Suspend
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.domain.suspension import SuspendTicket, Suspension
+from awaken.core.intercept import Suspend
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.store.commands import CommandKind
+from awaken.core.store.threads import TicketQuery
+from awaken.core.suspension import SuspendTicket, Suspension
 from awaken.errors import InvalidResume, RunLeft, ThreadAlreadyRunning
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
-from awaken.runtime import operations
 from awaken.stores.memory import MemoryStore
+from awaken.worker import operations
 
 pytestmark = pytest.mark.anyio
 

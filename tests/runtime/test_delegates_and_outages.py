@@ -6,7 +6,7 @@ import pytest
 from delegation_kit import T, World, to, told
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import Committed, ThreadCommit
+from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.errors import StoreUnavailable
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock

@@ -22,10 +22,8 @@ from delegation_kit import (
 )
 
 from awaken import Agent, Block, PhaseContext, Registrar, Runtime, tool
-from awaken.contract.events import CollectingSink
-from awaken.contract.threads import ThreadQuery
-from awaken.domain.budget import Budget
-from awaken.domain.event import (
+from awaken.core.budget import Budget
+from awaken.core.event import (
     InferenceComplete,
     RunEvent,
     RunFinish,
@@ -36,9 +34,11 @@ from awaken.domain.event import (
     ToolCallDone,
     ToolCallReady,
 )
-from awaken.domain.identity import RequestOrigin, RunOrigin
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Blocked, Failed, Stopped
-from awaken.domain.tool import ToolStatus
+from awaken.core.events import CollectingSink
+from awaken.core.identity import RequestOrigin, RunOrigin
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked, Failed, Stopped
+from awaken.core.store.threads import ThreadQuery
+from awaken.core.tool import ToolStatus
 from awaken.errors import BuildError, ValidationFailed
 from awaken.testing import ScriptedModel, tool_call_response
 from event_kit import as_stored

@@ -10,16 +10,16 @@ import pytest
 
 from awaken import Agent, Runtime, ToolCallResume, tool
 from awaken.codec import Json, loads
-from awaken.domain.event import ToolCallDone
-from awaken.domain.phase import Phase
-from awaken.domain.run import PersistedState
-from awaken.domain.suspension import ToolCallStatus
+from awaken.core.event import ToolCallDone
+from awaken.core.phase import Phase
+from awaken.core.run import PersistedState
+from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.core.state.key import KeyRegistration, StateKey
+from awaken.core.state.store import StateStore, UnknownKeyPolicy
+from awaken.core.suspension import ToolCallStatus
 from awaken.errors import KeyEncode
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
-from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.state.key import KeyRegistration, StateKey
-from awaken.state.store import StateStore, UnknownKeyPolicy
 from awaken.testing import ScriptedModel, text_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio

@@ -8,10 +8,10 @@ import pytest
 from delegation_kit import Place, World, planned, to
 
 from awaken import Agent, Message, Runtime, ToolCallContext, tool
-from awaken.contract.profile import ProfileKey
-from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.names import place_of
-from awaken.runtime import RunRequest
+from awaken.core.profile import ProfileKey
+from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.thread_ids import place_of
+from awaken.worker import RunRequest
 
 pytestmark = pytest.mark.anyio
 

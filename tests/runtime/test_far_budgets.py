@@ -10,9 +10,9 @@ from far_kit import FarBackend, Held, asks, can, runtime_of, says
 from run_kit import record_of
 
 from awaken import Agent, ToolCallResume
-from awaken.domain.budget import Amount, Budget, Spending
-from awaken.domain.lifecycle import NATURAL_END, Stopped
-from awaken.domain.message import Role
+from awaken.core.budget import Amount, Budget, Spending
+from awaken.core.lifecycle import NATURAL_END, Stopped
+from awaken.core.message import Role
 from awaken.testing import ScriptedModel, tool_calls_response
 
 pytestmark = pytest.mark.anyio

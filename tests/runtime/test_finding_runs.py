@@ -8,12 +8,12 @@ import pytest
 from receipt_kit import Site, T, outcomes
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commands import ThreadCommand
-from awaken.domain.lifecycle import NATURAL_END
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.store.commands import ThreadCommand
 from awaken.errors import StoreUnavailable
-from awaken.runtime import operations
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, text_response, tool_call_response
+from awaken.worker import operations
 
 pytestmark = pytest.mark.anyio
 

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import Committed, ThreadCommit
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.engine.live_run import LiveRun
 from awaken.errors import AwakenError, StoreError, StoreUnavailable
-from awaken.loop.live import LiveRun
 from awaken.models import ContextWindowPolicy
-from awaken.runtime.active import ActiveRun
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, text_response, tool_call_response
+from awaken.worker.live_runs import ActiveRun
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from awaken import Agent, PhaseContext, Runtime, Suspend, ToolOutput, tool
-from awaken.domain.intercept import Block, SetResult, ToolInterceptPayload
-from awaken.domain.spec import ToolExecutorKind
-from awaken.domain.suspension import SuspendTicket
-from awaken.domain.tool import ToolResult
-from awaken.state.command import Command
-from awaken.state.key import StateKey
+from awaken.core.intercept import Block, SetResult, ToolInterceptPayload
+from awaken.core.spec import ToolExecutorKind
+from awaken.core.state.command import Command
+from awaken.core.state.key import StateKey
+from awaken.core.suspension import SuspendTicket
+from awaken.core.tool import ToolResult
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_calls_response
 

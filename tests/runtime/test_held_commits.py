@@ -11,18 +11,20 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.background import TaskStatus
-from awaken.contract.commits import Committed, ThreadCommit, has_outcomes
-from awaken.contract.lease import NeverLost
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.store.commits import Committed, ThreadCommit, has_outcomes
+from awaken.core.store.lease import NeverLost
+from awaken.core.task import TaskStatus
 from awaken.errors import RunLeft, StorageError, StoreUnavailable
-from awaken.ext.background import ATTEMPTS, find_live_task
-from awaken.runtime import closing, stopping, unkept
+from awaken.ext.tasks import ATTEMPTS, find_live_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
+from awaken.worker import pending_commits as unkept
+from awaken.worker import shutdown as closing
+from awaken.worker import stopping
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commands import ThreadCommand
-from awaken.domain.lifecycle import RunStatus
+from awaken.core.lifecycle import RunStatus
+from awaken.core.store.commands import ThreadCommand
 from awaken.errors import RuntimeFailed
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response

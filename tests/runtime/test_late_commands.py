@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from awaken import Agent, Message, Runtime, tool
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

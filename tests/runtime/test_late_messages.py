@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.contract.background import DurableMessageRequest
-from awaken.contract.lease import NeverLost
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import ThreadContext
-from awaken.domain.phase import Phase
-from awaken.domain.spec import AgentSpec
+from awaken.core.llm import InferenceRequest
+from awaken.core.phase import Phase
+from awaken.core.spec import AgentSpec
+from awaken.core.store.lease import NeverLost
+from awaken.core.store.threads import ThreadContext
+from awaken.core.task import DurableMessageRequest
 from awaken.errors import AwakenError, StoreUnavailable
 from awaken.plugin.registrar import Registrar
 from awaken.stores.memory import MemoryStore

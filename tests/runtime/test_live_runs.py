@@ -12,12 +12,12 @@ from run_kit import record_of, results, told
 
 from answer_kit import by_id
 from awaken import Agent, Message, RunRequest, Runtime, ToolCallResume, tool
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import ThreadContext
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.domain.result import AgentRunResult
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.llm import InferenceRequest
+from awaken.core.result import AgentRunResult
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.store.threads import ThreadContext
 from awaken.errors import (
     InferenceFailed,
     InvalidResume,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import ContextWindowPolicy
-from awaken.domain.message import Message, Role
+from awaken.core.inference import ContextWindowPolicy
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message, Role
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio

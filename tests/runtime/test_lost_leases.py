@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import Committed, Fence, ThreadCommit
-from awaken.contract.lease import Lease
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import NATURAL_END, RunStatus
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import NATURAL_END, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.commits import Committed, Fence, ThreadCommit
+from awaken.core.store.lease import Lease
 from awaken.errors import LeaseLost, RunLeft, StaleFence
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_calls_response

@@ -15,17 +15,16 @@ from delegation_kit import T
 from task_kit import Yard, dig, over, tasks_in, told, told_in, until_told
 
 from awaken import Agent, Message, Runtime, ToolCallResume, tool
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Committed, Fence, ThreadCommit
-from awaken.contract.lease import NeverLost
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.store import Store
-from awaken.contract.threads import TicketQuery
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.run import RunRecord
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import Committed, Fence, ThreadCommit
+from awaken.core.store.lease import NeverLost
+from awaken.core.store.store import Store
+from awaken.core.store.threads import TicketQuery
 from awaken.errors import AgentNotFound
-from awaken.runtime.active import ActiveRun
 from awaken.stores import telling
 from awaken.stores.memory import MemoryStore
 from awaken.stores.postgres import PostgresStore
@@ -37,6 +36,7 @@ from awaken.testing import (
     tool_call_response,
     tool_calls_response,
 )
+from awaken.worker.live_runs import ActiveRun
 
 pytestmark = pytest.mark.anyio
 

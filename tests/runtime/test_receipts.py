@@ -16,13 +16,13 @@ from receipt_kit import Site, T, caller, outcomes
 from run_kit import Piece
 
 from awaken import Agent, Command, PhaseContext, Runtime
-from awaken.contract.commits import Fence
-from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.domain.phase import Phase
-from awaken.domain.receipt import CancelOutcome, CancelReceipt
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.phase import Phase
+from awaken.core.receipt import CancelOutcome, CancelReceipt
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import Fence
+from awaken.core.store.threads import RunQuery
+from awaken.core.thread import Thread
 from awaken.errors import ConfigError, StoreError, StoreUnavailable
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, tool_calls_response

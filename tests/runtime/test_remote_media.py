@@ -12,7 +12,7 @@ from far_kit import Far, FarBackend, can, far_agent, says
 
 from awaken import Agent, Message, Runtime
 from awaken.backend import BackendTranscriptCapability
-from awaken.domain.message import Base64Source, BlobSource, Image, Text
+from awaken.core.message import Base64Source, BlobSource, Image, Text
 from awaken.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -11,11 +11,11 @@ from far_kit import FAKE, Far, FarBackend, asks, runtime_of, says
 from run_kit import record_of, told
 
 from awaken import Agent, RemoteAgent, Runtime, ToolCallResume
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import TicketQuery
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.names import agent_ids
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.threads import TicketQuery
+from awaken.core.thread_ids import agent_ids
+from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidResume
 from awaken.testing import FunctionModel, tool_call_response
 

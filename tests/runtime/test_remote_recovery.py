@@ -12,11 +12,11 @@ from run_kit import record_of, told
 from awaken import Message, Runtime
 from awaken.backend import BackendCancellationCapability
 from awaken.backend.remote import CUT_SHORT
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.events import CollectingSink
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
-from awaken.domain.receipt import CancelOutcome
-from awaken.domain.run import RunRecord
+from awaken.core.events import CollectingSink
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
+from awaken.core.receipt import CancelOutcome
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
 
 pytestmark = pytest.mark.anyio
 

@@ -28,15 +28,15 @@ from awaken.backend import (
     BackendRunResult,
     BackendTranscriptCapability,
 )
-from awaken.contract.events import CollectingSink
-from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.event import RunStart
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.domain.receipt import CancelOutcome
-from awaken.domain.run import WaitingReason
-from awaken.domain.ticket import TicketStatus
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.event import RunStart
+from awaken.core.events import CollectingSink
+from awaken.core.inference import InferenceOverride
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.receipt import CancelOutcome
+from awaken.core.run import WaitingReason
+from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.ticket import TicketStatus
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import InvalidResume, ResolveFailed, RunLeft
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from far_kit import FarBackend, runtime_of, says
 
-from awaken.domain.lifecycle import NATURAL_END, RunStatus
+from awaken.core.lifecycle import NATURAL_END, RunStatus
 from awaken.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

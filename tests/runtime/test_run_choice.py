@@ -21,18 +21,18 @@ from awaken import (
     StateKey,
     tool,
 )
-from awaken.contract.commits import ThreadCommit
-from awaken.domain.lifecycle import NATURAL_END, RunStatus, Suspended
-from awaken.domain.message import ToolCall
-from awaken.domain.result import AgentRunResult
-from awaken.domain.run import RunRecord
+from awaken.core.lifecycle import NATURAL_END, RunStatus, Suspended
+from awaken.core.message import ToolCall
+from awaken.core.result import AgentRunResult
+from awaken.core.run import RunRecord
+from awaken.core.state.command import ScheduledActionSpec
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.store.commits import ThreadCommit
 from awaken.errors import AgentNotFound, ConfigError, InvalidResume, PhaseError
-from awaken.runtime import RunKind
-from awaken.state.command import ScheduledActionSpec
-from awaken.state.runtime_keys import RUN_LIFECYCLE
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response
 from awaken.testing.models import Response
+from awaken.worker import RunKind
 
 pytestmark = pytest.mark.anyio
 

@@ -20,17 +20,17 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contract.events import CollectingSink
-from awaken.contract.llm import Stop
-from awaken.control.inbox import InboxSender
-from awaken.domain.event import RunFinish, StepEnd, StepStart, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
+from awaken.core.event import RunFinish, StepEnd, StepStart, ToolCallDelta, ToolCallStart
+from awaken.core.events import CollectingSink
+from awaken.core.inbox import InboxSender
+from awaken.core.inference import StopReason
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
+from awaken.core.llm import Stop
+from awaken.core.state.command import CommitEvent, EffectSpec
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE, SetRunning
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.state.store import StateStore
 from awaken.errors import HookFailed, InferenceFailed, PhaseError
-from awaken.state.command import CommitEvent, EffectSpec
-from awaken.state.runtime_keys import RUN_LIFECYCLE, SetRunning
-from awaken.state.snapshot import Snapshot
-from awaken.state.store import StateStore
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.testing.models import Response
 

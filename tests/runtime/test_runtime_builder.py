@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from awaken.contract.backend import ExecutionBackend, ExecutionBackendFactoryError
-from awaken.contract.threads import RunQuery
-from awaken.domain.message import Message
-from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
+from awaken.core.backend import ExecutionBackend, ExecutionBackendFactoryError
+from awaken.core.message import Message
+from awaken.core.spec import AgentSpec, ModelSpec, RemoteEndpoint
+from awaken.core.store.threads import RunQuery
 from awaken.errors import (
     AgentNotFound,
     BuildError,
@@ -18,9 +18,10 @@ from awaken.errors import (
     ValidationFailed,
 )
 from awaken.plugin.registrar import Registrar
-from awaken.runtime import AgentRuntimeBuilder, RunRequest
+from awaken.runtime.builder import AgentRuntimeBuilder
 from awaken.stores.memory import MemoryProfiles, MemoryStore
 from awaken.testing import EchoTool, ScriptedModel
+from awaken.worker import RunRequest
 
 pytestmark = pytest.mark.anyio
 

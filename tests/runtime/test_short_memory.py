@@ -9,11 +9,11 @@ import pytest
 from run_kit import told
 
 from awaken import Agent, Message, Runtime, tool
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import ThreadContext
-from awaken.domain.inference import ContextWindowPolicy
-from awaken.domain.message import CompactionInterval, MessageMetadata, Role
+from awaken.core.inference import ContextWindowPolicy
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import CompactionInterval, MessageMetadata, Role
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.threads import ThreadContext
 from awaken.ext.compaction import COMPACTION, CompactionState
 from awaken.ext.compaction.state import CompactionBoundary
 from awaken.stores.memory import MemoryStore

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from delegation_kit import Place, T, World, only_child, to
 
-from awaken.domain.lifecycle import RunStatus
+from awaken.core.lifecycle import RunStatus
 from awaken.testing.conformance.making import waiting_threads
 
 pytestmark = pytest.mark.anyio

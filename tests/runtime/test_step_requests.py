@@ -20,16 +20,16 @@ from awaken import (
     ToolDescriptor,
     tool,
 )
-from awaken.domain.inference import ReasoningBudget
-from awaken.domain.message import Text
-from awaken.errors import InferenceFailed, PhaseError
-from awaken.state.command import ScheduledActionSpec
-from awaken.state.runtime_actions import (
+from awaken.core.inference import ReasoningBudget
+from awaken.core.message import Text
+from awaken.core.state.command import ScheduledActionSpec
+from awaken.core.state.runtime_actions import (
     ADD_CONTEXT_MESSAGE,
     EXCLUDE_TOOL,
     INCLUDE_ONLY_TOOLS,
     SET_INFERENCE_OVERRIDE,
 )
+from awaken.errors import InferenceFailed, PhaseError
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.testing.models import Response
 

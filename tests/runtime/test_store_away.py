@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import Committed, ThreadCommit, has_outcomes
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role, ToolCall
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role, ToolCall
+from awaken.core.store.commits import Committed, ThreadCommit, has_outcomes
 from awaken.errors import CommitUnknown, StorageError, StoreUnavailable
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (

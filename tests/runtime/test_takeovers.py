@@ -13,12 +13,12 @@ import pytest
 from far_kit import Far, FarBackend, Held, far_agent
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.tool import Tool
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed
-from awaken.domain.recovery import MOST_TAKEOVERS
-from awaken.domain.run import RunRecord
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed
+from awaken.core.llm import InferenceRequest
+from awaken.core.recovery import MOST_TAKEOVERS
+from awaken.core.run import RunRecord
+from awaken.core.tool_context import Tool
 from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

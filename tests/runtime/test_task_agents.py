@@ -20,11 +20,11 @@ from delegation_kit import told as answered
 from task_kit import Yard, agent_in_task, boss, dig, over, tasks_in, told, waiting, working
 
 from awaken import Agent, Runtime, ToolCallResume, tool
-from awaken.contract.threads import TicketQuery
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
-from awaken.domain.ticket import TicketStatus
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import TicketStatus
+from awaken.engine.suspension import EXPIRY_GRACE_MS
 from awaken.errors import InvalidResume
-from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.testing import FakeClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -18,10 +18,10 @@ from delegation_kit import told as answered
 from task_kit import Yard, dig, latest, over, tasks_in, told, until_told, working
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.domain.receipt import CancelReceipt
-from awaken.domain.run import RunRecord
-from awaken.ext.background import (
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.receipt import CancelReceipt
+from awaken.core.run import RunRecord
+from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskManager,
     BackgroundTaskPlugin,

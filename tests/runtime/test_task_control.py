@@ -27,9 +27,9 @@ from task_kit import (
 )
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.lifecycle import CANCELLED
-from awaken.ext.background import BackgroundTaskPlugin
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.llm import InferenceRequest
+from awaken.ext.tasks import BackgroundTaskPlugin
 from awaken.testing import FunctionModel
 
 pytestmark = pytest.mark.anyio

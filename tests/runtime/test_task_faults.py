@@ -12,15 +12,15 @@ from delegation_kit import told as answered
 from task_kit import Started, Yard, boss, dig, over, tasks_in, told, working
 
 from awaken import Agent, Runtime
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallEntry, Committed, ThreadCommit
-from awaken.contract.lease import NeverLost
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallEntry, Committed, ThreadCommit
+from awaken.core.store.lease import NeverLost
 from awaken.errors import CommitUnknown, StoreUnavailable
-from awaken.ext.background import BackgroundTaskPlugin, find_live_task
+from awaken.ext.tasks import BackgroundTaskPlugin, find_live_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
-from awaken.testing.failing import CommitFailure
+from awaken.testing.failing_store import CommitFailure
 
 pytestmark = pytest.mark.anyio
 

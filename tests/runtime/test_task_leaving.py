@@ -22,11 +22,11 @@ from task_kit import (
 )
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.names import agent_ids, task_uid
-from awaken.domain.run import RunRecord
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.run import RunRecord
+from awaken.core.thread_ids import agent_ids, task_uid
 from awaken.errors import RunLeft
-from awaken.ext.background import (
+from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskManager,
     BackgroundTaskPlugin,
@@ -34,7 +34,7 @@ from awaken.ext.background import (
     TaskParentContext,
     TaskResult,
 )
-from awaken.runtime.task_records import KeptTask
+from awaken.ext.tasks.journal_records import KeptTask
 from awaken.testing import FunctionModel
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from delegation_kit import told as answered
 from task_kit import Yard, agent_in_task, boss, over, tasks_in, told, until_told, working
 
 from awaken import Agent, Message, Runtime
-from awaken.contract.background import DurableMessageRequest
-from awaken.contract.commands import ThreadCommand
-from awaken.ext.background import BackgroundLimits, BackgroundTaskPlugin
-from awaken.runtime.task_records import KeptTask
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.task import DurableMessageRequest
+from awaken.ext.tasks import BackgroundLimits, BackgroundTaskPlugin
+from awaken.ext.tasks.journal_records import KeptTask
 from awaken.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

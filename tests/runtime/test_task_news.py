@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.contract.background import PersistedTaskMeta, TaskStatus, terminal_event
-from awaken.control.inbox import inbox_channel
+from awaken.core.inbox import inbox_channel
+from awaken.core.task import PersistedTaskMeta, TaskStatus, terminal_event
 from awaken.testing import FunctionModel
 
 pytestmark = pytest.mark.anyio

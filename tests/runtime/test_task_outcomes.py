@@ -12,13 +12,13 @@ from delegation_kit import Place, T, ended, open_runs
 from task_kit import Started, Yard, boss, dig, over, tasks_in, told, waiting
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.background import TaskStatus
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.names import agent_ids
-from awaken.domain.receipt import CancelReceipt
-from awaken.ext.background import find_live_task
-from awaken.runtime.task_records import INTERRUPTED
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.receipt import CancelReceipt
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.task import TaskStatus
+from awaken.core.thread_ids import agent_ids
+from awaken.ext.tasks import find_live_task
+from awaken.ext.tasks.journal_records import INTERRUPTED
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

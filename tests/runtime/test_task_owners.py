@@ -12,14 +12,16 @@ from delegation_kit import T
 from task_kit import Yard, agent_in_task, boss, until_told
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.background import DurableMessageRequest
-from awaken.contract.commits import Committed, Fence, ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.control.tasks import OwnedTasks
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.runtime import listen, recovery, task_mail
+from awaken.core.aio.owned_tasks import OwnedTasks
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.llm import InferenceRequest
+from awaken.core.store.commits import Committed, Fence, ThreadCommit
+from awaken.core.task import DurableMessageRequest
+from awaken.ext.tasks import task_inbox as task_mail
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
+from awaken.worker import command_listener as listen
+from awaken.worker import recovery
 
 pytestmark = pytest.mark.anyio
 

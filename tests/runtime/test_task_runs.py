@@ -14,15 +14,15 @@ from delegation_kit import told as answered
 from task_kit import Started, Yard, dig, latest, over, tasks_in, told, until_told, working
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.events import CollectingSink
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.tool import Tool
-from awaken.domain.event import RunFinish, RunStart
-from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus, Stopped
-from awaken.domain.message import Visibility
-from awaken.domain.names import task_uid
-from awaken.domain.run import WaitingReason
-from awaken.ext.background import BackgroundLimits, BackgroundTaskPlugin, background
+from awaken.core.event import RunFinish, RunStart
+from awaken.core.events import CollectingSink
+from awaken.core.lifecycle import NATURAL_END, Failed, RunStatus, Stopped
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Visibility
+from awaken.core.run import WaitingReason
+from awaken.core.thread_ids import task_uid
+from awaken.core.tool_context import Tool
+from awaken.ext.tasks import BackgroundLimits, BackgroundTaskPlugin, background
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio

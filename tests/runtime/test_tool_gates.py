@@ -28,10 +28,10 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contract.events import CollectingSink
-from awaken.domain.event import RunFinish, ToolCallDone
-from awaken.domain.identity import Adapter, RunMode
-from awaken.domain.intercept import (
+from awaken.core.event import RunFinish, ToolCallDone
+from awaken.core.events import CollectingSink
+from awaken.core.identity import Adapter, RunMode
+from awaken.core.intercept import (
     Allow,
     AuditOnly,
     Deny,
@@ -40,12 +40,12 @@ from awaken.domain.intercept import (
     ToolPolicyContext,
     ToolPolicyDecision,
 )
-from awaken.domain.lifecycle import NATURAL_END, Blocked, Failed
-from awaken.domain.message import Message
-from awaken.domain.spec import ToolExecutorKind
-from awaken.domain.suspension import ToolCallOutcome
-from awaken.domain.tool import ToolKind
-from awaken.domain.transcript import INTERRUPTED
+from awaken.core.lifecycle import NATURAL_END, Blocked, Failed
+from awaken.core.message import Message
+from awaken.core.spec import ToolExecutorKind
+from awaken.core.suspension import ToolCallOutcome
+from awaken.core.tool import ToolKind
+from awaken.core.transcript import INTERRUPTED
 from awaken.errors import HookFailed, PhaseError
 from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response
 

@@ -19,15 +19,15 @@ import pytest
 from run_kit import results
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.tool import Tool
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.domain.message import Role
-from awaken.domain.receipt import CancelOutcome
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.receipt import CancelOutcome
+from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response, tool_calls_response
-from awaken.tool.threads import ToolThreads
+from awaken.tool.thread_pool import ToolThreads
 
 pytestmark = pytest.mark.anyio
 
@@ -239,7 +239,7 @@ async def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
 
 FORKING = """
 import asyncio, os
-from awaken.tool.threads import ToolThreads
+from awaken.tool.thread_pool import ToolThreads
 
 threads = ToolThreads(1)
 

@@ -8,15 +8,15 @@ from random import Random
 
 import pytest
 
-from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import Json
-from awaken.contract.profile import ProfileEntry, ProfileOwner
-from awaken.domain.budget import Amount, Budget, Spending
+from awaken.core.account import Account
+from awaken.core.budget import Amount, Budget, Spending
+from awaken.core.profile import ProfileEntry, ProfileOwner
 from awaken.errors import BudgetExhausted
-from awaken.runtime.book import TreeBook
 from awaken.stores.memory import MemoryStore
-from awaken.stores.memory.profile import MemoryProfiles
+from awaken.stores.memory.profiles import MemoryProfiles
+from awaken.worker.budgets import TreeBook
 
 pytestmark = pytest.mark.anyio
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK
-from awaken.domain.budget import Amount, Budget, Spending
-from awaken.runtime.book import TreeBook
+from awaken.core.account import Account
+from awaken.core.budget import Amount, Budget, Spending
 from awaken.stores.memory import MemoryStore
+from awaken.worker.budgets import TreeBook
 
 pytestmark = pytest.mark.anyio
 

@@ -12,11 +12,11 @@ import pytest
 from far_kit import Far, FarBackend, Held, far_agent, says
 
 from awaken import Agent, Budget, RunResult, Runtime, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.tool import Tool
-from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.tool_context import Tool
 from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

@@ -27,15 +27,15 @@ from awaken import (
     tool,
 )
 from awaken.backend import BackendRootRunRequest, BackendRunResult
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent
-from awaken.contract.store import Store
-from awaken.domain.event import RunEvent
-from awaken.domain.intercept import Allow, ToolPolicyContext, ToolPolicyDecision
-from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus
-from awaken.domain.message import Role
+from awaken.core.event import RunEvent
+from awaken.core.intercept import Allow, ToolPolicyContext, ToolPolicyDecision
+from awaken.core.lifecycle import NATURAL_END, Failed, RunStatus
+from awaken.core.llm import InferenceRequest, LlmStreamEvent
+from awaken.core.message import Role
+from awaken.core.state.command import EffectSpec, MutationBatch, ScheduledActionSpec
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.store.store import Store
 from awaken.errors import AwakenError, HookFailed, StorageError
-from awaken.state.command import EffectSpec, MutationBatch, ScheduledActionSpec
-from awaken.state.snapshot import Snapshot
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, stream_of, text_response, tool_call_response

@@ -22,15 +22,15 @@ from awaken import (
     ToolCallResume,
     tool,
 )
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.events import CollectingSink
-from awaken.control.inbox import InboxSender
-from awaken.domain.event import RunFinish, RunStart
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
-from awaken.domain.result import AgentRunResult
-from awaken.domain.spec import ToolExecutorKind
+from awaken.core.event import RunFinish, RunStart
+from awaken.core.events import CollectingSink
+from awaken.core.inbox import InboxSender
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
+from awaken.core.result import AgentRunResult
+from awaken.core.spec import ToolExecutorKind
+from awaken.core.state.store import StateStore
+from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.errors import InvalidResume
-from awaken.state.store import StateStore
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_calls_response
 from awaken.testing.models import Response

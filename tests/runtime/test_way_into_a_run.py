@@ -12,10 +12,10 @@ import pytest
 
 import awaken
 from awaken import Agent, Runtime
-from awaken.contract.events import CollectingSink
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import RunEvent, RunFinish
-from awaken.domain.inference import StreamResult
+from awaken.core.event import RunEvent, RunFinish
+from awaken.core.events import CollectingSink
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
 from awaken.testing import FunctionModel, text_response
 
 HOME = awaken.__path__[0]

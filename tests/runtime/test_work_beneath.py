@@ -12,10 +12,10 @@ from task_kit import Yard, agent_in_task, over, tasks_in, waiting
 from task_kit import boss as background_boss
 
 from awaken import Agent, ToolCallResume, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.message import Role
-from awaken.domain.names import agent_ids
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.thread_ids import agent_ids
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio

@@ -7,15 +7,15 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 
 from awaken import Agent, tool
-from awaken.contract.llm import ContentFiltered, InferenceRequest, LlmStreamEvent, Stop
-from awaken.contract.tool import ToolCallContext, ToolOutput
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Message, Role, Text, Thinking, ToolCall
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason, StreamResult, TokenUsage
+from awaken.core.llm import ContentFiltered, InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Message, Role, Text, Thinking, ToolCall
+from awaken.core.state.command import Command
+from awaken.core.state.key import StateKey
+from awaken.core.tool_context import ToolCallContext, ToolOutput
 from awaken.ids import UUID7
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import Command
-from awaken.state.key import StateKey
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 NOTES: StateKey[list[str], list[str]] = StateKey("notes", initial=list, public=True)

@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from server_kit import served
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.domain.message import Role
-from awaken.domain.suspension import Decision
+from awaken.core.message import Role
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.suspension import Decision
 from awaken.server import app
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

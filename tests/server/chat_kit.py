@@ -15,10 +15,10 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import ReasoningDelta, TextDelta
-from awaken.domain.inference import StopReason
-from awaken.domain.message import Role
+from awaken.core.event import ReasoningDelta, TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role
 from awaken.server import app
 from awaken.testing import (
     FunctionModel,

@@ -13,7 +13,7 @@ import httpx2
 from server_kit import served
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.store import Store
+from awaken.core.store.store import Store
 from awaken.server import app
 from awaken.server.keys import add_key
 from awaken.testing import ScriptedModel, tool_call_response

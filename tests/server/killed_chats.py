@@ -32,10 +32,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent
-from awaken.domain.message import Role
+from awaken.core.answer_stream import stream_of
+from awaken.core.llm import InferenceRequest, LlmStreamEvent
+from awaken.core.message import Role
 from awaken.server import app
-from awaken.stream.split import stream_of
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 CLIENTS = (("seven", False), ("loose", False), ("strict", True))

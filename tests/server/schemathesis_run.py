@@ -21,7 +21,7 @@ from edge_kit import payer, write_keys
 from server_kit import served
 
 from awaken import Agent, Runtime
-from awaken.front import Principal
+from awaken.runtime import Principal
 from awaken.server import app
 from awaken.server.limits import Limits
 from awaken.testing import FunctionModel

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from awaken import Agent
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 
 GO = Path(os.environ.get("GO", "go"))
 

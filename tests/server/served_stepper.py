@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from served_slow import Slow
 
 from awaken import Agent, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason
+from awaken.core.event import ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 
 
 @tool(effect="read")

@@ -10,10 +10,10 @@ import os
 from collections.abc import AsyncIterator
 
 from awaken import Agent, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason
-from awaken.domain.message import Role
+from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.message import Role
 
 PACE = float(os.environ.get("TALKER_PACE", "0"))
 _CALLS = {0: ("look", '{"at": 1}'), 1: ("pay", '{"amount": 500}')}

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from awaken.server.http_protocol import PatientHttp
 from awaken.server.listening import bind
-from awaken.server.patient_http import PatientHttp
 from uvicorn_kit import end_server
 
 

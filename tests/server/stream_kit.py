@@ -22,11 +22,11 @@ from follow_kit import Reader
 from awaken import Runtime
 from awaken.cli.app import main as awaken
 from awaken.codec import loads
-from awaken.contract.threads import TicketQuery
-from awaken.domain.event import Error, RunEvent, RunFinish
-from awaken.domain.lifecycle import Suspended
-from awaken.domain.message import Role
-from awaken.domain.ticket import TicketStatus
+from awaken.core.event import Error, RunEvent, RunFinish
+from awaken.core.lifecycle import Suspended
+from awaken.core.message import Role
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import TicketStatus
 from awaken.stores.sqlite import SqliteStore
 
 TALKER = Path(__file__).with_name("served_talker.py")

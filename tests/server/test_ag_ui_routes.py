@@ -15,7 +15,7 @@ from ag_ui.core import AgentCapabilities
 from ag_ui_agents import Desk as DeskModel
 from edge_kit import Desk, code_of, events_of, open_desk
 
-from awaken.domain.lifecycle import RunStatus
+from awaken.core.lifecycle import RunStatus
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
 

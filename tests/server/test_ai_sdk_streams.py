@@ -16,10 +16,10 @@ from edge_kit import open_desk
 from server_kit import served
 
 from awaken import Message, Runtime
-from awaken.contract.submissions import SubmitMode
-from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.message import BlobSource
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.message import BlobSource
+from awaken.core.store.submissions import SubmitMode
+from awaken.core.store.threads import RunQuery
 
 pytestmark = pytest.mark.anyio
 CHAT = "/v1/ai-sdk/agents/desk/chat"

@@ -20,9 +20,9 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken import Agent, Runtime
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.server import app
 from awaken.testing import FunctionModel, ScriptedModel
 from browser_kit import HOME, KIT, open_browser

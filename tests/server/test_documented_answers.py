@@ -15,8 +15,8 @@ from test_edge import request_to
 
 from awaken.server.limits import Limits
 from awaken.server.openapi import document
+from awaken.server.route import Route
 from awaken.server.routes import ROUTES
-from awaken.server.table import Route
 
 pytestmark = pytest.mark.anyio
 

@@ -16,11 +16,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from awaken import Runtime
-from awaken.domain.principal import Principal
+from awaken.core.principal import Principal
 from awaken.errors import ConfigError
 from awaken.server import app
+from awaken.server.route import Role, Route
 from awaken.server.routes import ROUTES
-from awaken.server.table import Role, Route
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from edge_kit import Desk, open_desk, payer
 from prometheus_client.parser import text_string_to_metric_families
 
 from awaken import Agent, Runtime, tool
-from awaken.domain.inference import TokenUsage
+from awaken.core.inference import TokenUsage
 from awaken.server import app
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 

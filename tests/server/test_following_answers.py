@@ -10,7 +10,7 @@ import pytest
 from edge_kit import Desk, open_desk, pay
 
 from awaken import Agent, Runtime
-from awaken.contract.commands import ThreadCommand
+from awaken.core.store.commands import ThreadCommand
 from awaken.models import Role
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -14,11 +14,11 @@ import pytest
 from edge_kit import Desk, code_of, open_desk, slow, talker
 
 from awaken import Agent, ToolCallContext
-from awaken.contract.threads import ThreadQuery
-from awaken.contract.tool import ToolOutput
-from awaken.domain.suspension import SuspendTicket
-from awaken.domain.tool import ToolDescriptor, ToolResult
-from awaken.server import patient_http
+from awaken.core.store.threads import ThreadQuery
+from awaken.core.suspension import SuspendTicket
+from awaken.core.tool import ToolDescriptor, ToolResult
+from awaken.core.tool_context import ToolOutput
+from awaken.server import http_protocol as patient_http
 from awaken.server.routes import ROUTES
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.tool import Tool

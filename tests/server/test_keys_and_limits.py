@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from edge_kit import Desk, code_of, open_desk
 
-from awaken.domain.budget import Budget
-from awaken.domain.principal import Principal
+from awaken.core.budget import Budget
+from awaken.core.principal import Principal
 from awaken.events import Stopped
 from awaken.server.errors import Refused
 from awaken.server.limits import Limits, narrowed

@@ -18,8 +18,8 @@ from stream_kit import ask, serving
 
 from awaken import Agent, Runtime, tool
 from awaken.cli import main
-from awaken.domain.access import Deed, KeyEntry, Role
-from awaken.domain.budget import Budget
+from awaken.core.access import Deed, KeyEntry, Role
+from awaken.core.budget import Budget
 from awaken.errors import StoreUnavailable
 from awaken.server import app, open_streams
 from awaken.server.console import audit

@@ -13,7 +13,7 @@ from edge_kit import Desk, code_of, open_desk, pay, talker, write_keys
 from server_kit import served
 
 from awaken import Agent, Runtime
-from awaken.front import Principal
+from awaken.runtime import Principal
 from awaken.server import app
 from awaken.server.keys import add_key
 from awaken.testing import ScriptedModel, tool_call_response

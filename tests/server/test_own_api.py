@@ -13,9 +13,10 @@ import pytest
 from edge_kit import Desk, code_of, events_of, open_desk, payer
 
 from awaken import Agent, Runtime, tool
-from awaken.domain.pool import ModelPoolSpec, PoolMemberSpec
-from awaken.domain.spec import Modalities, ModelSpec
-from awaken.server import app, ticket_news
+from awaken.core.pool import ModelPoolSpec, PoolMemberSpec
+from awaken.core.spec import Modalities, ModelSpec
+from awaken.server import app
+from awaken.server import ticket_updates as ticket_news
 from awaken.testing import ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio

@@ -13,10 +13,10 @@ import pytest
 from server_kit import served
 
 from awaken import Agent, Runtime
-from awaken.contract.store import Store
-from awaken.contract.submissions import Submission
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.lifecycle import RunStatus
+from awaken.core.store.store import Store
+from awaken.core.store.submissions import Submission
+from awaken.core.suspension import ToolCallResume
 from awaken.errors import StoreUnavailable
 from awaken.server import app
 from awaken.server.health import PROBE_SECONDS

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import errors
-from awaken.protocol.intake import BadRequest
-from awaken.server.bodies import MAX_DEPTH, Depth
+from awaken.server.client_ids import Names
 from awaken.server.errors import Refused, answer_to
-from awaken.server.names import Names
+from awaken.server.parsing import MAX_DEPTH, Depth
+from awaken.server.protocols.intake import BadRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ import pytest
 from edge_kit import Desk, open_desk
 
 from awaken import Agent, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.errors import AlreadyExists
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -17,12 +17,13 @@ from server_kit import served
 from stream_kit import frames_of, new_reader
 
 from awaken import Agent, Runtime
-from awaken.contract.lease import Lease, NeverLost
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import TextDelta
-from awaken.domain.inference import StopReason
-from awaken.domain.lifecycle import CancelledEnd
-from awaken.server import app, connection, patient_http
+from awaken.core.event import TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.lifecycle import CancelledEnd
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.core.store.lease import Lease, NeverLost
+from awaken.server import app, connection
+from awaken.server import http_protocol as patient_http
 from awaken.server.cursor import Cursor
 from awaken.server.open_streams import BATCH_SECONDS, MOST_SECONDS, OpenStreams
 from awaken.stores.memory import MemoryStore

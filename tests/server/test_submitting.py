@@ -10,9 +10,9 @@ import httpx2
 import pytest
 from edge_kit import Desk, events_of, open_desk, slow, talker
 
-from awaken.contract.threads import RunQuery
-from awaken.domain.event import RunFinish
-from awaken.domain.lifecycle import RunStatus
+from awaken.core.event import RunFinish
+from awaken.core.lifecycle import RunStatus
+from awaken.core.store.threads import RunQuery
 
 pytestmark = pytest.mark.anyio
 STREAM = {"accept": "text/event-stream"}

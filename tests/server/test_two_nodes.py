@@ -14,9 +14,9 @@ from server_kit import served
 
 from awaken import Agent, Runtime
 from awaken.codec import loads
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.domain.event import RunEvent, RunFinish, StepSnapshot, StepStart, TextDelta
-from awaken.domain.inference import StopReason
+from awaken.core.event import RunEvent, RunFinish, StepSnapshot, StepStart, TextDelta
+from awaken.core.inference import StopReason
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.server import app
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from edge_kit import Desk
 from server_kit import served
 
 from awaken import Runtime
-from awaken.domain.access import Role
+from awaken.core.access import Role
 from awaken.server import app
 from awaken.server.keys import add_key
 from poisoned_kit import IN_LISTS, agents, poison_postgres, poison_sqlite, run_of, thread_ids

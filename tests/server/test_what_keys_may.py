@@ -11,8 +11,8 @@ import pytest
 from edge_kit import Desk, code_of, events_of, open_desk, pay, talker, write_keys
 
 from awaken import Agent
-from awaken.contract.threads import Page, TicketQuery
-from awaken.domain.ticket import Ticket
+from awaken.core.store.threads import Page, TicketQuery
+from awaken.core.ticket import Ticket
 from awaken.server.keys import add_key
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response

@@ -8,17 +8,17 @@ import operator
 import msgspec
 import pytest
 
-from awaken.domain.phase import Phase
+from awaken.core.phase import Phase
+from awaken.core.state.command import Command, EffectSpec, MutationBatch, ScheduledActionSpec
+from awaken.core.state.key import KeyRegistration, Merge, StateKey
+from awaken.core.state.merge import conflicting_key, merge_parallel
+from awaken.core.state.store import StateStore
 from awaken.errors import (
     KeyDecode,
     KeyEncode,
     MutationBaseRevisionMismatch,
     ParallelMergeConflict,
 )
-from awaken.state.command import Command, EffectSpec, MutationBatch, ScheduledActionSpec
-from awaken.state.key import KeyRegistration, Merge, StateKey
-from awaken.state.merge import conflicting_key, merge_parallel
-from awaken.state.store import StateStore
 
 COUNTER: StateKey[int, int] = StateKey(
     "counter", initial=int, apply=operator.add, merge=Merge.COMMUTATIVE

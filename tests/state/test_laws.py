@@ -19,23 +19,23 @@ from hypothesis.stateful import (
 )
 
 from awaken.codec import dumps, loads
-from awaken.domain.context_message import ContextMessage
-from awaken.domain.run import PersistedState
-from awaken.domain.suspension import ToolCallStatus
-from awaken.errors import ReducerFailed, RevisionConflict
-from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.state.command import Command, MutationBatch
-from awaken.state.key import KeyRegistration, Merge, Scope, StateKey
-from awaken.state.merge import merge_parallel
-from awaken.state.runtime_keys import PENDING_WORK, SetPending
-from awaken.state.step_keys import (
+from awaken.core.context_message import ContextMessage
+from awaken.core.run import PersistedState
+from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.core.state.command import Command, MutationBatch
+from awaken.core.state.key import KeyRegistration, Merge, Scope, StateKey
+from awaken.core.state.merge import merge_parallel
+from awaken.core.state.runtime_keys import PENDING_WORK, SetPending
+from awaken.core.state.step_keys import (
     CONTEXT_MESSAGES,
     TOOL_FILTER,
     ExcludeTool,
     IncludeOnly,
     UpsertContext,
 )
-from awaken.state.store import StateStore, UnknownKeyPolicy
+from awaken.core.state.store import StateStore, UnknownKeyPolicy
+from awaken.core.suspension import ToolCallStatus
+from awaken.errors import ReducerFailed, RevisionConflict
 
 quick = settings(max_examples=100, deadline=None)
 

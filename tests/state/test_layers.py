@@ -17,12 +17,12 @@ from hypothesis.stateful import (
     rule,
 )
 
-from awaken.domain.run import PersistedState
+from awaken.core.run import PersistedState
+from awaken.core.state.command import MutationBatch
+from awaken.core.state.key import KeyRegistration, Scope, StateKey
+from awaken.core.state.snapshot import TOP, Snapshot
+from awaken.core.state.store import StateStore, UnknownKeyPolicy
 from awaken.errors import KeyEncode
-from awaken.state.command import MutationBatch
-from awaken.state.key import KeyRegistration, Scope, StateKey
-from awaken.state.snapshot import TOP, Snapshot
-from awaken.state.store import StateStore, UnknownKeyPolicy
 
 Key = StateKey[Any, Any]
 

@@ -9,16 +9,15 @@ import msgspec
 import pytest
 
 from awaken.codec import Json, to_json
-from awaken.domain.context_message import ContextMessage, ThrottleEntry
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.lifecycle import RunStatus, Stopped, StoppedReason
-from awaken.domain.phase import Phase
-from awaken.domain.run import PersistedState
-from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode, ToolCallStatus
-from awaken.state.call_keys import TOOL_CALL_STATES, ClearCalls, PutCall, ToolCallState
-from awaken.state.command import FailedAction, QueuedAction, ScheduledAction
-from awaken.state.key import KeyRegistration, StateKey
-from awaken.state.runtime_keys import (
+from awaken.core.context_message import ContextMessage, ThrottleEntry
+from awaken.core.inference import InferenceOverride
+from awaken.core.lifecycle import RunStatus, Stopped, StoppedReason
+from awaken.core.phase import Phase
+from awaken.core.run import PersistedState
+from awaken.core.state.call_keys import TOOL_CALL_STATES, ClearCalls, PutCall, ToolCallState
+from awaken.core.state.command import FailedAction, QueuedAction, ScheduledAction
+from awaken.core.state.key import KeyRegistration, StateKey
+from awaken.core.state.runtime_keys import (
     ACTIVE_AGENT,
     FAILED_ACTIONS,
     FAILED_ACTIONS_KEPT,
@@ -39,7 +38,7 @@ from awaken.state.runtime_keys import (
     StepCompleted,
     StopConditionStats,
 )
-from awaken.state.step_keys import (
+from awaken.core.state.step_keys import (
     CONTEXT_MESSAGES,
     CONTEXT_THROTTLE,
     INFERENCE_OVERRIDE,
@@ -53,7 +52,8 @@ from awaken.state.step_keys import (
     RemoveContext,
     UpsertContext,
 )
-from awaken.state.store import StateStore, UnknownKeyPolicy
+from awaken.core.state.store import StateStore, UnknownKeyPolicy
+from awaken.core.suspension import ToolCallResume, ToolCallResumeMode, ToolCallStatus
 
 ALL: tuple[StateKey[Any, Any], ...] = (
     RUN_LIFECYCLE,

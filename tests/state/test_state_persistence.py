@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from awaken.codec import Json, dumps, loads
-from awaken.domain.inference import TokenUsage
-from awaken.domain.run import PersistedState
+from awaken.core.inference import TokenUsage
+from awaken.core.run import PersistedState
+from awaken.core.state.command import CommitEvent, MutationBatch
+from awaken.core.state.key import KeyRegistration, Merge, Scope, StateKey
+from awaken.core.state.store import StateStore, UnknownKeyPolicy
 from awaken.errors import KeyDecode, KeyEncode, RevisionConflict, UnknownKey
-from awaken.state.command import CommitEvent, MutationBatch
-from awaken.state.key import KeyRegistration, Merge, Scope, StateKey
-from awaken.state.store import StateStore, UnknownKeyPolicy
 
 ERROR, SKIP = UnknownKeyPolicy.ERROR, UnknownKeyPolicy.SKIP
 

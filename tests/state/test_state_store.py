@@ -10,6 +10,9 @@ from threading import Barrier
 import msgspec
 import pytest
 
+from awaken.core.state.command import CommitEvent, MutationBatch
+from awaken.core.state.key import KeyRegistration, Merge, Scope, StateKey, StateKeyOptions
+from awaken.core.state.store import StateStore
 from awaken.errors import (
     KeyAlreadyRegistered,
     PluginAlreadyInstalled,
@@ -18,9 +21,6 @@ from awaken.errors import (
     RevisionConflict,
     UnknownKey,
 )
-from awaken.state.command import CommitEvent, MutationBatch
-from awaken.state.key import KeyRegistration, Merge, Scope, StateKey, StateKeyOptions
-from awaken.state.store import StateStore
 
 
 def fail_on_negative(value: int, update: int) -> int:

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.run import RunKind
-from awaken.domain.ticket import TicketStatus
+from awaken.core.run import RunKind
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.ticket import TicketStatus
 from awaken.stores.memory import MemoryStore
 from awaken.stores.memory.order import Ordered
 from awaken.stores.sql.migrations import load_migrations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.contract.profile import ProfileOwner
+from awaken.core.profile import ProfileOwner
 from awaken.stores.memory import MemoryProfiles, MemoryStore
 from awaken.testing import FakeClock
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.store import Store
-from awaken.contract.threads import ChildStrategy
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.store.threads import ChildStrategy
 from awaken.errors import StaleFence
 from awaken.stores.memory import MemoryStore
 

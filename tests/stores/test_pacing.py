@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from awaken.contract.submissions import KEY_KEPT_MS
-from awaken.contract.threads import Freed
-from awaken.stores.pacing import MOST, delete_in_batches, next_size
+from awaken.core.store.submissions import KEY_KEPT_MS
+from awaken.core.store.threads import Freed
+from awaken.stores.batch_delete import MOST, delete_in_batches, next_size
 from awaken.stores.postgres import PostgresStore
 from awaken.testing import FakeClock
 from postgres_kit import Postgres

@@ -11,10 +11,10 @@ import asyncpg
 import pytest
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
-from awaken.domain.message import Role
+from awaken.core.inference import StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
+from awaken.core.store.commits import ThreadCommit
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.postgres import PostgresStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

@@ -7,7 +7,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from awaken.contract.commits import Committed, ThreadCommit
+from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.errors import CommitUnknown, VersionConflict
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.connections import Db, Schema

@@ -14,10 +14,10 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 import asyncpg
 import pytest
 
-from awaken.contract.commits import Fence
-from awaken.contract.lease import ORPHANS_EVERY_MS
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.run import RunRequestSnapshot
+from awaken.core.identity import RequestOrigin
+from awaken.core.run import RunRequestSnapshot
+from awaken.core.store.commits import Fence
+from awaken.core.store.lease import ORPHANS_EVERY_MS
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.submissions import Wanted, claim_next, find_next

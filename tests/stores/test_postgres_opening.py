@@ -11,11 +11,11 @@ import asyncpg
 import pytest
 
 from awaken.errors import ConfigError, StoreUnavailable
-from awaken.front.loading import open_store
+from awaken.runtime.loading import open_store
 from awaken.stores.postgres import PostgresStore, migrate_address
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import Connector, connect
-from awaken.stores.postgres.migrating import check_standbys, prepare
+from awaken.stores.postgres.migrations import check_standbys, prepare
 from awaken.stores.sql.migrations import Migration
 from awaken.testing.conformance.making import PATIENCE, says, texts, write
 from postgres_kit import Postgres

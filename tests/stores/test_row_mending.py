@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.codec import dumps, loads
-from awaken.domain.metadata import ThreadMetadata
-from awaken.domain.value import Value
+from awaken.core.metadata import ThreadMetadata
+from awaken.core.value import Value
 from awaken.stores.sql.mending import mend
 from awaken.stores.sql.row_check import TYPES
 from awaken.stores.sql.unreadable import UNREADABLE

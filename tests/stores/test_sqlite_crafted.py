@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from awaken.codec import dumps, loads
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.profile import ProfileOwner
-from awaken.contract.store import Store
-from awaken.contract.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
+from awaken.core.profile import ProfileOwner
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.store import Store
+from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
 from awaken.errors import InvalidRecord, Serialization, StoreError, StoreUnavailable
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.queries import TABLES

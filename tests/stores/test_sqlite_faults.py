@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.commits import ThreadCommit
+from awaken.core.store.commits import ThreadCommit
 from awaken.errors import StoreUnavailable
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import everything, record, says, texts, write
@@ -39,7 +39,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
         made.append(connect(*args, **options))
         return made[-1]
 
-    monkeypatch.setattr("awaken.stores.sqlite.opening.sqlite3.connect", listed)
+    monkeypatch.setattr("awaken.stores.sqlite.open.sqlite3.connect", listed)
     return made
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.run import RunKind, RunRequestSnapshot
+from awaken.core.identity import RequestOrigin
+from awaken.core.run import RunKind, RunRequestSnapshot
+from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.errors import StoreUnavailable
 from awaken.stores.sql.migrations import Migration, load_migrations
 from awaken.stores.sqlite import SqliteStore

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.domain.lifecycle import NATURAL_END, RunStatus
+from awaken.core.lifecycle import NATURAL_END, RunStatus
 from awaken.errors import AgentLoopError, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, ScriptedModel, tool_call_response

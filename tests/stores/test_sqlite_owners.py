@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.commits import Fence
+from awaken.core.store.commits import Fence
 from awaken.errors import StaleFence, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import names, record, refused, says, texts, write

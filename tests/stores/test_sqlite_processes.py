@@ -66,8 +66,8 @@ def tell(process: subprocess.Popen[str]) -> None:
 
 PROGRAM = """
 import asyncio, sys
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import ThreadCommit
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import ThreadCommit
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import event, raw, record, says, texts, write
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallPhase, ThreadCommit
-from awaken.contract.threads import RunQuery, TicketQuery
-from awaken.domain.message import Message
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.ticket import TicketStatus
+from awaken.core.message import Message
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallPhase, ThreadCommit
+from awaken.core.store.threads import RunQuery, TicketQuery
+from awaken.core.suspension import ToolCallResume
+from awaken.core.ticket import TicketStatus
 from awaken.errors import Serialization
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import (
@@ -49,7 +49,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.set_progress_handler(lambda: steps.append(1), 100)
         return made
 
-    monkeypatch.setattr("awaken.stores.sqlite.opening.sqlite3.connect", counted)
+    monkeypatch.setattr("awaken.stores.sqlite.open.sqlite3.connect", counted)
     return steps
 
 

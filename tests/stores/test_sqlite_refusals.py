@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.core.suspension import Decision, ToolCallResume
 from awaken.errors import DecisionRefused
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import WAITING, record, refused, ticket, write

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.commits import ThreadCommit
+from awaken.core.store.commits import ThreadCommit
 from awaken.errors import StoreError, StoreUnavailable, ThreadOwned, VersionConflict
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import record, refused, says, write

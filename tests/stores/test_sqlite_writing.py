@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import ThreadCommit
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import ThreadCommit
 from awaken.errors import (
     CommitUnknown,
     InvalidRecord,
@@ -204,7 +204,7 @@ async def shaky(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sq
     def failing(*args: Any, **options: Any) -> sqlite3.Connection:
         return connect(*args, factory=Failing, **options)
 
-    monkeypatch.setattr("awaken.stores.sqlite.opening.sqlite3.connect", failing)
+    monkeypatch.setattr("awaken.stores.sqlite.open.sqlite3.connect", failing)
     Failing.trouble.clear()
     store = SqliteStore(path)
     await store.open()

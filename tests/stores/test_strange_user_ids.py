@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery, ThreadQuery
+from awaken.core.store.store import Store
+from awaken.core.store.threads import RunQuery, ThreadQuery
 from awaken.stores.memory import MemoryStore
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore

@@ -17,14 +17,14 @@ import pytest
 
 from awaken import Agent, Runtime, tool
 from awaken.codec import loads
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.store import CountsUnreadable, Store
-from awaken.contract.threads import ChildStrategy, Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.access import KeyEntry
-from awaken.domain.budget import Budget
-from awaken.domain.receipt import CancelOutcome
-from awaken.domain.run import RunRecord
-from awaken.domain.unreadable import RowKind
+from awaken.core.access import KeyEntry
+from awaken.core.budget import Budget
+from awaken.core.receipt import CancelOutcome
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.store import CountsUnreadable, Store
+from awaken.core.store.threads import ChildStrategy, Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.core.unreadable import RowKind
 from awaken.errors import AwakenError, UnreadableRecord
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sql.row_check import Backup, HasRows, check_rows

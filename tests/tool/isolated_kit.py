@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from awaken import Command, ToolCallContext, ToolOutput, ToolResult, tool
-from awaken.domain.tool import ToolError
-from awaken.state.key import StateKey
+from awaken.core.state.key import StateKey
+from awaken.core.tool import ToolError
 from awaken.tool import FunctionTool
-from awaken.tool.worker.pool import Pool
-from awaken.tool.worker.target import target_of
-from awaken.tool.worker.wire import Setup, WorkerRequest
+from awaken.tool.isolation.frames import Setup, WorkerRequest
+from awaken.tool.isolation.pool import Pool
+from awaken.tool.isolation.target import target_of
 
 DEADLINE = 100.0
 

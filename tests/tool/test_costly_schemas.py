@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from awaken.domain.tool import ToolError
+from awaken.core.tool import ToolError
 from awaken.tool import validate_against_schema
 
 STRINGS = {"type": "array", "items": {"type": "string"}}
@@ -23,7 +23,7 @@ def problem(schema: Any, value: Any) -> str:
 
 MEASURED = """
 import resource
-from awaken.domain.tool import ToolError
+from awaken.core.tool import ToolError
 from awaken.tool import validate_against_schema
 
 def megabytes():

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tool_context import make_context, run_tool
 
-from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, ToolTraits
-from awaken.domain.message import ToolCall
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
+from awaken.core.message import ToolCall
+from awaken.core.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
+from awaken.core.tool_context import Tool, ToolCallContext, ToolOutput, ToolTraits
 from awaken.tool import execute_tool, tool
 
 pytestmark = pytest.mark.anyio

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.contract.tool import ToolCallContext, ToolOutput
-from awaken.domain.message import Role
-from awaken.domain.output import OutputFormat
-from awaken.domain.spec import AgentSpec
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
-from awaken.ext.background import BackgroundTool
+from awaken.core.message import Role
+from awaken.core.output import OutputFormat
+from awaken.core.spec import AgentSpec
+from awaken.core.suspension import ToolCallResume
+from awaken.core.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.core.tool_context import ToolCallContext, ToolOutput
+from awaken.ext.tasks import BackgroundTool
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.tool import validate_against_schema
 

@@ -4,8 +4,8 @@ import pytest
 from tool_context import make_context, run_tool
 
 from awaken.codec import Json
-from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolStatus
+from awaken.core.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.core.tool import ToolDescriptor, ToolError, ToolStatus
 from awaken.tool import FrontEndTool
 
 pytestmark = pytest.mark.anyio

@@ -16,10 +16,10 @@ import msgspec
 import pytest
 from tool_context import make_context, run_tool
 
-from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
-from awaken.domain.tool import ToolError, ToolErrorKind, ToolKind, ToolResult, ToolStatus
+from awaken.core.state.command import Command
+from awaken.core.tool import ToolError, ToolErrorKind, ToolKind, ToolResult, ToolStatus
+from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.errors import ConfigError
-from awaken.state.command import Command
 from awaken.tool import FunctionTool, tool
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from tool_context import run_tool
 from awaken import ToolResult, tool
 from awaken.codec import dumps
 from awaken.errors import ConfigError
-from awaken.tool.worker.pool import Pool
-from awaken.tool.worker.wire import BadFrame, Returned, read_answer
+from awaken.tool.isolation.frames import BadFrame, Returned, read_answer
+from awaken.tool.isolation.pool import Pool
 
 pytestmark = pytest.mark.anyio
 

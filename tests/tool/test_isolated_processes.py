@@ -167,7 +167,7 @@ async def test_without_the_kernels_help_a_thread_holds_the_lifeline() -> None:
     code = """
 import fcntl, os
 vars(fcntl).pop("F_SETSIG", None)
-from awaken.tool.worker.serve import die_with_owner
+from awaken.tool.isolation.child_main import die_with_owner
 die_with_owner(0)
 print("held", flush=True)
 while True:
@@ -189,7 +189,10 @@ while True:
 
 
 async def test_a_worker_whose_program_is_gone_before_it_starts_ends_at_once() -> None:
-    code = "from awaken.tool.worker.serve import die_with_owner; die_with_owner(0); print('alive')"
+    code = (
+        "from awaken.tool.isolation.child_main import die_with_owner; "
+        "die_with_owner(0); print('alive')"
+    )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
     )

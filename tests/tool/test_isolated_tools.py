@@ -20,14 +20,14 @@ from isolated_kit import Desk, open_desk, pool_for, request
 from tool_context import make_context, run_tool
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.commits import CallPhase
-from awaken.contract.tool import Tool, ToolTraits, traits_of
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.tool import ToolError, ToolErrorKind, ToolStatus
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.store.commits import CallPhase
+from awaken.core.tool import ToolError, ToolErrorKind, ToolStatus
+from awaken.core.tool_context import Tool, ToolTraits, traits_of
 from awaken.errors import ConfigError
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 from awaken.tool import FunctionTool
-from awaken.tool.worker import process
+from awaken.tool.isolation import process
 from process_kit import open_pidfd
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from tool_context import run_tool
 
 from awaken import tool
-from awaken.domain.tool import ToolError
+from awaken.core.tool import ToolError
 from awaken.tool import validate_against_schema
 
 pytestmark = pytest.mark.anyio

@@ -15,9 +15,9 @@ import pytest
 from tool_context import run_tool
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.tool import ToolCallContext
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.domain.tool import ToolResult, ToolStatus
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.tool import ToolResult, ToolStatus
+from awaken.core.tool_context import ToolCallContext
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.tool import execute

@@ -6,8 +6,8 @@ import pydantic
 import pytest
 from tool_context import run_tool
 
-from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
-from awaken.domain.tool import ToolStatus
+from awaken.core.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.core.tool import ToolStatus
 from awaken.tool import tool
 
 pytestmark = pytest.mark.anyio

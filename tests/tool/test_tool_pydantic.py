@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tool_context import run_tool
 from typing_extensions import TypedDict
 
-from awaken.domain.tool import ToolError
+from awaken.core.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.tool import generate_tool_schema, tool
 

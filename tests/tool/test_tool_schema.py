@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.domain.schema import compiled
-from awaken.domain.tool import ToolError, ToolErrorKind
+from awaken.core.schema import compiled
+from awaken.core.tool import ToolError, ToolErrorKind
 from awaken.errors import ConfigError
 from awaken.tool import generate_tool_schema, sanitize_for_llm, validate_against_schema
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken import Agent, tool
-from awaken.contract.tool import Tool
-from awaken.domain.recovery import ToolEffect
+from awaken.core.recovery import ToolEffect
+from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError
 from awaken.toolsets import Toolset, toolset
 

@@ -8,8 +8,8 @@ import pydantic
 import pytest
 from tool_context import run_tool
 
-from awaken.contract.tool import ToolCallContext, ToolTraits
-from awaken.domain.tool import ToolError, ToolErrorKind
+from awaken.core.tool import ToolError, ToolErrorKind
+from awaken.core.tool_context import ToolCallContext, ToolTraits
 from awaken.errors import ConfigError
 from awaken.tool import TypedTool
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.tool import Tool, ToolCallContext, ToolOutput
-from awaken.domain.identity import RunIdentity
-from awaken.domain.message import ToolCall
-from awaken.domain.spec import AgentSpec
-from awaken.state.snapshot import Snapshot
+from awaken.core.identity import RunIdentity
+from awaken.core.message import ToolCall
+from awaken.core.spec import AgentSpec
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.tool_context import Tool, ToolCallContext, ToolOutput
 from awaken.tool import execute_tool
 
 

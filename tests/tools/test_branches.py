@@ -10,7 +10,7 @@ def file(total: int, *missing: list[int]) -> dict[str, object]:
 
 def test_each_package_names_the_branches_that_no_test_takes() -> None:
     files = {
-        "src/awaken/loop/step.py": file(8, [3, 7], [9, -1]),
+        "src/awaken/engine/step.py": file(8, [3, 7], [9, -1]),
         "src/awaken/loop/deep/run.py": file(4),
         "src/awaken/codec.py": file(2, [5, 6]),
     }

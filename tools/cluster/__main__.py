@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.text import Text
 
 from awaken.cli.browser import has_browser, open_page
-from awaken.cli.console import open_console
-from awaken.cli.lines import is_tty
-from awaken.domain.secret import shown_address
+from awaken.cli.output import open_console
+from awaken.cli.stdin_lines import is_tty
+from awaken.core.secret import shown_address
 from awaken.server.console import Pages
 from awaken.stores.postgres import PostgresStore
 from cluster.client import Client

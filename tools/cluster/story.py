@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.lines import Lines
+from awaken.cli.stdin_lines import Lines
 from awaken.cli.text import count
 from awaken.stores.postgres import PostgresStore
 from cluster.client import Client

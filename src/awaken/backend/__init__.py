@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from awaken.backend.child import ChildAgentFailed, run_child_agent, run_child_agent_checked
-    from awaken.backend.delegate import delegate_tool_name
+    from awaken.backend.child_agent import (
+        ChildAgentFailed,
+        run_child_agent,
+        run_child_agent_checked,
+    )
+    from awaken.backend.delegate_tool import delegate_tool_name
     from awaken.backend.dispatch import (
         execute_resolved_delegate_execution,
         execution_capabilities,
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
         state_with_backend_output,
     )
     from awaken.backend.sinks import ErrorMode, ProgressForwardingSink, StreamingPassthroughSink
-    from awaken.contract.backend import (
+    from awaken.core.backend import (
         BACKEND_OUTPUT_STATE_KEY,
         BackendAbortRequest,
         BackendAgentNotFound,
@@ -48,15 +52,15 @@ if TYPE_CHECKING:
         ExecutionFailed,
         RemoteError,
     )
-    from awaken.contract.backend_result import (
+    from awaken.core.backend_result import (
         BackendOutputArtifact,
         BackendRunOutput,
         BackendRunResult,
         BackendRunStatus,
         BackendStatusKind,
     )
-    from awaken.contract.start import ThreadContextSnapshot
-    from awaken.domain.spec import RemoteEndpoint
+    from awaken.core.spec import RemoteEndpoint
+    from awaken.engine.prepared_run import ThreadContextSnapshot
 
 __all__ = [
     "BACKEND_OUTPUT_STATE_KEY",
@@ -113,7 +117,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "awaken.contract.backend": (
+        "awaken.core.backend": (
             "BACKEND_OUTPUT_STATE_KEY BackendAbortRequest BackendAgentNotFound "
             "BackendCancellationCapability BackendCapabilities BackendContinuationCapability "
             "BackendControl BackendDelegateContinuation BackendDelegatePersistence "
@@ -123,13 +127,13 @@ __getattr__, __dir__ = lazy_names(
             "ExecutionBackend ExecutionBackendError ExecutionBackendFactory "
             "ExecutionBackendFactoryError ExecutionFailed RemoteError"
         ),
-        "awaken.contract.backend_result": (
+        "awaken.core.backend_result": (
             "BackendOutputArtifact BackendRunOutput BackendRunResult BackendRunStatus "
             "BackendStatusKind"
         ),
-        "awaken.domain.spec": "RemoteEndpoint",
-        ".child": "ChildAgentFailed run_child_agent run_child_agent_checked",
-        ".delegate": "delegate_tool_name",
+        "awaken.core.spec": "RemoteEndpoint",
+        ".child_agent": "ChildAgentFailed run_child_agent run_child_agent_checked",
+        ".delegate_tool": "delegate_tool_name",
         ".dispatch": (
             "execute_resolved_delegate_execution execution_capabilities "
             "validate_delegate_execution_request validate_root_execution_request"
@@ -140,6 +144,6 @@ __getattr__, __dir__ = lazy_names(
             "remote_backend_error_message state_with_backend_output"
         ),
         ".sinks": "ErrorMode ProgressForwardingSink StreamingPassthroughSink",
-        "..contract.start": "ThreadContextSnapshot",
+        "awaken.engine.prepared_run": "ThreadContextSnapshot",
     },
 )

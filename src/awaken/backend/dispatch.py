@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from awaken.backend.local import LocalBackend
-from awaken.contract.backend import (
+from awaken.core.backend import (
     BackendCapabilities,
     BackendDelegateRunRequest,
     BackendRootRunRequest,
     ExecutionBackend,
     ExecutionFailed,
 )
-from awaken.contract.backend_result import BackendRunResult
-from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
+from awaken.core.backend_result import BackendRunResult
+from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
 
 
 def backend_of(execution: ResolvedExecution, local: LocalBackend | None = None) -> ExecutionBackend:

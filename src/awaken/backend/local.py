@@ -8,10 +8,9 @@ from typing import assert_never
 
 import msgspec
 
-from awaken.backend.background import BackgroundControlResolver
-from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.backend import (
+from awaken.core.account import Account
+from awaken.core.backend import (
     BackendAgentNotFound,
     BackendCapabilities,
     BackendDelegateRunRequest,
@@ -20,25 +19,15 @@ from awaken.contract.backend import (
     ExecutionBackend,
     ExecutionFailed,
 )
-from awaken.contract.backend_result import (
+from awaken.core.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
 )
-from awaken.contract.background import AMBIENT_TASK_JOURNAL
-from awaken.contract.deps import RunDeps
-from awaken.contract.profile import ProfileStore
-from awaken.contract.registry import AgentResolver
-from awaken.contract.start import (
-    FirstCommit,
-    PreparedRun,
-    RunControls,
-    RunServices,
-    ThreadContextSnapshot,
-)
-from awaken.control.inbox import inbox_channel
-from awaken.domain.identity import RunIdentity, RunOrigin
-from awaken.domain.lifecycle import (
+from awaken.core.deps import RunDeps
+from awaken.core.identity import RunIdentity, RunOrigin
+from awaken.core.inbox import inbox_channel
+from awaken.core.lifecycle import (
     BehaviorRequested,
     Blocked,
     CancelledEnd,
@@ -49,9 +38,24 @@ from awaken.domain.lifecycle import (
     Suspended,
     TerminationReason,
 )
-from awaken.domain.result import AgentRunResult
-from awaken.domain.run import PersistedState, RunRecord
-from awaken.domain.suspension import Decision
+from awaken.core.profile import ProfileStore
+from awaken.core.registry import AgentResolver
+from awaken.core.result import AgentRunResult
+from awaken.core.run import PersistedState, RunRecord
+from awaken.core.state.key import OWN
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.state.store import StateStore, UnknownKeyPolicy
+from awaken.core.suspension import Decision
+from awaken.core.task import AMBIENT_TASK_JOURNAL
+from awaken.engine import LoopStatePlugin, prepare_resume, run_agent_loop
+from awaken.engine.phases import PhaseRuntime
+from awaken.engine.prepared_run import (
+    FirstCommit,
+    PreparedRun,
+    RunControls,
+    RunServices,
+    ThreadContextSnapshot,
+)
 from awaken.errors import (
     AgentLoopError,
     AgentNotFound,
@@ -60,15 +64,11 @@ from awaken.errors import (
     PhaseError,
     StateError,
 )
-from awaken.ext.background import cancel_tasks_of, current_background_task_context
+from awaken.ext.tasks import cancel_tasks_of, current_background_task_context
+from awaken.ext.tasks.resolver import BackgroundControlResolver
 from awaken.ids import UUID7, Ids
-from awaken.loop import LoopStatePlugin, prepare_resume, run_agent_loop
-from awaken.phase.engine import PhaseRuntime
-from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import ExecutionEnv, install_plugin
-from awaken.state.key import OWN
-from awaken.state.runtime_keys import RUN_LIFECYCLE
-from awaken.state.store import StateStore, UnknownKeyPolicy
+from awaken.plugin.resolved_agent import ResolvedAgent
 
 log = logging.getLogger("awaken.backend")
 

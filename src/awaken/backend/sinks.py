@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from awaken.contract.events import EventSink
-from awaken.contract.tool import ToolCallContext
-from awaken.domain.event import (
+from awaken.core.event import (
     ActivitySnapshot,
     Error,
     RunEvent,
@@ -14,7 +12,9 @@ from awaken.domain.event import (
     ToolCallReady,
     ToolCallStart,
 )
-from awaken.domain.progress import PROGRESS_ACTIVITY
+from awaken.core.events import EventSink
+from awaken.core.progress import PROGRESS_ACTIVITY
+from awaken.core.tool_context import ToolCallContext
 from awaken.errors import ConfigError
 
 ErrorMode = Literal["drop", "wrap", "forward"]

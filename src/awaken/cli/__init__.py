@@ -1,5 +1,5 @@
 """The command line, one module for each command. `app` puts them together; `start` loads `app`."""
 
-from awaken.cli.start import main
+from awaken.cli.entry import main
 
 __all__ = ["main"]

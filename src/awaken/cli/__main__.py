@@ -2,7 +2,7 @@
 
 import sys
 
-from awaken.cli.start import main
+from awaken.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from awaken.cli.console import complain, say
-from awaken.cli.exits import Exit
+from awaken.cli.exit_codes import Exit
+from awaken.cli.output import complain, say
 from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, RuntimeFault
 from awaken.lazy import lazy_names
 
@@ -55,7 +55,7 @@ _NAMES = [name for commands in _SECTIONS.values() for name in commands]
 _load, _ = lazy_names(
     __name__,
     {f"awaken.cli.{name}": name for name in _NAMES if name != "console"}
-    | {"awaken.cli.console_command": "console_command"},
+    | {"awaken.cli.commands.console": "console_command"},
 )
 
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.cli.exits import ending_words
-from awaken.cli.tally import failure_in, result_in
+from awaken.cli.exit_codes import ending_words
+from awaken.cli.run_summary import failure_in, result_in
 from awaken.cli.text import call_words, result_words, terminal_line
 from awaken.codec import Json, loads
-from awaken.domain.event import (
+from awaken.core.event import (
     ActivitySnapshot,
     Error,
     RunEvent,
@@ -22,9 +22,9 @@ from awaken.domain.event import (
     ToolCallResumed,
     extract_response,
 )
-from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import NaturalEnd
-from awaken.domain.suspension import ResumedOutcome, ToolCallOutcome
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import NaturalEnd
+from awaken.core.suspension import ResumedOutcome, ToolCallOutcome
 
 _CARRIED_OUT = (ResumedOutcome.SUCCEEDED, ResumedOutcome.FAILED)
 

@@ -10,31 +10,31 @@ from typing import Literal
 
 import msgspec
 
-from awaken.cli.address import WayBack
-from awaken.cli.aio import lone_error
-from awaken.cli.background import LiveTasks, next_news, tickets_of, waiting_run
+from awaken.cli.asyncio_main import lone_error
 from awaken.cli.decider import Decider
-from awaken.cli.exits import Exit, exit_of
-from awaken.cli.follow import MOST_TICKETS, pauses
+from awaken.cli.exit_codes import Exit, exit_of
 from awaken.cli.interrupt import Interrupts
-from awaken.cli.lines import Interrupted, Lines
+from awaken.cli.live_tasks import LiveTasks, next_news, tickets_of, waiting_run
+from awaken.cli.stdin_lines import Interrupted, Lines
+from awaken.cli.store_address import WayBack
+from awaken.cli.thread_printer import MOST_TICKETS, pauses
 from awaken.cli.view import View
-from awaken.contract.threads import TicketQuery
-from awaken.control.tasks import start_task
-from awaken.domain.event import (
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.event import (
     InferenceComplete,
     RunEvent,
     StepStart,
     TextDelta,
     is_terminal,
 )
-from awaken.domain.lifecycle import CANCELLED, Failed
-from awaken.domain.run import RunRecord, RunWaitingTicket
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.ticket import TicketStatus
+from awaken.core.lifecycle import CANCELLED, Failed
+from awaken.core.run import RunRecord, RunWaitingTicket
+from awaken.core.store.threads import TicketQuery
+from awaken.core.suspension import ToolCallResume
+from awaken.core.ticket import TicketStatus
 from awaken.errors import AgentLoopError, InvalidResume, ThreadAlreadyRunning
-from awaken.front import RunStream, Runtime
-from awaken.front.resume import stream_resumed
+from awaken.runtime import RunStream, Runtime
+from awaken.runtime.resume import stream_resumed
 
 _RECENT = 100
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from awaken.cli.exits import Exit
+from awaken.cli.exit_codes import Exit
 
 _SHOW_CURSOR = b"\x1b[?25h\n"
 

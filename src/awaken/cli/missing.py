@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from awaken.cli.options import MOST_LISTED
-from awaken.contract.commits import CallEntry
-from awaken.contract.store import Store
-from awaken.contract.threads import ThreadQuery
-from awaken.domain.message import MessageRecord
-from awaken.domain.thread import Thread
-from awaken.domain.unreadable import RowKind, UnreadableRow
+from awaken.core.message import MessageRecord
+from awaken.core.store.commits import CallEntry
+from awaken.core.store.store import Store
+from awaken.core.store.threads import ThreadQuery
+from awaken.core.thread import Thread
+from awaken.core.unreadable import RowKind, UnreadableRow
 from awaken.errors import UnreadableRecord
 
 

@@ -12,11 +12,11 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.address import DEFAULT_STORE, STORE_VARIABLE, WayBack
-from awaken.cli.console import complain, open_console, say_json
 from awaken.cli.decider import AtTerminal, Decider, Unattended
-from awaken.cli.exits import Exit
-from awaken.cli.lines import Lines, is_tty
+from awaken.cli.exit_codes import Exit
+from awaken.cli.output import complain, open_console, say_json
+from awaken.cli.stdin_lines import Lines, is_tty
+from awaken.cli.store_address import DEFAULT_STORE, STORE_VARIABLE, WayBack
 from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import JsonLines, View
 

@@ -13,12 +13,12 @@ import msgspec
 
 from awaken.cli.source import LONGEST, WIDTH, Source, SourceCall, SourceName, block
 from awaken.codec import Json
-from awaken.domain.inference import StreamResult, TokenUsage
-from awaken.domain.message import ContentBlock, Message, Text
-from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
-from awaken.front.replay import Approval, RecordedCall, Recording, Scene
+from awaken.core.inference import StreamResult, TokenUsage
+from awaken.core.message import ContentBlock, Message, Text
+from awaken.core.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
+from awaken.runtime.replay import Approval, RecordedCall, Recording, Scene
 
-_REPLAY = "awaken.front.replay"
+_REPLAY = "awaken.runtime.replay"
 
 
 class ReplaySetup(NamedTuple):

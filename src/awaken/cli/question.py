@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from awaken.cli.text import escaped, terminal_line
 from awaken.codec import Json, dumps_text
-from awaken.domain.recovery import OUTCOME_UNKNOWN
-from awaken.domain.suspension import ToolCallResumeMode
-from awaken.domain.ticket import AskedCall
+from awaken.core.recovery import OUTCOME_UNKNOWN
+from awaken.core.suspension import ToolCallResumeMode
+from awaken.core.ticket import AskedCall
 
 LONGEST_VALUE = 400
 MOST_ITEMS = 50

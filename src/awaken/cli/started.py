@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from awaken.contract.threads import RunQuery, Threads
-from awaken.domain.run import RunRecord
-from awaken.front.records import TASK_AGENT, KeptTask
-from awaken.front.tasks import BackgroundTask
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import RunQuery, Threads
+from awaken.runtime.records import TASK_AGENT, KeptTask
+from awaken.runtime.waiting import BackgroundTask
 
 MOST_STARTED = 200
 

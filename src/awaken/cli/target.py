@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from awaken.cli.address import bus_address, store_address
-from awaken.cli.exits import Mistake
-from awaken.domain.spec import AgentSpec
+from awaken.cli.exit_codes import Mistake
+from awaken.cli.store_address import bus_address, store_address
+from awaken.core.spec import AgentSpec
 from awaken.errors import BuildError, ConfigError, ResolveError
-from awaken.front import Agent, RemoteAgent, Runtime
-from awaken.front.loading import import_from_folder
+from awaken.runtime import Agent, RemoteAgent, Runtime
+from awaken.runtime.loading import import_from_folder
 
 _EXPECTED = "an Agent, a list of Agents, or a function without arguments that returns a Runtime"
 

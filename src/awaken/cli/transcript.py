@@ -10,14 +10,14 @@ from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.text import Text
 
-from awaken.cli.address import WayBack
 from awaken.cli.children import Children
 from awaken.cli.flow import Flow
-from awaken.cli.tally import UNANSWERED, CallState, CallTally, Tally, failure_in, result_in
+from awaken.cli.run_summary import UNANSWERED, CallState, CallTally, Tally, failure_in, result_in
+from awaken.cli.store_address import WayBack
 from awaken.cli.text import LONGEST, call_words, clean, result_words, seconds, terminal_line
 from awaken.cli.view import afterword, summary
 from awaken.codec import Json
-from awaken.domain.event import (
+from awaken.core.event import (
     ActivitySnapshot,
     ReasoningDelta,
     RunEvent,
@@ -30,10 +30,10 @@ from awaken.domain.event import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
-from awaken.domain.lifecycle import NaturalEnd
-from awaken.domain.progress import PROGRESS_ACTIVITY
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.lifecycle import NaturalEnd
+from awaken.core.progress import PROGRESS_ACTIVITY
+from awaken.core.run import RunWaitingTicket
+from awaken.core.suspension import ToolCallResume
 
 WIDEST = 96
 _INDENT = "  "

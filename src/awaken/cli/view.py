@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol, TextIO
 
-from awaken.cli.address import WayBack
-from awaken.cli.exits import WAITS_FOR_TASKS, Exit, ending_words, exit_of
-from awaken.cli.tally import CallState, Tally
+from awaken.cli.exit_codes import WAITS_FOR_TASKS, Exit, ending_words, exit_of
+from awaken.cli.run_summary import CallState, Tally
+from awaken.cli.store_address import WayBack
 from awaken.cli.text import count, json_text, seconds, terminal_line
-from awaken.domain.event import RunEvent
-from awaken.domain.lifecycle import CancelledEnd, Suspended
-from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.event import RunEvent
+from awaken.core.lifecycle import CancelledEnd, Suspended
+from awaken.core.run import RunWaitingTicket
+from awaken.core.suspension import ToolCallResume
 
 
 class View(Protocol):

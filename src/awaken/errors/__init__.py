@@ -28,10 +28,10 @@ AwakenError
 ├── AgentLoopError                a run started and could not continue
 │   ├── InferenceFailed · StorageError · PhaseError · RuntimeFailed · InvalidResume
 │   │   └── ArgumentsRefused      (of InvalidResume) a tool refuses edited arguments
-├── InferenceExecutionError       a model call failed (see `awaken.contract.llm`)
-├── ExecutionBackendError         a backend could not run an agent (see `awaken.contract.backend`)
-├── ToolError                     a tool failed (see `awaken.domain.tool`)
-├── BackgroundTaskError           a background task was refused (see `awaken.contract.background`)
+├── InferenceExecutionError       a model call failed (see `awaken.core.llm`)
+├── ExecutionBackendError         a backend could not run an agent (see `awaken.core.backend`)
+├── ToolError                     a tool failed (see `awaken.core.tool`)
+├── BackgroundTaskError           a background task was refused (see `awaken.core.task`)
 ├── NoOutput                      a run has no answer that fits its agent's output type
 │   └── RunNotOk                  a run has not finished: it was stopped, waits, or failed
 ├── NoPreview                     a model cannot show what it would send to its provider

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from awaken.contract.background import BackgroundTaskError, TaskMessageError, TaskStatus
-    from awaken.domain.overlay import AgentOverlay
-    from awaken.domain.spec import (
+    from awaken.core.overlay import AgentOverlay
+    from awaken.core.spec import (
         ConsecutiveErrors,
         ContentMatch,
         LoopDetection,
@@ -20,7 +19,10 @@ if TYPE_CHECKING:
         Timeout,
         TokenBudget,
     )
-    from awaken.ext.background import (
+    from awaken.core.task import BackgroundTaskError, TaskMessageError, TaskStatus
+    from awaken.ext.compaction import COMPACTION, CompactionConfig, CompactionState
+    from awaken.ext.handoff import Handoff, InputFilter
+    from awaken.ext.tasks import (
         BackgroundLimits,
         BackgroundTaskManager,
         BackgroundTaskPlugin,
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
         TaskResult,
         TaskSummary,
     )
-    from awaken.ext.compaction import COMPACTION, CompactionConfig, CompactionState
-    from awaken.ext.handoff import Handoff, InputFilter
 
 __all__ = [
     "COMPACTION",
@@ -64,13 +64,13 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "awaken.contract.background": "BackgroundTaskError TaskMessageError TaskStatus",
-        "awaken.domain.overlay": "AgentOverlay",
-        "awaken.domain.spec": (
+        "awaken.core.task": "BackgroundTaskError TaskMessageError TaskStatus",
+        "awaken.core.overlay": "AgentOverlay",
+        "awaken.core.spec": (
             "ConsecutiveErrors ContentMatch LoopDetection MaxRounds StopConditionSpec "
             "StopOnTool Timeout TokenBudget"
         ),
-        ".background": (
+        ".tasks": (
             "BackgroundLimits BackgroundTaskManager BackgroundTaskPlugin MessagePolicy "
             "TaskContext TaskOptions TaskResult TaskSummary"
         ),

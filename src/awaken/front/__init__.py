@@ -1,22 +1,20 @@
-"""The front door: agents, the runtime, and what its methods return.
+"""Kept until 1.0: the earlier path of `awaken.runtime`."""
 
-The engine is loaded with `Runtime`.
-"""
-
-from typing import TYPE_CHECKING
-
-from awaken.front.agent import Agent
-from awaken.front.remote import RemoteAgent
-from awaken.front.result import RecoveredRun, RunResult
-from awaken.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from awaken.domain.principal import Principal
-    from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
-    from awaken.front.runtime import Runtime
-    from awaken.front.stream import RunStream
-    from awaken.front.tasks import BackgroundTask
-    from awaken.live.outline import StepOutcome, StepOutline
+from awaken.runtime import (
+    Agent,
+    BackgroundTask,
+    CancelItem,
+    CancelOutcome,
+    CancelReceipt,
+    Principal,
+    RecoveredRun,
+    RemoteAgent,
+    RunResult,
+    RunStream,
+    Runtime,
+    StepOutcome,
+    StepOutline,
+)
 
 __all__ = [
     "Agent",
@@ -33,15 +31,3 @@ __all__ = [
     "StepOutcome",
     "StepOutline",
 ]
-
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "awaken.domain.principal": "Principal",
-        "awaken.domain.receipt": "CancelItem CancelOutcome CancelReceipt",
-        "awaken.live.outline": "StepOutcome StepOutline",
-        ".runtime": "Runtime",
-        ".stream": "RunStream",
-        ".tasks": "BackgroundTask",
-    },
-)

@@ -4,8 +4,7 @@ What every plugin uses (`Plugin`, `Registrar`, `PhaseContext`, `Command`) is in 
 the names that fewer plugins need.
 """
 
-from awaken.contract.profile import ProfileAccess
-from awaken.domain.intercept import (
+from awaken.core.intercept import (
     Allow,
     AuditOnly,
     Deny,
@@ -14,6 +13,15 @@ from awaken.domain.intercept import (
     ToolPolicyContext,
     ToolPolicyDecision,
 )
+from awaken.core.profile import ProfileAccess
+from awaken.core.state.command import EffectSpec, ScheduledActionSpec
+from awaken.core.state.runtime_actions import (
+    ADD_CONTEXT_MESSAGE,
+    EXCLUDE_TOOL,
+    INCLUDE_ONLY_TOOLS,
+    SET_INFERENCE_OVERRIDE,
+)
+from awaken.core.state.runtime_keys import ACTIVE_AGENT
 from awaken.plugin.hook import (
     ActionHandler,
     Activates,
@@ -29,14 +37,6 @@ from awaken.plugin.hook import (
     ToolGateHook,
     ToolPolicyHook,
 )
-from awaken.state.command import EffectSpec, ScheduledActionSpec
-from awaken.state.runtime_actions import (
-    ADD_CONTEXT_MESSAGE,
-    EXCLUDE_TOOL,
-    INCLUDE_ONLY_TOOLS,
-    SET_INFERENCE_OVERRIDE,
-)
-from awaken.state.runtime_keys import ACTIVE_AGENT
 
 __all__ = [
     "ACTIVE_AGENT",

@@ -9,14 +9,14 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.codec import Json
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.estimate import TokenCounter
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import ContextWindowPolicy, StreamResult
-from awaken.domain.message import Message
-from awaken.domain.spec import AgentSpec
+from awaken.core.estimate import TokenCounter
+from awaken.core.identity import RunIdentity
+from awaken.core.inference import ContextWindowPolicy, StreamResult
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message
+from awaken.core.spec import AgentSpec
+from awaken.core.state.store import StateStore
 from awaken.ids import Ids
-from awaken.state.store import StateStore
 
 
 class Folded(msgspec.Struct, frozen=True):

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Generic
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.deps import RunDeps, value_of
-from awaken.contract.profile import ProfileAccess
-from awaken.control.cancel import CancellationToken
-from awaken.domain.identity import Adapter, RunIdentity, RunMode
-from awaken.domain.inference import LLMResponse
-from awaken.domain.intercept import ToolPolicyContext
-from awaken.domain.message import Message
-from awaken.domain.phase import Phase
-from awaken.domain.spec import AgentSpec
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.tool import ToolDescriptor, ToolKind, ToolResult
-from awaken.state.key import StateKey
-from awaken.state.snapshot import Snapshot
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.deps import RunDeps, value_of
+from awaken.core.identity import Adapter, RunIdentity, RunMode
+from awaken.core.inference import LLMResponse
+from awaken.core.intercept import ToolPolicyContext
+from awaken.core.message import Message
+from awaken.core.phase import Phase
+from awaken.core.profile import ProfileAccess
+from awaken.core.spec import AgentSpec
+from awaken.core.state.key import StateKey
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.suspension import ToolCallResume
+from awaken.core.tool import ToolDescriptor, ToolKind, ToolResult
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

@@ -8,11 +8,15 @@ from typing import Any
 
 import msgspec
 
-from awaken.contract.profile import ProfileAccess, ProfileStore
-from awaken.contract.tool import Tool
-from awaken.control.inbox import InboxSender
-from awaken.domain.phase import Phase
-from awaken.domain.spec import AgentSpec
+from awaken.core.inbox import InboxSender
+from awaken.core.phase import Phase
+from awaken.core.profile import ProfileAccess, ProfileStore
+from awaken.core.spec import AgentSpec
+from awaken.core.state.command import EffectSpec, MutationBatch, ScheduledActionSpec
+from awaken.core.state.key import KeyRegistration
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.state.store import StateStore
+from awaken.core.tool_context import Tool
 from awaken.errors import (
     ConfigError,
     EffectHandlerAlreadyRegistered,
@@ -32,10 +36,6 @@ from awaken.plugin.hook import (
     RunScoped,
 )
 from awaken.plugin.registrar import HookEntry, Registrar
-from awaken.state.command import EffectSpec, MutationBatch, ScheduledActionSpec
-from awaken.state.key import KeyRegistration
-from awaken.state.snapshot import Snapshot
-from awaken.state.store import StateStore
 
 _NO_HOOKS: dict[Phase, tuple[HookEntry, ...]] = dict.fromkeys(Phase, ())
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import msgspec
 
 from awaken.codec import Json
-from awaken.domain.intercept import ToolInterceptPayload, ToolPolicyContext, ToolPolicyDecision
-from awaken.domain.message import Message
-from awaken.domain.spec import AgentSpec
-from awaken.domain.tool import ToolDescriptor, ToolResult
+from awaken.core.intercept import ToolInterceptPayload, ToolPolicyContext, ToolPolicyDecision
+from awaken.core.message import Message
+from awaken.core.spec import AgentSpec
+from awaken.core.state.command import Command, MutationBatch
+from awaken.core.state.snapshot import Snapshot
+from awaken.core.tool import ToolDescriptor, ToolResult
 from awaken.plugin.context import PhaseContext
-from awaken.state.command import Command, MutationBatch
-from awaken.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from awaken.control.inbox import InboxSender
-    from awaken.state.store import StateStore
+    from awaken.core.inbox import InboxSender
+    from awaken.core.state.store import StateStore
 
 PhaseHook = Callable[[PhaseContext], Awaitable[Command | None]]
 """Called in a phase, with a frozen snapshot; called again if another hook wrote a key it wants."""

@@ -9,16 +9,18 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from awaken.contract.profile import ProfileKey
-from awaken.contract.tool import Tool
-from awaken.domain.intercept import (
+from awaken.core.intercept import (
     Suspend,
     ToolInterceptPayload,
     ToolPolicyDecision,
     policy_payload,
 )
-from awaken.domain.phase import Phase
-from awaken.domain.tool import ToolResult
+from awaken.core.phase import Phase
+from awaken.core.profile import ProfileKey
+from awaken.core.state.command import EffectSpec, ScheduledActionSpec
+from awaken.core.state.key import KeyRegistration, StateKey, StateKeyOptions
+from awaken.core.tool import ToolResult
+from awaken.core.tool_context import Tool
 from awaken.errors import (
     ConfigError,
     EffectHandlerAlreadyRegistered,
@@ -37,8 +39,6 @@ from awaken.plugin.hook import (
     ToolGateHook,
     ToolPolicyHook,
 )
-from awaken.state.command import EffectSpec, ScheduledActionSpec
-from awaken.state.key import KeyRegistration, StateKey, StateKeyOptions
 
 P = TypeVar("P")
 _VERDICTS = (*get_args(ToolInterceptPayload), NoneType)

@@ -1,38 +1,47 @@
-"""The runtime: starts runs, keeps track of live ones, resumes abandoned ones, finds runs by id.
+"""The front door: agents, the runtime, and what its methods return.
 
-Its names are loaded on first use: a program that only describes agents does not load the loop.
+The engine is loaded with `Runtime`.
 """
 
 from typing import TYPE_CHECKING
 
 from awaken.lazy import lazy_names
+from awaken.runtime.agent import Agent
+from awaken.runtime.remote_agent import RemoteAgent
+from awaken.runtime.result import RecoveredRun, RunResult
 
 if TYPE_CHECKING:
-    from awaken.runtime.active import ActiveRun, ActiveRuns
-    from awaken.runtime.builder import AgentRuntimeBuilder
-    from awaken.runtime.defaults import CANCEL_GRACE, MAX_RUNS
-    from awaken.runtime.request import RunKind, RunRequest, WhenBusy
-    from awaken.runtime.runtime import AgentRuntime
+    from awaken.core.principal import Principal
+    from awaken.core.receipt import CancelItem, CancelOutcome, CancelReceipt
+    from awaken.runtime.live.outline import StepOutcome, StepOutline
+    from awaken.runtime.runtime import Runtime
+    from awaken.runtime.stream import RunStream
+    from awaken.runtime.waiting import BackgroundTask
 
 __all__ = [
-    "CANCEL_GRACE",
-    "MAX_RUNS",
-    "ActiveRun",
-    "ActiveRuns",
-    "AgentRuntime",
-    "AgentRuntimeBuilder",
-    "RunKind",
-    "RunRequest",
-    "WhenBusy",
+    "Agent",
+    "BackgroundTask",
+    "CancelItem",
+    "CancelOutcome",
+    "CancelReceipt",
+    "Principal",
+    "RecoveredRun",
+    "RemoteAgent",
+    "RunResult",
+    "RunStream",
+    "Runtime",
+    "StepOutcome",
+    "StepOutline",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        ".active": "ActiveRun ActiveRuns",
-        ".builder": "AgentRuntimeBuilder",
-        ".defaults": "CANCEL_GRACE MAX_RUNS",
-        ".request": "RunKind RunRequest WhenBusy",
-        ".runtime": "AgentRuntime",
+        "awaken.core.principal": "Principal",
+        "awaken.core.receipt": "CancelItem CancelOutcome CancelReceipt",
+        "awaken.runtime.live.outline": "StepOutcome StepOutline",
+        ".runtime": "Runtime",
+        ".stream": "RunStream",
+        ".waiting": "BackgroundTask",
     },
 )

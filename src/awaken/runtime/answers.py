@@ -1,118 +1,88 @@
-"""Answers to runs on backends: the answer to a ticket is sent to the backend as a user message.
-
-Decisions about the run's budget are applied here and are not sent to the backend.
-"""
+"""Answers to tickets, as users give them."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from awaken.budget.account import Account
-from awaken.contract.store import Store
-from awaken.contract.threads import TicketQuery
-from awaken.domain.budget import BUDGET_LIMIT
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord
-from awaken.domain.suspension import Decision, ResumeAction, ToolCallResume
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.loop.spending import granted
-from awaken.runtime.delegates import answer_text
-from awaken.runtime.request import RunRequest
-from awaken.state.call_keys import ToolCallState
+from awaken.core.run import RunWaitingTicket
+from awaken.core.storable import parse_argument
+from awaken.core.suspension import Decision, ToolCallResume
+from awaken.core.ticket import AskedCall, Ticket
+from awaken.errors import ConfigError
+from awaken.runtime.agent_arguments import check_function
+from awaken.runtime.run_arguments import parse_id
 
-log = logging.getLogger("awaken.runtime")
+TicketRef = str | AskedCall
+"""A ticket, or its key. The id of a ticket or call is accepted only with a `ToolCallResume` that
+has the digest of the question, because an id may come again with another question."""
+
+Reply = bool | ToolCallResume
+
+# Mapping is invariant in its keys: Mapping[AskedCall, Reply] is no Mapping[TicketRef, Reply].
+AnswersByTicket = (
+    Mapping[TicketRef, Reply]
+    | Mapping[str, Reply]
+    | Mapping[Ticket, Reply]
+    | Mapping[RunWaitingTicket, Reply]
+)
+"""An answer for each ticket: whether the call may run, or a whole decision."""
+
+OnApproval = Callable[[RunWaitingTicket], Awaitable[Reply] | Reply]
 
 
-class Answers(msgspec.Struct, kw_only=True):
-    """The answers to a waiting run on a backend.
-
-    - `question` is the run's last ticket.
-    - `told` are the messages for its agent.
-    - `verdict` is the decision about its budget.
-    - `others` are decisions for questions that only the backend knows.
-    - `closed` are the tickets that this closes.
+def decisions_of(answers: AnswersByTicket, by: str | None = None) -> tuple[Decision, ...]:
     """
-
-    question: Ticket | None = None
-    told: tuple[Message, ...] = ()
-    verdict: ToolCallResume | None = None
-    others: tuple[Decision, ...] = ()
-    closed: Sequence[Ticket] = ()
-
-    @property
-    def is_about_budget(self) -> bool:
-        return self.question is not None and self.question.reason == BUDGET_LIMIT
-
-    def take(self, target: str, decision: ToolCallResume) -> None:
-        """Take a decision about one of the run's tickets. One for any but the last is logged and
-        ignored."""
-        if self.question is None or target != self.question.key:
-            log.warning("an answer to %s was refused: its run asks something else", target)
-        elif self.is_about_budget:
-            self.verdict = decision
-        else:
-            self.told = (Message.user(answer_text(decision), id=f"{target}>answer"),)
+    Raises:
+        ConfigError: they are no mapping, a key is neither a ticket nor a text, or a value is not an
+            answer.
+        InvalidId: a key has a zero character, which not every store can keep.
+    """
+    given: object = answers
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"answers are given by ticket, such as {{ticket: True}}, not {given!r}")
+    parse_argument("by", by, str | None)
+    return tuple(_decision(target, answer, by) for target, answer in answers.items())
 
 
-async def answers_to(
-    store: Store, previous: RunRecord | None, decisions: Sequence[Decision]
-) -> Answers:
-    """Match decisions with the tickets of the run that is continued."""
-    asked = await _questions(store, previous)
-    known = {ticket.key for ticket in asked}
-    answers = Answers(
-        question=asked[-1] if asked else None,
-        others=tuple((target, one) for target, one in decisions if target not in known),
-        closed=[
-            msgspec.structs.replace(ticket, status=TicketStatus.CLOSED)
-            for ticket in asked
-            if ticket.status is TicketStatus.OPEN
-        ],
+def _decision(target: object, answer: object, by: str | None = None) -> Decision:
+    if isinstance(target, str):
+        parse_id("a key of answers", target)
+        return target, _resume(target, answer, by)
+    if not isinstance(target, AskedCall):
+        raise ConfigError(f"answers are given to a ticket or its key, not to {target!r}")
+    decision = _resume(target.ticket_id, answer, by)
+    if decision.digest is None:
+        # The digest binds the answer to the question that the approver was shown.
+        decision = msgspec.structs.replace(decision, digest=target.digest)
+    return target.answered_by, decision
+
+
+def _resume(target: str, answer: object, by: str | None) -> ToolCallResume:
+    if isinstance(answer, ToolCallResume):
+        parsed: ToolCallResume = parse_argument(f"answers[{target!r}]", answer, ToolCallResume)
+        return parsed if by is None else msgspec.structs.replace(parsed, by=by)
+    if isinstance(answer, bool):
+        return ToolCallResume.approve(by=by) if answer else ToolCallResume.deny(by=by)
+    raise ConfigError(
+        f"the answer to {target!r} is True, False or a ToolCallResume, not {answer!r}"
     )
-    for target, decision in decisions:
-        if target in known:
-            answers.take(target, decision)
-    return answers
 
 
-async def _questions(store: Store, previous: RunRecord | None) -> list[Ticket]:
-    """The tickets of a waiting run, the last one at the end; empty if the run does not wait."""
-    found: list[Ticket] = []
-    if previous is None or previous.status is not RunStatus.WAITING:
-        return found
-    query = TicketQuery(run_id=previous.run_id)
-    while True:
-        page = await store.list_tickets(query)
-        found.extend(page)
-        if page.cursor is None:
-            return found
-        query = msgspec.structs.replace(query, cursor=page.cursor)
+def check_handler(on_approval: OnApproval | None) -> None:
+    """
+    Raises:
+        ConfigError: it is no function of a ticket.
+    """
+    if on_approval is not None:
+        check_function(on_approval, "on_approval", takes="the ticket")
 
 
-async def asks_itself(store: Store, request: RunRequest) -> bool:
-    """Whether a run on a backend opens its own tickets. A parent run asks a delegate's questions
-    itself; a task does not."""
-    if request.parent_tool_call_id is None or request.parent_run_id is None:
-        return True
-    parent = await store.load_run(request.parent_run_id)
-    return parent is None or parent.is_task
-
-
-def grant(account: Account | None, run_id: str, answers: Answers) -> str | None:
-    """Raise the run's budget if the approver allowed it. Returns the reason if the approver
-    refused, else `None`."""
-    question, verdict = answers.question, answers.verdict
-    if question is None or verdict is None:
-        return None
-    if verdict.action is not ResumeAction.RESUME:
-        return verdict.reason or "no approver allowed more"
-    if account is not None:
-        asked = ToolCallState(
-            call_id=question.call_id, tool_name=question.tool_name, arguments=question.arguments
-        )
-        account.grant(run_id, granted(account, asked, verdict), question.arguments["level"])
-    return None
+async def ask(on_approval: OnApproval, ticket: RunWaitingTicket) -> Decision:
+    """Ask the handler about a ticket. Returns its answer, bound to that ticket."""
+    answer = on_approval(ticket)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    return _decision(ticket, answer)

@@ -6,20 +6,24 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TypeVar
 
-from awaken.backend.delegate import DelegateTool
+from awaken.backend.delegate_tool import DelegateTool
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.backend import ExecutionBackendFactory
-from awaken.contract.blobs import INLINE_LIMIT, BlobStore, RunBlobs
-from awaken.contract.bus import LiveBus
-from awaken.contract.deps import DepsMakers
-from awaken.contract.llm import LlmExecutor
-from awaken.contract.profile import ProfileStore
-from awaken.contract.registry import ExecutionResolver
-from awaken.contract.store import Store
-from awaken.contract.tool import Tool
-from awaken.domain.pool import ModelPoolSpec
-from awaken.domain.spec import AgentSpec, ModelSpec
+from awaken.core.backend import ExecutionBackendFactory
+from awaken.core.blobs import INLINE_LIMIT, BlobStore, RunBlobs
+from awaken.core.bus import LiveBus
+from awaken.core.defaults import MAX_RUNS
+from awaken.core.deps import DepsMakers
+from awaken.core.llm import LlmExecutor
+from awaken.core.pool import ModelPoolSpec
+from awaken.core.profile import ProfileStore
+from awaken.core.registry import ExecutionResolver
+from awaken.core.spec import AgentSpec, ModelSpec
+from awaken.core.store.store import Store
+from awaken.core.tool_context import Tool
+from awaken.engine import LoopActionHandlersPlugin, LoopStatePlugin
+from awaken.engine.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
+from awaken.engine.resolve import WrapExecutor
 from awaken.errors import (
     AwakenError,
     BuildError,
@@ -27,18 +31,15 @@ from awaken.errors import (
     RegistryConflict,
     ValidationFailed,
 )
-from awaken.ext import background, compaction
-from awaken.ext.background import BACKGROUND_PLUGIN_ID
+from awaken.ext import compaction
+from awaken.ext import tasks as background
 from awaken.ext.stop import StopConditionPlugin
+from awaken.ext.tasks import BACKGROUND_PLUGIN_ID
 from awaken.ids import UUID7, Ids
-from awaken.live.bus import LocalBus
-from awaken.loop import LoopActionHandlersPlugin, LoopStatePlugin
 from awaken.plugin.hook import Closes, Plugin
-from awaken.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
-from awaken.registry.resolve import WrapExecutor
-from awaken.runtime.defaults import MAX_RUNS
-from awaken.runtime.runtime import AgentRuntime
-from awaken.tool.threads import DEFAULT_LIMIT
+from awaken.stores.bus.local import LocalBus
+from awaken.tool.thread_pool import DEFAULT_LIMIT
+from awaken.worker.worker import AgentRuntime
 
 T = TypeVar("T")
 

@@ -1,184 +1,153 @@
-"""Control of the runs that are live in this process, by run or thread id.
-
-`operations` controls runs wherever they are, through the store.
-"""
+"""What a program can do to runs that are under way, and to runs that have no owner."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from awaken.clock import Clock
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.store import Store
-from awaken.contract.submissions import Submission, Submitted
-from awaken.control.subscribers import Subscribers
-from awaken.domain.message import Message
-from awaken.domain.suspension import Decision, ToolCallResume
-from awaken.errors import DecisionRefused, InvalidResume, NotFound
-from awaken.runtime import active
-from awaken.runtime.active import MOST_SEEN, ActiveRun, ActiveRuns
-from awaken.runtime.defaults import CANCEL_GRACE
+from awaken.core.defaults import CANCEL_GRACE
+from awaken.core.message import Message, as_messages
+from awaken.core.principal import Principal, id_of
+from awaken.core.storable import parse_argument
+from awaken.runtime import lazy_engine as engine
+from awaken.runtime.answers import AnswersByTicket, decisions_of
+from awaken.runtime.output import OutputShape
+from awaken.runtime.queries import Archive
+from awaken.runtime.result import RecoveredRun, RunResult
+from awaken.runtime.run_arguments import Input, check_seconds, parse_id, parse_principal
+
+if TYPE_CHECKING:
+    from awaken.core.receipt import CancelReceipt
+    from awaken.worker.recovery import Recovery, ResumedRun
+    from awaken.worker.worker import AgentRuntime
 
 
-class LiveControl:
-    """Cancels live runs, answers their questions, sends them messages, and stores submissions.
+class Control(Archive):
+    """The part of a runtime that reaches runs by their ids."""
 
-    Subscribers of `unattended` are called with the id of a thread that has no live run in this
-    process but may have a command waiting, for example from a background task. Those of `taken` are
-    called with each command that a live run takes.
-    """
+    _engine: AgentRuntime
+    _recover: bool
+    _recovery: Recovery
+    _shapes: dict[str, OutputShape]
 
-    def __init__(self, store: Store, clock: Clock, active: ActiveRuns) -> None:
-        self.store = store
-        self.clock = clock
-        self.active = active
-        self.unattended: Subscribers[str] = Subscribers()
-        self.taken: Subscribers[ThreadCommand] = Subscribers()
+    async def recover(self) -> list[RecoveredRun]:
+        """Resume open runs of these agents that no process owns.
 
-    def cancel(self, id: str) -> bool:
-        """Cancel a live run by its run or thread id; false if there is none."""
-        return active.cancel(self.active.find(id))
+        These are runs whose process has ended, and runs that were answered or cancelled while no
+        process ran them. Each continues from its last commit, in the background: no question is
+        asked twice, and no finished call is run again. Await the returned runs for their results.
+        This also runs agents that have unread messages, and sends messages that runs could not
+        deliver before they ended.
+        """
+        self._engine.one_loop.bind()
+        return self._as_recovered(await self._recovery.recover())
 
-    def cancel_by_thread(self, thread_id: str) -> bool:
-        """Cancel the live run of a thread; false if there is none."""
-        return active.cancel(self.active.find_by_thread(thread_id))
+    async def look_around(self) -> None:
+        """Resume open runs of these agents that no process owns, at once. A runtime with `recover`
+        does so every five seconds by itself."""
+        if self._recover and not self._engine.is_stopping:
+            await self._recovery.resume()
 
-    def cancel_by_run_id(self, run_id: str) -> bool:
-        """Cancel a live run; false if it is not live here."""
-        return active.cancel(self.active.find_by_run(run_id))
+    def _as_recovered(self, resumed: Iterable[ResumedRun]) -> list[RecoveredRun]:
+        return [RecoveredRun(run, self._shapes) for run in resumed]
 
-    async def cancel_and_wait_by_thread(
-        self, thread_id: str, timeout: float = CANCEL_GRACE
+    def leave_to_caller(self, thread: str | None = None) -> None:
+        """Do not resume the run of a thread (without `thread`: any run) when its background tasks
+        report to it: the caller will. A runtime with `recover` still resumes such runs."""
+        parse_id("thread", thread, str | None)
+        self._recovery.leave_to_caller(thread)
+
+    # -- by id --------------------------------------------------------------------------------
+
+    async def cancel(
+        self,
+        id: str,
+        *,
+        deadline: float = CANCEL_GRACE,
+        principal: Principal | None = None,
+    ) -> CancelReceipt:
+        """Cancel a run by its run or thread id, with every delegate and task it has started. The
+        run may be waiting, or live in another process.
+
+        The request is stored first, so it holds even if this process ends. The receipt comes within
+        `deadline` seconds. It says for each run, task and call whether it was stopped, had
+        finished, or whether that is unknown. The receipt is false if there was no open run. The
+        records of the runs keep who cancelled them, if a `principal` is given.
+        """
+        parse_id("id", id)
+        parse_principal(principal)
+        check_seconds("deadline", deadline)
+        self._engine.one_loop.bind()
+        return await engine.cancel_with_receipt(self._engine, id, deadline, id_of(principal))
+
+    async def decide(
+        self,
+        id: str,
+        answers: AnswersByTicket,
+        *,
+        by: str | None = None,
+        principal: Principal | None = None,
     ) -> bool:
-        """Cancel a thread's live run; true if it has ended within `timeout` seconds."""
-        run = self.active.find_by_thread(thread_id)
-        if run is None:
-            return False
-        run.token.cancel()
-        return await run.wait_ended(timeout)
+        """Answer tickets of a run, all or none: `{ticket: True}`; a key may be a ticket or its key.
 
-    async def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
-        """Answer a suspended call of a live run; false if the answer fits no open question."""
-        run = self.active.find(id)
-        return run is not None and await self.send_decisions(run.thread_id, [(target, decision)])
-
-    async def send_decisions(self, thread_id: str, decisions: Sequence[Decision]) -> bool:
-        """Answer several suspended calls of a live run, all or none. Returns false if none."""
-        run = self.active.find_by_thread(thread_id)
-        if run is None or run.decisions is None or not decisions:
-            return False
-        if run.state is None:
-            # A backend runs it, and only the backend knows the open questions.
-            return run.decisions.send(decisions)
-        try:
-            await self.store.decide(thread_id, decisions, at_ms=self.clock.now_ms())
-        except DecisionRefused:
-            return False
-        await self.deliver(thread_id)
-        return True
-
-    async def send_messages(self, id: str, messages: Sequence[Message]) -> bool:
-        """Send messages to a live run, whose model reads them at its next step. Returns false if
-        the run does not read messages, or no longer does."""
-        run = self.active.find(id)
-        if run is None or not messages or run.inbox is None or run.inbox.is_closed:
-            return False
-        try:
-            await self.write_to(run.thread_id, messages)
-        except NotFound:
-            return False  # the run has not made its first commit
-        return True
-
-    async def write_to(self, thread_id: str, messages: Sequence[Message]) -> None:
-        """Store messages for the thread's live run, in any process, or else for its next run.
+        The answers are stored first. A run that is live, here or in another process, goes on with
+        them. A run without an owner is resumed here, in the background, if this runtime has its
+        agent. Returns whether the run goes on now; otherwise it does when a runtime recovers it.
+        If a `principal` is given, the answers count as the principal's, even if they or `by` name
+        another approver.
 
         Raises:
-            NotFound: there is no such thread.
+            InvalidResume: there is no such run, or an answer fits no open ticket; no answer was
+                stored.
+            ArgumentsRefused: a tool refuses edited arguments; no answer was stored.
         """
-        command = ThreadCommand(
-            thread_id=thread_id,
-            kind=CommandKind.MESSAGES,
-            messages=tuple(messages),
-            at_ms=self.clock.now_ms(),
-        )
-        await self.store.send(command)
-        await self.deliver(thread_id)
+        parse_id("id", id)
+        parse_principal(principal)
+        self._engine.one_loop.bind()
+        decisions = decisions_of(answers, id_of(principal) or by)
+        place = await engine.decide(self._engine, id, decisions)
+        if place.owner is not None:
+            return True
+        return self._recover and await self._recovery.goes_on(place.thread_id)
 
-    async def submit(self, submission: Submission) -> Submitted:
-        """Store a submission, and tell this process's own recovery of it.
+    async def send(
+        self,
+        id: str,
+        input: Input,
+        *,
+        principal: Principal | None = None,
+    ) -> bool:
+        """Send messages to a live run, here or in another process, by its run or thread id.
+
+        The model reads them at its next step; messages that come too late for this run are read by
+        the thread's next one. Returns `False` if no process runs the thread. The messages keep who
+        sent them, if a `principal` is given.
+        """
+        parse_id("id", id)
+        parse_principal(principal)
+        self._engine.one_loop.bind()
+        messages = parse_argument("input", as_messages(input), tuple[Message, ...])
+        signed = [message.sent_by(id_of(principal)) for message in messages]
+        return await engine.send(self._engine, id, signed)
+
+    async def wait(self, id: str, *, timeout: float | None = None) -> RunResult[Any]:
+        """Wait for a run to end, in whichever process it is. A thread id means the thread's open
+        run, or else its latest.
+
+        A run that waits for its background tasks is waited for, too. A run that needs an answer is
+        returned suspended, with its tickets. An error of the run is not raised here: its
+        `termination` says that it failed.
 
         Raises:
-            KeyReused, ThreadDeleted, ThreadBusy, AlreadyExists: see `Commands.submit`.
-            InvalidResume: an answer in it fits no open ticket.
+            NotFound: there is no such run.
+            RunAbandoned: no process owns the run, and this runtime will not resume it.
+            TimeoutError: the run did not end within `timeout` seconds.
         """
-        try:
-            submitted = await self.store.submit(submission)
-        except DecisionRefused as error:
-            raise InvalidResume(error) from error
-        await self.deliver(submission.thread_id)
-        return submitted
-
-    async def hear(self, thread_id: str) -> bool:
-        """Deliver the commands of a thread to its run; false if none is live here."""
-        if self.active.find_by_thread(thread_id) is None:
-            return False
-        await self.deliver(thread_id)
-        return self.active.find_by_thread(thread_id) is not None
-
-    async def deliver(self, thread_id: str) -> None:
-        """Pass the commands that wait for a thread on to its run. If no run is live here, call the
-        subscribers of `unattended`."""
-        while (run := self.active.find_by_thread(thread_id)) is not None:
-            fence = run.fence
-            if fence is None:
-                run.told_early = True
-                return
-            commands = await self._read(run, run.seen)
-            # If the fence changed during the read, another owner may have handled these commands.
-            if run.fence is fence:
-                for command in commands:
-                    run.take(command)
-                    self.taken.tell(command)
-                if len(run.seen) > run.forget_at:
-                    await self._forget_acknowledged(run)
-                return
-        self.unattended.tell(thread_id)
-
-    async def _read(self, run: ActiveRun, skip: Collection[int] = ()) -> Sequence[ThreadCommand]:
-        run.reads += 1
-        try:
-            return await self.store.load_commands(run.thread_id, skip=skip)
-        finally:
-            run.reads -= 1
-
-    async def _forget_acknowledged(self, run: ActiveRun) -> None:
-        """Forget the ids of commands that the store no longer has. A read that is under way may
-        still have found one of them: then a later call forgets them.
-
-        It reads every pending command, so the next call comes when there are twice as many.
-        """
-        before = frozenset(run.seen)
-        pending = {command.id for command in await self._read(run)}
-        if run.reads == 0:
-            run.seen -= before - pending
-        run.forget_at = max(MOST_SEEN, 2 * len(run.seen))
-
-
-class RunAccess:
-    """What a run may ask of its runtime. It names the run's thread and does not hold its slot,
-    which holds the run's controls: the collector does not see those."""
-
-    __slots__ = ("_runtime", "_thread_id")
-
-    def __init__(self, runtime: LiveControl, thread_id: str) -> None:
-        self._runtime, self._thread_id = runtime, thread_id
-
-    async def deliver(self) -> None:
-        """Read the commands that wait in the store, and deliver them to the run."""
-        await self._runtime.deliver(self._thread_id)
-
-    def give_up(self) -> None:
-        """Leave the run without a commit."""
-        run = self._runtime.active.find_by_thread(self._thread_id)
-        if run is not None:
-            run.give_up()
+        parse_id("id", id)
+        if timeout is not None:
+            check_seconds("timeout", timeout)
+        self._engine.one_loop.bind()
+        async with asyncio.timeout(timeout):
+            run = await engine.over_or_asking(self._engine, id, self._recovery.why_not)
+            return RunResult.read(run, self._shapes)

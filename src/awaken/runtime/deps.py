@@ -1,185 +1,116 @@
-"""The dependencies of live runs: given with the run, passed down, kept while it waits, or made."""
+"""Dependencies, as callers give them."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from awaken.contract.deps import DepsMakers, RunDeps, RunInfo
-from awaken.contract.store import Store
-from awaken.domain.run import RunRecord
+from msgspec.structs import replace
+
+from awaken.codec import Json, dumps
+from awaken.core.deps import DepsMaker, RunDeps
+from awaken.core.storable import parse_argument
 from awaken.errors import ConfigError
-from awaken.runtime.active import ActiveRun
-from awaken.runtime.request import RunRequest
+from awaken.runtime.agent import Agent
+from awaken.runtime.agent_arguments import check_function, checked_deps
+from awaken.runtime.agent_override import OVERRIDES
+from awaken.worker.request import RunRequest
 
-CLOSE_SECONDS = 10.0
-"""How long the closing of a run's dependencies may take."""
-MOST_KEPT = 10_000
-"""Of more runs that wait at once, the oldest lose their dependencies, and makers make new ones."""
+MOST_KEY = 4 * 1024
+"""The most bytes of a `deps_key`: it is stored with the run."""
 
 
-class Dependencies:
-    """Finds the dependencies of a run. Those of a run that waits are kept until it is over.
-
-    `types` are the types of dependencies by agent, for the agents that have some.
+def checked_makers(makers: Mapping[type, DepsMaker] | None) -> dict[type, DepsMaker]:
     """
+    Raises:
+        ConfigError: a key is no class, or a value no function of the run.
+    """
+    given: Any = makers or {}
+    if not isinstance(given, Mapping):
+        raise ConfigError("Runtime(deps=…) takes functions by type, as in deps={Deps: make_deps}")
+    for kind, make in given.items():
+        checked_deps(kind, "Runtime(deps=…): ")
+        check_function(make, f"the maker of {kind.__name__}", takes="the run")
+    return dict(given)
 
-    def __init__(self, store: Store, makers: DepsMakers) -> None:
-        self._store = store
-        self._makers = makers
-        self.types: dict[str, type] = {}
-        self._kept: dict[str, RunDeps] = {}
 
-    def check(self, agent_id: str, given: RunDeps | None) -> None:
-        """
-        Raises:
-            ConfigError: the given dependencies are not of the agent's type.
-        """
-        if given is None:
-            return
-        needed, kind = self.types.get(agent_id), type(given.value).__name__
-        if needed is None:
-            raise ConfigError(
-                f"agent {agent_id!r} takes no dependencies: make it Agent(…, deps={kind}), or "
-                "run it without deps"
-            )
-        if not isinstance(given.value, needed):
-            raise ConfigError(
-                f"the deps of agent {agent_id!r} are a {needed.__name__}, not a {kind}"
-            )
+def with_deps(request: RunRequest, agents: Iterable[object], deps: Any, key: Json) -> RunRequest:
+    """The request with dependencies, and the key to make them again.
 
-    async def of(
-        self, agent_id: str, request: RunRequest, run_id: str, above: RunDeps | None
-    ) -> RunDeps | None:
-        """The dependencies of a run of an agent; `None` if the agent has none. `above` are those
-        that the run above it passes down.
+    Raises:
+        ConfigError: they are not of the agent's type, or the key is not small JSON.
+    """
+    changed = OVERRIDES.get().get(request.agent_id or "")
+    if changed is not None and changed.deps is not None:
+        deps = changed.deps
+    if deps is None and key is None:
+        return request
+    asked = [one for one in agents if isinstance(one, Agent) and one.id == request.agent_id]
+    for agent in asked if deps is not None else ():
+        _check(agent, deps)
+    given = RunDeps(deps) if deps is not None else None
+    return replace(request, deps=given, deps_key=_checked_key(key))
 
-        Raises:
-            ConfigError: they are of another type, or there are none and no maker for them.
-        """
-        self.check(agent_id, request.deps)
-        needed = self.types.get(agent_id)
-        if needed is None:
-            return None
-        for deps in (request.deps, above, self._kept.get(run_id)):
-            if deps is not None and isinstance(deps.value, needed) and not deps.is_closed:
-                break
-        else:
-            info = await self._info(agent_id, request, run_id)
-            deps = await self._make(needed, info)
-        self._kept[run_id] = deps
-        if len(self._kept) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
-        return deps
 
-    async def of_task(self, agent_id: str, run_id: str | None) -> RunDeps | None:
-        """The dependencies for a background task that the run `run_id` of an agent has started."""
-        needed = self.types.get(agent_id)
-        if needed is None:
-            return None
-        kept = self._kept.get(run_id or "")
-        if kept is not None and not kept.is_closed:
-            return kept
-        run = await self._store.load_run(run_id or "")
-        if run is None:
-            return None
-        return await self._make(needed, await self._info_of(agent_id, run))
+def deps_types(agents: Iterable[object]) -> dict[str, type]:
+    """The types of dependencies by agent id, for the agents that have some."""
+    typed = [agent for agent in agents if isinstance(agent, Agent)]
+    return {agent.id: agent.deps for agent in typed if agent.deps is not None}
 
-    def forget(self, run_id: str | None) -> None:
-        """Forget the dependencies of a run that is over."""
-        if run_id is not None:
-            self._kept.pop(run_id, None)
 
-    def why_not(self, agent_id: str, run_id: str = "") -> str | None:
-        """Why a run cannot have its dependencies here; `None` if it can."""
-        needed = self.types.get(agent_id)
-        if needed is None or needed in self._makers or run_id in self._kept:
-            return None
-        return _no_maker(agent_id, needed)
-
-    def makeable(self, agent_ids: Sequence[str]) -> Sequence[str]:
-        """The agents among these whose runs can be resumed here."""
-        if not self.types:
-            return agent_ids
-        return [agent_id for agent_id in agent_ids if self.why_not(agent_id) is None]
-
-    async def _make(self, needed: type, info: RunInfo) -> RunDeps:
-        make = self._makers.get(needed)
-        if make is None:
-            raise ConfigError(_no_maker(info.agent_id, needed))
-        stack = AsyncExitStack()
-        try:
-            value, is_opened = await _enter(stack, make(info), needed)
-            if not isinstance(value, needed):
+def check_team(agents: Iterable[object], makers: Mapping[type, DepsMaker]) -> None:
+    """
+    Raises:
+        ConfigError: an agent would run another one without the dependencies it needs.
+    """
+    known = {one.id: one for one in agents if isinstance(one, Agent)}
+    for agent in known.values():
+        for way in agent.handoffs:
+            other = known.get(way)
+            if other is not None and not _fits(agent, other):
                 raise ConfigError(
-                    f"the maker of {needed.__name__} in Runtime(deps=…) returned a "
-                    f"{type(value).__name__}: return a {needed.__name__}, or yield one in an async "
-                    "generator"
+                    f"agent {agent.id!r} may hand over to {way!r}, which needs other dependencies "
+                    f"({_name(other.deps)}): give both the same type, or make it a delegate"
                 )
-        except BaseException as error:
-            await stack.__aexit__(type(error), error, error.__traceback__)
-            raise
-        if not is_opened:
-            return RunDeps(value)
+        for id in agent.spec.delegates:
+            other = known.get(id)
+            if other is None or _fits(agent, other) or id in agent.delegate_deps:
+                continue
+            if other.deps not in makers:
+                raise ConfigError(
+                    f"agent {agent.id!r} delegates to {id!r}, which needs a {_name(other.deps)}: "
+                    f"write delegates=[{id}.with_deps(function)], or give Runtime(deps=…) a maker"
+                )
 
-        async def close(error: BaseException | None) -> None:
-            kind = type(error) if error is not None else None
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await stack.__aexit__(kind, error, None)
 
-        return RunDeps(value, close)
+def _fits(agent: Agent[Any, Any], other: Agent[Any, Any]) -> bool:
+    if other.deps is None:
+        return True
+    return agent.deps is not None and issubclass(agent.deps, other.deps)
 
-    async def _info(self, agent_id: str, request: RunRequest, run_id: str) -> RunInfo:
-        parent = await self._store.load_run(request.parent_run_id or "")
-        if parent is not None:
-            return await self._info_of(agent_id, parent)
-        return RunInfo(
-            agent_id=agent_id,
-            thread_id=request.thread_id,
-            run_id=run_id,
-            deps_key=request.deps_key,
-            user=request.user,
-            labels=request.labels,
-            principal=request.principal,
+
+def _check(agent: Agent[Any, Any], deps: Any) -> None:
+    kind = type(deps).__name__
+    if agent.deps is None:
+        raise ConfigError(
+            f"agent {agent.id!r} takes no dependencies: make it Agent(…, deps={kind}), or run it "
+            "without deps"
+        )
+    if not isinstance(deps, agent.deps):
+        raise ConfigError(
+            f"the deps of agent {agent.id!r} are a {agent.deps.__name__}, not a {kind}"
         )
 
-    async def _info_of(self, agent_id: str, run: RunRecord) -> RunInfo:
-        """The facts about the run that a caller has started, from `run` or a run above it."""
-        while (parent := await self._store.load_run(run.parent_run_id or "")) is not None:
-            run = parent
-        return RunInfo.of(agent_id, run.thread_id, run.run_id, run.request)
+
+def _checked_key(key: Json) -> Json:
+    if key is None:
+        return None
+    plain: Json = parse_argument("deps_key", key, Any)
+    size = len(dumps(plain))
+    if size > MOST_KEY:
+        raise ConfigError(f"deps_key is a small JSON value of at most {MOST_KEY} bytes, not {size}")
+    return plain
 
 
-async def use_deps(
-    slot: ActiveRun, deps: RunDeps | None, error: BaseException | None = None
-) -> None:
-    """Let a live run use other dependencies, or none at its end. The earlier ones are closed, if
-    nothing else uses them. `error` is the error that has ended the run."""
-    before, slot.deps = slot.deps, deps
-    if deps is not None:
-        deps.acquire()
-    if before is not None and not isinstance(error, GeneratorExit):  # then nothing may be awaited
-        await before.release(error)
-
-
-async def _enter(stack: AsyncExitStack, made: Any, needed: type) -> tuple[Any, bool]:
-    """The value of what a maker returned, and whether it has to be closed."""
-    if inspect.isasyncgen(made):
-        made = asynccontextmanager(lambda given=made: given)()
-    if not isinstance(made, needed):
-        if hasattr(made, "__aenter__"):
-            return await stack.enter_async_context(made), True
-        if hasattr(made, "__enter__"):
-            return stack.enter_context(made), True
-    return await _enter(stack, await made, needed) if inspect.isawaitable(made) else (made, False)
-
-
-def _no_maker(agent_id: str, needed: type) -> str:
-    name = needed.__name__
-    return (
-        f"agent {agent_id!r} needs its dependencies, a {name}: give run(…, deps={name}(…)), or a "
-        f"way to make them again, Runtime(…, deps={{{name}: make}})"
-    )
+def _name(kind: type | None) -> str:
+    return kind.__name__ if kind is not None else "none"

@@ -1,495 +1,342 @@
-"""`AgentRuntime`: takes requests, claims their threads, and runs their agents."""
+"""The runtime, as a user sees it."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import sys
-from collections.abc import Sequence
-from contextvars import ContextVar
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
-import msgspec
-
-from awaken.backend import remote
-from awaken.backend.background import BackgroundControlResolver
-from awaken.backend.dispatch import validate_root_execution_request
-from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
-from awaken.contract.blobs import RunBlobs, blobs_of
-from awaken.contract.bus import LiveBus
-from awaken.contract.commits import Fence, ThreadCommit
-from awaken.contract.deps import DepsMakers
-from awaken.contract.events import EventSink, NullEventSink
-from awaken.contract.profile import ProfileStore, profiles_of
-from awaken.contract.registry import ExecutionResolver
-from awaken.contract.start import RunControls, RunServices
-from awaken.contract.store import Store
-from awaken.contract.tool import traits_of
-from awaken.control.cancel import interruptible, is_ours
-from awaken.control.subscribers import Subscribers
-from awaken.control.tasks import OwnedTasks, start_task, when_ended
-from awaken.domain.recovery import ToolEffect
-from awaken.domain.result import AgentRunResult
-from awaken.errors import (
-    AwakenError,
-    InvalidResume,
-    RunLeft,
-    RuntimeFault,
-    ThreadAlreadyRunning,
-    ThreadOwned,
-)
-from awaken.ext.background import current_background_task_context, leave_surroundings
+from awaken.core.blobs import INLINE_LIMIT
+from awaken.core.budget import Price
+from awaken.core.defaults import CANCEL_GRACE, MAX_RUNS
+from awaken.core.deps import DepsMaker
+from awaken.core.metadata import ThreadPatch
+from awaken.core.pool import ModelPoolSpec
+from awaken.core.spec import AgentSpec, ModelSpec, RemoteEndpoint
+from awaken.errors import AwakenError, ConfigError
 from awaken.ids import UUID7, Ids
-from awaken.plugin.agent import ResolvedAgent
-from awaken.registry import RegistryHandle
-from awaken.runtime.accounts import Accounts
-from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
-from awaken.runtime.choosing import choose, has_command, has_ended
-from awaken.runtime.claims import ClaimUse
-from awaken.runtime.closing import cancel_and_wait
-from awaken.runtime.control import RunAccess
-from awaken.runtime.defaults import MAX_RUNS
-from awaken.runtime.delegates import Delegates
-from awaken.runtime.deps import Dependencies, use_deps
-from awaken.runtime.failures import Interrupted, error_for_caller
-from awaken.runtime.listen import CommandListener
-from awaken.runtime.messages import Messages
-from awaken.runtime.one_loop import OneLoop
-from awaken.runtime.opening import Opening, local_run, open_account, remote_run
-from awaken.runtime.outboxes import Outboxes
-from awaken.runtime.request import (
-    AskAgain,
-    CancelFirst,
-    Inherited,
-    RunRequest,
-    WhenBusy,
-    continuation,
-)
-from awaken.runtime.stopping import Stopping
-from awaken.runtime.takeover import count_takeover, end_abandoned
-from awaken.runtime.tasks import Tasks
-from awaken.runtime.unkept import Unkept
-from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
+from awaken.plugin.hook import Plugin
+from awaken.runtime import lazy_engine as engine
+from awaken.runtime.agent import Agent
+from awaken.runtime.agent_arguments import GivenTool, listed
+from awaken.runtime.control import Control
+from awaken.runtime.deps import check_team, checked_makers, deps_types
+from awaken.runtime.hints import OF_RUNTIME, unknown_attribute
+from awaken.runtime.loading import blobs_beside, checked_store, open_bus, open_store
+from awaken.runtime.queries import Archive
+from awaken.runtime.remote_agent import RemoteAgent, find_agent
+from awaken.runtime.result import RecoveredRun
+from awaken.runtime.start import Running
+from awaken.runtime.wrong_calls import name_methods
+from awaken.tool.thread_pool import DEFAULT_LIMIT
 
-RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
-"""The agents that runs of the running code use, if they are not those of the registry."""
+if TYPE_CHECKING:
+    from awaken.core.backend import ExecutionBackendFactory
+    from awaken.core.blobs import BlobStore
+    from awaken.core.bus import LiveBus
+    from awaken.core.llm import LlmExecutor
+    from awaken.core.profile import ProfileStore
+    from awaken.core.store.store import Store
+    from awaken.runtime.assembly import AnyAgent
+    from awaken.worker.worker import AgentRuntime
 
 log = logging.getLogger("awaken.runtime")
-_NO_SINK, _ALONE = NullEventSink(), Inherited()
-_LOCAL = LocalBackend()
-_TAKEN = (InvalidResume, ThreadAlreadyRunning)
-"""The errors of continuing a paused run that another process has continued meanwhile."""
+
+LEAST_INLINE = 8 * 1024
 
 
-class AgentRuntime(Stopping):
-    """Runs agents; each thread has at most one live run.
+class Runtime(Running):
+    """Runs agents. Open it with `async with`; leaving the block ends the runs that are live (see
+    `on_close`).
 
-    Subscribers of `waited` are called with the seconds from the submission of a run, or the time
-    that it names, to its start here; those of `taken_over` with each claim on a thread whose owner
-    has died.
+    Args:
+        agents: all agents that can be run, handed over to, or delegated to.
+        store: an address such as `sqlite:///awaken.db` or `memory:`, or a store, which stays open.
+        bus: an address such as `nats://host:4222`, over which processes hear each other's runs as
+            they work, or a live bus, which stays open. Without it, runs of other processes are read
+            from the store. While the bus is away, everything but the pace of live text is the same.
+        recover: while the runtime is open (by `async with`), resume open runs of these agents that
+            no process owns: their process has ended, or they were answered, cancelled or timed out
+            while none ran them. Without it, a run is still resumed when background tasks that it
+            started here report to it.
+        on_close: what happens to live runs when the runtime closes. `cancel` cancels them. `leave`
+            lets each finish its step and leaves it open for the next process to recover; runs that
+            were themselves recovered are always left.
+        tools: tools for every agent.
+        plugins: plugins that agents given as data (`AgentSpec`) may name.
+        models: models, and pools of models, that agents may name.
+        model_specs: facts about models, by name: limits, the content they read, prices.
+        prices: prices of models, by the names that agents use, for budgets in money. A model that
+            only an override names is counted at the price of the agent's own model.
+        sources: addresses of further agents' A2A cards, each under a name that you choose. The
+            agent found at the source `partner` is called `partner/<its id>`, or by its id alone if
+            no agent here has that id.
+        backends: factories of your own backends, for agents whose endpoint names them.
+        deps: how to make the dependencies of agents, by their type, for runs that were submitted
+            or are resumed after a restart. Each function, async or not, takes a `RunInfo`: agent,
+            thread, user, labels, and the `deps_key` given with the run.
+        profiles: where state that is kept across threads is stored; by default in `store`.
+        blobs: where large media and tool results are kept. If not given: beside the file of a
+            SQLite store, in memory for a memory store, and nowhere for others, so that everything
+            stays in the log.
+        max_inline_result: the bytes of text up to which a tool result stays in the log.
+        tool_threads: how many calls of plain (not async) tools run at once, each in a thread;
+            further calls wait. A call that has timed out no longer counts, even if its thread still
+            works.
+        max_runs: how many runs are live here before no further submitted or abandoned run is
+            claimed. What a program starts itself is not limited.
+        keep_requests: keep what models are asked, so that `load_request` can show the request of
+            any step. It takes some hundred bytes a step, and each prompt and list of tools once.
     """
 
     def __init__(
         self,
-        registry: RegistryHandle[ExecutionResolver],
-        store: Store,
+        agents: Iterable[AnyAgent],
         *,
-        bus: LiveBus,
+        store: str | Store = "memory:",
+        bus: str | LiveBus | None = None,
+        recover: bool = True,
+        on_close: Literal["cancel", "leave"] = "cancel",
+        tools: Iterable[GivenTool] = (),
+        plugins: Iterable[Plugin] = (),
+        models: Mapping[str, LlmExecutor | ModelPoolSpec] | None = None,
+        model_specs: Iterable[ModelSpec] = (),
+        prices: Mapping[str, Price] | None = None,
+        backends: Iterable[ExecutionBackendFactory] = (),
+        sources: Mapping[str, str | RemoteEndpoint] | None = None,
+        deps: Mapping[type, DepsMaker] | None = None,
         profiles: ProfileStore | None = None,
-        clock: Clock = SYSTEM_CLOCK,
-        ids: Ids = UUID7,
+        blobs: BlobStore | None = None,
+        max_inline_result: int = INLINE_LIMIT,
         tool_threads: int = DEFAULT_LIMIT,
         max_runs: int = MAX_RUNS,
         keep_requests: bool = True,
-        blobs: RunBlobs | None = None,
-        deps: DepsMakers | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = UUID7,
     ) -> None:
-        super().__init__(store, clock, ActiveRuns())
-        self.max_runs = max_runs
-        self.keep_requests = keep_requests
-        self.commands = CommandListener(store)
-        self.active.changes.subscribe(self._listen_while_live)
-        self.owned = OwnedTasks(log)
-        self.bus = bus
-        self.registry = registry
-        self.profiles = profiles
-        self.blobs = blobs
-        self.ids = ids
-        self.tool_threads = ToolThreads(tool_threads)
-        self.one_loop = OneLoop()
-        self.left_alone: dict[str, str] = {}
-        """The open runs that were found and are not resumed here, and why."""
-        self.deps = Dependencies(store, deps or {})
-        self.waited: Subscribers[float] = Subscribers()
-        self.taken_over: Subscribers[Fence] = Subscribers()
-        self.delegates = Delegates(
-            self.run,
-            store,
-            clock,
-            self.active,
-            lambda: self.closed,
-            self.deliver,
-            self._effect_of,
+        self._owns_store = isinstance(store, str)
+        kept = open_store(store) if isinstance(store, str) else checked_store(store)
+        self._owns_bus = isinstance(bus, str)
+        live_bus = open_bus(bus) if isinstance(bus, str) else bus
+        super().__init__(kept, clock, ids, blobs or blobs_beside(kept, clock), live_bus)
+        if max_inline_result < LEAST_INLINE:
+            raise ConfigError(
+                f"max_inline_result is {max_inline_result}: give at least {LEAST_INLINE} bytes, "
+                "since the beginning of a larger result stays in the log"
+            )
+        self._closed = False
+        self._recover = recover
+        if on_close not in ("cancel", "leave"):
+            raise ConfigError(f"on_close is 'cancel' or 'leave', not {on_close!r}")
+        self._on_close = on_close
+        self.recovered: list[RecoveredRun] = []
+        self._assembly = engine.Assembly(
+            tools=tools,
+            plugins=plugins,
+            models=models,
+            model_specs=model_specs,
+            prices=prices,
+            backends=backends,
+            profiles=profiles or self._store.profiles,
+            clock=clock,
+            ids=ids,
         )
-        self.accounts = Accounts(store, clock)
-        self.claims.released.subscribe(self.unattended.tell)
-        self.unkept = Unkept(store, self.claims)
-        self.tasks = Tasks(
-            store,
-            self.active,
-            clock,
-            self.claims,
-            self.deliver,
-            self.delegates,
-            self.accounts,
-            lambda: self.commands.subscribe(self.hear),
-            self.tool_threads,
-            self.unkept,
-            self.deps,
-        )
-        self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
-        self.outboxes = Outboxes(store, clock, self.messages, self.tasks, self.claims)
-        store.lease.when_lost(self._has_lost)
+        self._makers = checked_makers(deps)
+        self._agents: Sequence[AnyAgent] = self._with_teams(agents)
+        self._sources = dict(sources or {})
+        self._found: Mapping[str, AgentSpec] = {}
+        builder = self._assembly.builder(self._agents)
+        self._closers = builder.closers()
+        builder.with_thread_run_store(self._store).with_live_bus(self._bus)
+        builder.with_tool_threads(tool_threads)
+        builder.with_max_runs(max_runs)
+        builder.with_kept_requests(keep_requests)
+        builder.with_deps(self._makers)
+        builder.with_blobs(self.blobs, max_inline_result=max_inline_result)
+        self._engine = builder.build(self._sources)
+        self._engine.deps.types = deps_types(self._agents)
+        self._shapes = engine.shapes_of(self._agents)
+        self._recovery = engine.Recovery(self._engine)
+        self._sync = engine.SyncDoor(self._at_rest, self._leave_tasks)
 
-    # -- running ------------------------------------------------------------------------------
+    # -- life ---------------------------------------------------------------------------------
 
-    async def run(
-        self,
-        request: RunRequest,
-        sink: EventSink | None = None,
-        inherited: Inherited | None = None,
-        *,
-        fence: Fence | None = None,
-    ) -> AgentRunResult:
-        """Run an agent until the run ends or pauses. A paused run waits for an answer, for input,
-        or for a background task. With `fence`, the caller has claimed the thread; it is released
-        when the run ends, pauses or cannot start.
-
-        Raises:
-            ConfigError: the runtime belongs to another event loop.
-            ThreadAlreadyRunning: the thread, or the run, is live in this or another process.
-            AgentNotFound, ResolveFailed: the agent cannot run.
-            InvalidResume: the run cannot be continued, or a decision answers no open question.
-            RewindRefused: no message in view has the id `rewind_to`.
-            ThreadBusy: the thread cannot be rewound while a run of it is open.
-            RunLeft: the runtime was closed before the run ended; another process can recover it.
-            AgentLoopError: the run failed; its record says why.
-        """
-        request = request.signed()
-        try:
-            slot = await self._slot(request)
-        except BaseException:
-            if fence is not None:
-                await self.claims.release(fence)
-            raise
-        slot.left_on_close = request.left_on_close
-        self.commands.subscribe(self.hear)
-        # The run has its own task: cancelling the caller must not interrupt a commit.
-        task = slot.task = start_task(
-            self._drive(request, slot, sink or _NO_SINK, inherited or _ALONE, fence)
-        )
-        try:
-            await when_ended(task)
-            return task.result()
-        except asyncio.CancelledError:
-            if not task.done():
-                await cancel_and_wait(task, slot)
-            elif task.cancelled() and (slot.is_lost or self.leave_of(request).is_cancelled()):
-                # The runtime cancelled the task, not the caller: another process continues the run.
-                raise RunLeft(slot.run_id or request.thread_id) from None
-            raise
-        except Interrupted as error:
-            raise error.interrupt from None
-
-    async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
-        """Like `run`, without a sink."""
-        return await self.run(request)
-
-    async def _drive(
-        self,
-        request: RunRequest,
-        slot: ActiveRun,
-        sink: EventSink,
-        inherited: Inherited,
-        claimed: Fence | None,
-    ) -> AgentRunResult:
-        """The body of a run's task: prepare the run and let its backend execute it.
-
-        This is repeated in the same slot if the run paused and a command arrived for it meanwhile,
-        and if another run of the thread had to end before the request could start its own.
-        """
-        self._set_surroundings(inherited)
-        paused: AgentRunResult | None = None
-        later: list[tuple[RunRequest, EventSink]] = []
-        waits = False
-        try:
-            while True:
-                fence, claimed = claimed, None
-                opening: Opening | None = None
-                try:
-                    fence = fence or await self._claim(request, slot)
-                    opening = await self._open(request, slot, sink, fence, inherited)
-                    if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
-                        prepared = await local_run(opening, opening.agent)
-                        await self._begin(opening)
-                        ended = await _LOCAL.execute_root(prepared)
-                        assert ended.run is not None, "a run in this process says how it ended"
-                        result = ended.run
-                    else:
-                        result = await self._run_elsewhere(opening)
-                    # In here, so that an error in it is made one for the caller, too.
-                    is_called = result.waits and await self._is_called(slot, result)
-                except BaseException as error:
-                    if fence is not None:
-                        await self._let_go(fence, opening.unkept if opening else (), error)
-                    failure = error_for_caller(error)
-                    if isinstance(failure, CancelFirst):
-                        later.append((request, sink))
-                        request, sink = continuation(request, failure.run_id), NullEventSink()
-                    elif paused is not None and isinstance(failure, _TAKEN):
-                        waits = True
-                        return paused  # another process has continued it first
-                    elif later and await has_ended(self.store, failure, request):
-                        request, sink = later.pop()
-                    elif not isinstance(failure, AskAgain):
-                        raise failure from failure.__cause__
-                else:
-                    self.claims.drop(fence)  # the run's last commit has released the thread
-                    if later:
-                        request, sink = later.pop()
-                    elif is_called:
-                        # A command arrived before the thread was released: continue with it.
-                        paused, request = result, continuation(request, result.run_id)
-                    else:
-                        waits = result.waits
-                        return result
-                slot.renew()
-        finally:
-            await self._free(slot, waits, sys.exception())
-
-    async def _is_called(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
-        """Whether a command waits for a run that has just paused.
-
-        A caller that cancels the run leaves that to the run while its slot is taken, so the store
-        is read again if the cancel came during the first read.
-        """
-        if await has_command(self.store, slot.thread_id, paused):
-            return True
-        return slot.token.is_cancelled() and await has_command(self.store, slot.thread_id, paused)
-
-    def _set_surroundings(self, inherited: Inherited) -> None:
-        """Give the run's task its context variables."""
-        AMBIENT_TASK_JOURNAL.set(self.tasks)
-        AMBIENT_MESSAGE_SINK.set(self.messages)
-        TOOL_THREADS.set(self.tool_threads)
-        if not inherited.depth:
-            # The caller may itself be inside a tool call or a task. Only a delegate's run keeps
-            # the caller's context.
-            leave_surroundings()
-
-    async def _free(self, slot: ActiveRun, waits: bool, error: BaseException | None) -> None:
-        """Free the slot of a run that has ended or paused, after its dependencies were closed, and
-        report its thread as unattended if commands may wait there.
-
-        This is done in the run's own task, so that a client that has read the run's last event can
-        start the next run at once.
-        """
-        try:
-            if slot.deps is not None:
-                await use_deps(slot, None, error)
-        finally:
-            slot.release()
-        if not waits:
-            self.deps.forget(slot.run_id)
-        if waits or slot.missed or slot.told_early or slot.has_next:
-            self.unattended.tell(slot.thread_id)
-
-    async def _slot(self, request: RunRequest) -> ActiveRun:
-        if self.is_stopping:
-            raise RuntimeFault(f"the runtime is {'closed' if self.closed else 'draining'}")
-        self.one_loop.bind()
-        self.unkept.keep_trying()
-        while True:
+    async def __aenter__(self) -> Self:
+        self._engine.one_loop.bind()
+        await self._store.open()
+        await self._bus.open()
+        if self._sources:
+            await self.discover()
+        if self._recover:
             try:
-                return self.active.reserve(request.thread_id)
-            except ThreadAlreadyRunning:
-                holder = self.active.find_by_thread(request.thread_id)
-                if request.when_busy is not WhenBusy.QUEUE or holder is None:
-                    raise
-                await holder.wait_ended(None)
-                if self.is_stopping:
-                    raise RuntimeFault("the runtime was closed while the request waited") from None
+                self.recovered = self._as_recovered(await self._recovery.resume())
+            except BaseException:
+                await self.close()
+                raise
+            self._recovery.start()
+        return self
 
-    async def _let_go(
-        self, fence: Fence, unkept: Sequence[ThreadCommit], error: BaseException
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Release the thread of a run that failed. If some of its commits were not made yet, hold
-        them instead, and release the thread after them.
+        await self.close()
 
-        A run that ends releases its thread with its last commit; a failed one may not have.
-        """
-        if isinstance(error, GeneratorExit) and is_ours(error):
-            self.claims.drop(fence)
-            return  # the coroutine is being closed and must not await
-        if unkept:
-            self.unkept.hold(fence, unkept, partial(self._has_left, fence.thread_id))
-            return
-        await self.claims.release(fence)
-
-    def _has_lost(self, fence: Fence) -> None:
-        """Leave the run of a thread that another process has claimed."""
-        run = self.active.find_by_thread(fence.thread_id)
-        if run is not None and run.fence == fence:
-            run.give_up()
-
-    async def _has_left(self, thread_id: str) -> None:
-        self.unattended.tell(thread_id)
-
-    async def _run_elsewhere(self, opening: Opening) -> AgentRunResult:
-        """Run an agent on its backend, or end a run that was taken over too often.
-
-        A request that the backend cannot carry out is refused before anything is started.
-        """
-        agent = opening.agent
-        if opening.is_abandoned or isinstance(agent, ResolvedAgent):
-            return await end_abandoned(opening)
-        request, start = await remote_run(opening, agent)
-        created_at = self.clock.now_ms()
-        if not opening.sent.cancelled:
-            can_go_on = agent.backend().capabilities().continuation.is_possible
-            if opening.is_cut_short and not can_go_on:
-                start.first.messages, start.first.acks = (), ()
-                if opening.asks_for_more:
-                    # This request gets a run of its own: its sink must not see the old one end.
-                    request = msgspec.structs.replace(request, sink=NullEventSink())
-                ended = await remote.close_cut_short(agent, request, created_at, start)
-                if opening.asks_for_more:
-                    raise AskAgain
-                return ended
-            validate_root_execution_request(agent, request)
-        if not self.store.lease.held:
-            await self.store.lease.regained()
-        await self._begin(opening)
-        return await remote.execute_remote_root_lifecycle(
-            agent, request, created_at, opening.slot.token, request.persisted_state, start=start
+    def __enter__(self) -> Never:
+        raise ConfigError(
+            "a runtime is opened with `async with`, in an async function; in a program without "
+            "an event loop, call run_sync without opening it"
         )
 
-    async def _begin(self, opening: Opening) -> None:
-        """Let commands reach the run from now on. Those already in its context were read."""
-        slot = opening.slot
-        slot.begin(opening.fence, opening.context.commands)
-        self.claims.mark(opening.fence, ClaimUse.LIVE)
-        for command in opening.context.commands:
-            self.taken.tell(command)
-        if opening.sent.cancelled:
-            slot.token.cancel()
-        if slot.told_early:
-            slot.told_early = False
-            await self.deliver(slot.thread_id)
+    def __exit__(self, *_: object) -> None:
+        """Python looks this up before it calls `__enter__`, which raises."""
 
-    async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
-        """Claim the thread before it is read. The claim lasts until the run ends or pauses.
+    async def close(self) -> None:
+        """Cancel or leave the live runs, wait for them for a limited time, and close the store."""
+        self._closed = self._engine.closed = True
+        self._recovery.stop()
+        if self._on_close == "leave":
+            await self._engine.leave_all()
+        else:
+            await self._engine.cancel_all()
+        failed = await engine.close_plugins(self._closers, leave=self._on_close == "leave")
+        await self._assembly.close()
+        await self._recovery.stopped()
+        if self._owns_bus:
+            await self._bus.close()
+        if self._owns_store:
+            await self._store.close()
+        if failed is not None:
+            raise failed
+
+    async def drain(self, grace: float = CANCEL_GRACE) -> None:
+        """Claim and start no runs any more, and leave every live run at the end of its step, so
+        that other processes go on with them. The runtime stays open for reading and submitting.
+
+        A run whose step takes longer than `grace` seconds is left at its last commit. Callers of
+        `run` and `stream` get `RunLeft`.
+        """
+        self._recovery.stop()
+        await self._engine.drain(grace)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether `drain` or `close` was called: no run is started here any more."""
+        return self._engine.is_stopping
+
+    @property
+    def recovers(self) -> bool:
+        """Whether runs that were submitted, or left by another process, are carried out here."""
+        return self._recover
+
+    @property
+    def live_runs(self) -> int:
+        """How many runs are live in this process."""
+        return len(self._engine.active.all())
+
+    @property
+    def not_resumed(self) -> Mapping[str, str]:
+        """The open runs without an owner that this runtime has found and does not resume, by id,
+        each with the reason: it does not have the agent, or cannot make its dependencies."""
+        return dict(self._engine.left_alone)
+
+    @property
+    def agent_ids(self) -> Sequence[str]:
+        """The agents that can be run."""
+        return self._engine.registry.snapshot().agent_ids()
+
+    @property
+    def engine(self) -> AgentRuntime:
+        """The engine with its full contract: `RunRequest`, control by run and thread id."""
+        return self._engine
+
+    @property
+    def agents(self) -> tuple[AgentSpec, ...]:
+        """The agents that can be run now, as data, those found at sources last."""
+        own = [agent if isinstance(agent, AgentSpec) else agent.spec for agent in self._agents]
+        return (*own, *self._found.values())
+
+    def reads(self, agent: AgentSpec) -> tuple[str, ...] | None:
+        """The kinds of content that an agent's model reads, such as `text` and `image`, as
+        `model_specs` has it; `None` if it does not say."""
+        given: Any = agent
+        if not isinstance(given, AgentSpec):
+            raise ConfigError(
+                f"agent is an AgentSpec, such as one of runtime.agents, not {given!r}"
+            )
+        resolver = self._engine.registry.snapshot()
+        return resolver.reads(agent) if isinstance(resolver, engine.ContentResolver) else None
+
+    def replace(self, agents: Iterable[AnyAgent]) -> int:
+        """Use other agents from now on; live runs keep theirs. Returns the new version number.
 
         Raises:
-            ThreadAlreadyRunning: another process owns the thread, and the request does not queue.
+            BuildError: an agent cannot run; no agent was replaced.
         """
-        if self.unkept:
-            await self.unkept.settle(request.thread_id)
-        while True:
+        return self._use(self._with_teams(agents), self._found)
+
+    if not TYPE_CHECKING:  # a type checker knows the names; this is for people without one
+
+        def __getattr__(self, name: str) -> Never:
+            raise unknown_attribute(self, name, OF_RUNTIME)
+
+    def _with_teams(self, agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
+        """The agents, with those that they were given as objects."""
+        everyone = engine.with_teams(_checked_agents(agents))
+        check_team(everyone, self._makers)
+        return everyone
+
+    def _use(self, agents: Sequence[AnyAgent], found: Mapping[str, AgentSpec]) -> int:
+        builder = self._assembly.builder((*agents, *found.values()))
+        version = self._engine.registry.replace(builder.validated_resolver(self._sources))
+        self._agents, self._found = agents, found
+        self._engine.deps.types.update(deps_types(agents))
+        self._shapes.update(engine.shapes_of(agents))
+        self._closers.extend(builder.closers())
+        return version
+
+    async def discover(self) -> dict[str, AwakenError]:
+        """Read the agent card of every source. The agents found can be used from now on.
+
+        Opening the runtime calls this. A source that fails is logged, and the agent found there
+        before is kept. Returns the errors, by source.
+        """
+        found = dict(self._found)
+        wrong: dict[str, AwakenError] = {}
+        for name, where in self._sources.items():
             try:
-                return await self.claims.claim(request.thread_id)
-            except ThreadOwned as owned:
-                if request.when_busy is not WhenBusy.QUEUE:
-                    raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
-            with interruptible(slot.token):
-                await self.store.released(request.thread_id)
+                found[name] = await find_agent(name, where)
+            except AwakenError as error:
+                log.warning("no agent was found at source %r: %s", name, error)
+                wrong[name] = error
+        if found != self._found:
+            self._use(self._agents, found)
+        return wrong
 
-    async def _open(
-        self,
-        request: RunRequest,
-        slot: ActiveRun,
-        sink: EventSink,
-        fence: Fence,
-        inherited: Inherited,
-    ) -> Opening:
-        """Read the thread, resolve the agent, and choose the run.
 
-        Raises:
-            CancelFirst: the thread's open run has to end before the request can start its own.
-            InvalidResume: the run cannot be continued, or a decision answers no open question.
-        """
-        if fence.taken_from is not None:
-            self.taken_over.tell(fence)
-            await count_takeover(self.store, fence, self.clock.now_ms())
-        resolver = self._resolver()
-        chosen = await choose(self.store, self.delegates, resolver, self.clock, self.ids, request)
-        request, agent, context = chosen.request, chosen.agent, chosen.context
-        choice, sent = chosen.choice, chosen.sent
-        self.active.name(slot, choice.run_id)
-        slot.topic = self.bus.topic(fence)
-        slot.behalf = Behalf.of(request)
-        deps, previous = None, choice.previous
-        is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
-        if (self.deps.types or request.deps is not None) and not is_to_end:
-            deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
-            await use_deps(slot, deps)
-        access = RunAccess(self, request.thread_id)
-        controls = slot.controls = RunControls(
-            cancellation_token=slot.token,
-            leave=self.leave_of(request),
-            look=access.deliver,
-            depth=inherited.depth,
-            lease=self.store.lease,
-            give_up=access.give_up,
-        )
-        opening = Opening(
-            request=request,
-            sink=sink,
-            slot=slot,
-            fence=fence,
-            agent=agent,
-            context=context,
-            choice=choice,
-            sent=sent,
-            store=self.store,
-            resolver=resolver,
-            services=RunServices(
-                resolver=resolver,
-                profiles=profiles_of(self.profiles, context.thread.scope),
-                delegates=self.delegates,
-                blobs=blobs_of(self.blobs, context.thread.scope),
-                keep_requests=self.keep_requests,
-                clock=self.clock,
-                ids=self.ids,
-                deps=deps,
-            ),
-            controls=controls,
-        )
-        above = inherited.budget
-        if opening.own_budget or above is not None or self.accounts.holds(choice.run_id):
-            await open_account(opening, self.accounts, above)
-        return opening
+name_methods(
+    Runtime,
+    (Archive, Control, Running, Runtime),
+    {
+        "create_thread": ThreadPatch,
+        "update_thread": ThreadPatch,
+        "list_runs": engine.RunQuery,
+        "list_threads": engine.ThreadQuery,
+        "list_tickets": engine.TicketQuery,
+    },
+)
 
-    def _effect_of(self, agent_id: str, tool_name: str) -> ToolEffect | None:
-        """The effect of an agent's tool; `None` if this process has no such agent or tool."""
-        try:
-            agent = self.registry.snapshot().resolve_execution(agent_id)
-        except AwakenError:
-            return None
-        tool = agent.tools.get(tool_name) if isinstance(agent, ResolvedAgent) else None
-        return None if tool is None else traits_of(tool).effect
 
-    def _resolver(self) -> ExecutionResolver:
-        """The resolver for the run's agents. In a background task, the agents it resolves can
-        cancel that task."""
-        known, task = RESOLVER.get() or self.registry.snapshot(), current_background_task_context()
-        if task is None:
-            return known
-        return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
-
-    def _listen_while_live(self, run: ActiveRun) -> None:
-        """Stop listening for other processes' commands when the last live run has ended."""
-        if run.has_ended and not self.active:
-            self.commands.unsubscribe(self.hear)
+def _checked_agents(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
+    given = listed(agents, "the runtime's agents")
+    for one in given:
+        if not isinstance(one, Agent | RemoteAgent | AgentSpec):
+            raise ConfigError(
+                f"the runtime's agents are made with Agent(…), and {one!r} is none: "
+                "write Runtime([agent])"
+            )
+    return given

@@ -10,11 +10,11 @@ from starlette.middleware import Middleware
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
-from awaken.contract.access import Access
-from awaken.domain.access import Door
+from awaken.core.access import Door
+from awaken.core.access_store import Access
 from awaken.errors import ConfigError
-from awaken.front.news import RuntimeNews
-from awaken.front.runtime import Runtime
+from awaken.runtime.metrics_hooks import RuntimeNews
+from awaken.runtime.runtime import Runtime
 from awaken.server.auth import Authentication, Everyone
 from awaken.server.console import Audit, Audited, Pages, Sessions
 from awaken.server.edge import Edge, Step
@@ -27,9 +27,9 @@ from awaken.server.limits import Connections, Limits, Rates, Shares, Streams
 from awaken.server.metrics import PATH as METRICS
 from awaken.server.observe import observed
 from awaken.server.origins import ANY, LOOPBACK, Hosts, Origins
+from awaken.server.route import Route
 from awaken.server.routes import ROUTES
-from awaken.server.table import Route
-from awaken.server.ticket_news import TicketNews
+from awaken.server.ticket_updates import TicketNews
 from awaken.server.tokens import Tokens
 
 

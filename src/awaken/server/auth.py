@@ -9,9 +9,9 @@ from urllib.parse import parse_qs
 import msgspec
 from starlette.types import Scope
 
-from awaken.domain.access import Role, Terms
-from awaken.domain.principal import Principal
-from awaken.domain.storable import parse_argument
+from awaken.core.access import Role, Terms
+from awaken.core.principal import Principal
+from awaken.core.storable import parse_argument
 from awaken.errors import ConfigError
 from awaken.server.console.sessions import Sessions
 from awaken.server.edge import Arrival, own_path

@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from awaken.codec import dumps
-from awaken.domain.access import NO_TERMS, Terms
-from awaken.domain.event import RunEvent
-from awaken.domain.principal import Principal
-from awaken.front.runtime import Runtime
-from awaken.live.follow import Following
-from awaken.server.names import Names
+from awaken.core.access import NO_TERMS, Terms
+from awaken.core.event import RunEvent
+from awaken.core.principal import Principal
+from awaken.runtime.live.follow import Following
+from awaken.runtime.runtime import Runtime
+from awaken.server.client_ids import Names
 
 
 class Call:

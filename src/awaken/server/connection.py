@@ -7,8 +7,8 @@ from types import TracebackType
 
 from starlette.types import Receive, Send
 
-from awaken.control.cancel import CancellationToken, interruptible
-from awaken.control.tasks import start_task
+from awaken.core.aio.cancel import CancellationToken, interruptible
+from awaken.core.aio.owned_tasks import start_task
 
 STILL_HERE = b": still here\n\n"
 SILENCE = 15.0

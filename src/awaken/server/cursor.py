@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Self
 
-from awaken.domain.event import (
+from awaken.core.event import (
     ReasoningDelta,
     RunEvent,
     StepSnapshot,

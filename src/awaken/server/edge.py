@@ -13,9 +13,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from awaken.domain.principal import Principal
+from awaken.core.principal import Principal
+from awaken.server.client_ids import Names
 from awaken.server.errors import answer_to, in_words
-from awaken.server.names import Names
 
 log = logging.getLogger("awaken.server")
 _IN_WORDS = "/v1/ai-sdk/"

@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from awaken.domain.principal import Principal
-from awaken.front.runtime import Runtime
-from awaken.server.bodies import read_body, read_query
+from awaken.core.principal import Principal
+from awaken.runtime.runtime import Runtime
 from awaken.server.call import Call
 from awaken.server.errors import Refused, unauthorized
 from awaken.server.limits import Limits, Streams
-from awaken.server.table import Role, Route
+from awaken.server.parsing import read_body, read_query
+from awaken.server.route import Role, Route
 
 NO_ONE = Principal(id="")
 """Who makes a request without a key, to a route that needs none."""

@@ -12,9 +12,9 @@ from starlette.responses import PlainTextResponse, Response
 from awaken import errors
 from awaken.codec import Json, loads
 from awaken.ids import UUID7
-from awaken.protocol.intake import BadRequest
 from awaken.server.call import JsonResponse
-from awaken.server.names import Names
+from awaken.server.client_ids import Names
+from awaken.server.protocols.intake import BadRequest
 
 log = logging.getLogger("awaken.server")
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from awaken.codec import dumps
-from awaken.domain.event import RunEvent, TextDelta, is_terminal
+from awaken.core.event import RunEvent, TextDelta, is_terminal
+from awaken.server.client_ids import Names
 from awaken.server.cursor import Position
-from awaken.server.names import Names
 
 MOST_SHARED = 2_000
 LARGEST_SHARED = 4 * 1024

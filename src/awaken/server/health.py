@@ -10,11 +10,11 @@ import msgspec
 from starlette.types import ASGIApp
 
 from awaken.clock import Clock
-from awaken.contract.store import Store
+from awaken.core.store.store import Store
 from awaken.errors import AwakenError, StoreError
-from awaken.front.runtime import Runtime
+from awaken.runtime.runtime import Runtime
 from awaken.server.call import Call, JsonResponse
-from awaken.server.table import Route
+from awaken.server.route import Route
 
 PATIENCE = 1.0
 """Seconds in which the store has to answer."""

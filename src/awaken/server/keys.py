@@ -21,11 +21,11 @@ from typing import Protocol, Required, TypedDict, Unpack, runtime_checkable
 import msgspec
 
 from awaken.codec import dumps_text
-from awaken.contract.access import Access
-from awaken.domain.access import KeyEntry, Role
-from awaken.domain.budget import Budget
-from awaken.domain.names import is_scope
-from awaken.domain.principal import Principal
+from awaken.core.access import KeyEntry, Role
+from awaken.core.access_store import Access
+from awaken.core.budget import Budget
+from awaken.core.principal import Principal
+from awaken.core.thread_ids import is_scope
 from awaken.errors import ConfigError
 
 log = logging.getLogger("awaken.server")

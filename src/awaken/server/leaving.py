@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from awaken.server.call import Call
 from awaken.server.errors import Refused
-from awaken.server.finding import may_see_in
-from awaken.server.table import Role
+from awaken.server.lookup import may_see_in
+from awaken.server.route import Role
 
 HEADER = "x-awaken-on-disconnect"
 QUERY = "on_disconnect"

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.domain.access import NO_TERMS, Terms
-from awaken.domain.budget import LIMITS, Budget
+from awaken.core.access import NO_TERMS, Terms
+from awaken.core.budget import LIMITS, Budget
 from awaken.server.edge import Arrival, own_path
 from awaken.server.errors import Refused
 

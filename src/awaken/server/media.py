@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from awaken.contract.blobs import RunBlobs
-from awaken.domain.message import Message
-from awaken.loop.media import loaded
+from awaken.core.blobs import RunBlobs
+from awaken.core.message import Message
+from awaken.engine.large_content import loaded
 from awaken.server.call import Call
 
 

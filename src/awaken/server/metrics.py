@@ -9,14 +9,14 @@ from http import HTTPMethod
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from awaken.front.news import RuntimeNews
-from awaken.front.runtime import Runtime
+from awaken.runtime.metrics_hooks import RuntimeNews
+from awaken.runtime.runtime import Runtime
 from awaken.server.call import Call
 from awaken.server.figures import Histogram, head, line
 from awaken.server.open_streams import OpenStreams
+from awaken.server.route import Route
 from awaken.server.run_figures import RunFigures
 from awaken.server.store_figures import StoreFigures
-from awaken.server.table import Route
 
 PATH = "/metrics"
 _METHODS = frozenset(HTTPMethod)

@@ -9,9 +9,9 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.domain.principal import Principal
-from awaken.front.runtime import Runtime
+from awaken.core.principal import Principal
 from awaken.ids import UUID7
+from awaken.runtime.runtime import Runtime
 from awaken.server.edge import CLIENT_LEFT
 from awaken.server.logs import requests
 from awaken.server.metrics import Metrics

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.store import Store
-from awaken.contract.submissions import Submission
-from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.store import Store
+from awaken.core.store.submissions import Submission
+from awaken.core.store.threads import RunQuery
+from awaken.core.thread import Thread
 
 _LOOK_BACK = 200
 _WAKES = (CommandKind.DECISIONS, CommandKind.CANCEL)

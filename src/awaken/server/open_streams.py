@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from starlette.types import Scope
 
-from awaken.control.cancel import CancellationToken
-from awaken.control.tasks import start_task
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.aio.owned_tasks import start_task
 from awaken.errors import AwakenError
 from awaken.server.passes import Pass
 

@@ -12,8 +12,8 @@ import msgspec
 from awaken._version import __version__
 from awaken.codec import Json
 from awaken.server.errors import ErrorBody
-from awaken.server.given import CURSOR, KEY, NEW_ID
-from awaken.server.table import Route
+from awaken.server.request_types import CURSOR, KEY, NEW_ID
+from awaken.server.route import Route
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")

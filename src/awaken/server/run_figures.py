@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Fence
-from awaken.domain.result import AgentRunResult
+from awaken.core.result import AgentRunResult
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import Fence
 from awaken.errors import AwakenError
-from awaken.front.news import RuntimeNews
-from awaken.front.runtime import Runtime
+from awaken.runtime.metrics_hooks import RuntimeNews
+from awaken.runtime.runtime import Runtime
 from awaken.server.figures import Histogram, head, line
 
 _TOKENS = {

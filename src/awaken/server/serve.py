@@ -19,12 +19,12 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from awaken.control.tasks import OwnedTasks, start_task
+from awaken.core.aio.owned_tasks import OwnedTasks, start_task
 from awaken.errors import AwakenError
-from awaken.front.runtime import Runtime
+from awaken.runtime.runtime import Runtime
+from awaken.server.http_protocol import PatientHttp
 from awaken.server.metrics import MetricsPage
 from awaken.server.observe import Observer
-from awaken.server.patient_http import PatientHttp
 
 LOOK = 0.3
 """Seconds between two looks for runs that another server has left."""

@@ -15,9 +15,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from starlette.types import Receive, Scope, Send
 
 from awaken.codec import Json, dumps
-from awaken.domain.event import Error, RunEvent, RunFinish
+from awaken.core.event import Error, RunEvent, RunFinish
 from awaken.errors import AwakenError, Cancelled
-from awaken.live.follow import Following
+from awaken.runtime.live.follow import Following
 from awaken.server.connection import Connection
 from awaken.server.open_streams import OpenStreams
 

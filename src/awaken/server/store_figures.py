@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from awaken.contract.store import CountsUnreadable, Store
+from awaken.core.store.store import CountsUnreadable, Store
 from awaken.server.figures import Histogram, head, line
 
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)

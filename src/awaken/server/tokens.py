@@ -14,8 +14,8 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps, loads
-from awaken.domain.access import NO_TERMS, Terms
-from awaken.domain.principal import Principal
+from awaken.core.access import NO_TERMS, Terms
+from awaken.core.principal import Principal
 from awaken.server.errors import unauthorized
 
 MOST_SECONDS = 600

@@ -5,34 +5,18 @@ Re-exports only; a store's module is loaded when one of its names is first used.
 
 from typing import TYPE_CHECKING
 
-from awaken.contract.commands import CommandKind, Commands, ThreadCommand
-from awaken.contract.commits import CallEntry, CallPhase, Commits, Committed, Fence, ThreadCommit
-from awaken.contract.lease import Lease
-from awaken.contract.profile import ProfileEntry, ProfileOwner, ProfileStore
-from awaken.contract.requests import Requests
-from awaken.contract.store import Process, Store
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.contract.submissions import Submission, SubmitMode, Submitted
-from awaken.contract.threads import (
-    ChildStrategy,
-    Freed,
-    Page,
-    RunQuery,
-    ThreadContext,
-    ThreadQuery,
-    Threads,
-    TicketQuery,
-)
-from awaken.domain.manifest import (
+from awaken.core.message import MessageRecord
+from awaken.core.metadata import ThreadMetadata, ThreadPatch
+from awaken.core.profile import ProfileEntry, ProfileOwner, ProfileStore
+from awaken.core.request_manifest import (
     FailedAttempt,
     KeptText,
     RequestManifest,
     RequestSettings,
     UnloggedMessage,
 )
-from awaken.domain.message import MessageRecord
-from awaken.domain.metadata import ThreadMetadata, ThreadPatch
-from awaken.domain.run import (
+from awaken.core.requests import Requests
+from awaken.core.run import (
     MessageSeqRange,
     PersistedState,
     RunMessageInput,
@@ -45,9 +29,25 @@ from awaken.domain.run import (
     Takeovers,
     WaitingReason,
 )
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.domain.unreadable import RowKind, UnreadableRow
+from awaken.core.store.commands import CommandKind, Commands, ThreadCommand
+from awaken.core.store.commits import CallEntry, CallPhase, Commits, Committed, Fence, ThreadCommit
+from awaken.core.store.lease import Lease
+from awaken.core.store.store import Process, Store
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.submissions import Submission, SubmitMode, Submitted
+from awaken.core.store.threads import (
+    ChildStrategy,
+    Freed,
+    Page,
+    RunQuery,
+    ThreadContext,
+    ThreadQuery,
+    Threads,
+    TicketQuery,
+)
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.unreadable import RowKind, UnreadableRow
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import dumps, loads
-from awaken.domain.metadata import MAX_METADATA, ThreadMetadata, ThreadPatch
+from awaken.core.metadata import MAX_METADATA, ThreadMetadata, ThreadPatch
 from awaken.errors import (
     InvalidRecord,
     Serialization,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from awaken.contract.commits import KEPT_IN_REWINDS, ThreadCommit
-from awaken.contract.submissions import Submission, SubmitMode
+from awaken.core.store.commits import KEPT_IN_REWINDS, ThreadCommit
+from awaken.core.store.submissions import Submission, SubmitMode
 from awaken.errors import InvalidRecord
 
 

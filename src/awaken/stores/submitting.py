@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.submissions import KEY_KEPT_MS, Submission, Submitted
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.principal import id_of
-from awaken.domain.run import RunRecord
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.principal import id_of
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.submissions import KEY_KEPT_MS, Submission, Submitted
 from awaken.errors import KeyReused
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from awaken.codec import dumps
-from awaken.contract.commits import MAX_COMMIT, ThreadCommit
+from awaken.core.store.commits import MAX_COMMIT, ThreadCommit
 from awaken.errors import CommitTooLarge
 
 _NAMED = 3

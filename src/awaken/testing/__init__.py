@@ -1,9 +1,9 @@
 """Helpers for tests of agents, tools and stores: scripted models, a fake clock, and a store that
 fails on demand. The checks that every store must pass are in `awaken.testing.conformance`."""
 
-from awaken.stream.split import stream_of
-from awaken.testing.clock import FakeClock
-from awaken.testing.failing import CommitFailure, FailingStore
+from awaken.core.answer_stream import stream_of
+from awaken.testing.failing_store import CommitFailure, FailingStore
+from awaken.testing.fake_clock import FakeClock
 from awaken.testing.models import (
     FunctionModel,
     ScriptedModel,

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent
-from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Text, ToolCall
-from awaken.stream.split import stream_of
+from awaken.core.answer_stream import stream_of
+from awaken.core.inference import StopReason, StreamResult, TokenUsage
+from awaken.core.llm import InferenceRequest, LlmStreamEvent
+from awaken.core.message import Text, ToolCall
 
 ScriptedAnswer = StreamResult | str | Sequence[LlmStreamEvent]
 """A whole answer: a result, its text, or the events themselves."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from awaken.codec import Json
-from awaken.contract.tool import ToolCallContext, ToolOutput
-from awaken.domain.tool import ToolDescriptor, ToolResult
+from awaken.core.tool import ToolDescriptor, ToolResult
+from awaken.core.tool_context import ToolCallContext, ToolOutput
 
 
 class EchoTool:

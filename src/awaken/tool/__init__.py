@@ -1,11 +1,11 @@
 """Functions and types as tools, their schemas, and one call of one tool."""
 
-from awaken.contract.tool import AsksFirst, Tool, ToolTraits
-from awaken.domain.recovery import Recover, ToolEffect
-from awaken.domain.schema import validate_against_schema
-from awaken.domain.spec import ToolExecutorKind, ToolSelection
-from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
-from awaken.domain.tool import ToolKind
+from awaken.core.recovery import Recover, ToolEffect
+from awaken.core.schema import validate_against_schema
+from awaken.core.spec import ToolExecutorKind, ToolSelection
+from awaken.core.suspension import ResumeAction, ToolCallResumeMode
+from awaken.core.tool import ToolKind
+from awaken.core.tool_context import AsksFirst, Tool, ToolTraits
 from awaken.tool.execute import execute_tool
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool, tool

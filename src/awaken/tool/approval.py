@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from awaken.codec import Json
-from awaken.contract.tool import ToolCallContext
-from awaken.domain.suspension import (
+from awaken.core.suspension import (
     PendingToolCall,
     ResumeAction,
     SuspendTicket,
     Suspension,
     ToolCallResume,
 )
-from awaken.domain.tool import ToolError, ToolResult
+from awaken.core.tool import ToolError, ToolResult
+from awaken.core.tool_context import ToolCallContext
 
 
 def ask_for_approval(

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import msgspec
 
 from awaken.codec import Json, loads
-from awaken.domain.schema import json_kind, path_text, shortened, told_of
-from awaken.domain.tool import ToolError
+from awaken.core.schema import json_kind, path_text, shortened, told_of
+from awaken.core.tool import ToolError
 from awaken.errors import ConfigError
-from awaken.tool.answer import to_data
 from awaken.tool.faults import all_faults
+from awaken.tool.output import to_data
 from awaken.tool.pydantic_types import Complaint, PydanticReader, is_pydantic
 from awaken.tool.schema import inlined_schema, sanitize_for_llm
 from awaken.tool.signature import REQUIRED, Parameter, bad_parameter

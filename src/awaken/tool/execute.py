@@ -9,21 +9,21 @@ from functools import partial
 from typing import Any, TypeVar
 
 from awaken.codec import Json, clean_text
-from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, ToolTraits, traits_of
-from awaken.control.cancel import is_ours
-from awaken.control.tasks import start_task
-from awaken.domain.lifecycle import Stopped, StoppedReason
-from awaken.domain.message import ToolCall
-from awaken.domain.names import without_scope
-from awaken.domain.schema import as_object, check_arguments
-from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
+from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.lifecycle import Stopped, StoppedReason
+from awaken.core.message import ToolCall
+from awaken.core.schema import as_object, check_arguments
+from awaken.core.state.command import Command
+from awaken.core.state.runtime_keys import RUN_LIFECYCLE, TOOL_RETRIES, Done
+from awaken.core.thread_ids import without_scope
+from awaken.core.tool import ToolError, ToolErrorKind, ToolResult
+from awaken.core.tool_context import Tool, ToolCallContext, ToolOutput, ToolTraits, traits_of
 from awaken.errors import RunLeft
-from awaken.state.command import Command
-from awaken.state.runtime_keys import RUN_LIFECYCLE, TOOL_RETRIES, Done
-from awaken.tool.answer import TIMED_OUT, cut_short_result, parse_result
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool
-from awaken.tool.threads import NotStarted
+from awaken.tool.output import TIMED_OUT, cut_short_result, parse_result
+from awaken.tool.thread_pool import NotStarted
 from awaken.tool.typed import TypedTool
 
 T = TypeVar("T")

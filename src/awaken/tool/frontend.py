@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from awaken.codec import Json
-from awaken.contract.tool import ToolCallContext, ToolOutput
-from awaken.domain.schema import as_object, check_arguments
-from awaken.domain.suspension import (
+from awaken.core.schema import as_object, check_arguments
+from awaken.core.suspension import (
     PendingToolCall,
     SuspendTicket,
     Suspension,
     ToolCallResume,
     ToolCallResumeMode,
 )
-from awaken.domain.tool import ToolDescriptor, ToolResult
+from awaken.core.tool import ToolDescriptor, ToolResult
+from awaken.core.tool_context import ToolCallContext, ToolOutput
 
 
 class FrontEndTool:

@@ -23,20 +23,20 @@ from typing import (
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
-from awaken.domain.recovery import Recover, ToolEffect
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.tool import ToolDescriptor, ToolKind
+from awaken.core.recovery import Recover, ToolEffect
+from awaken.core.suspension import ToolCallResume
+from awaken.core.tool import ToolDescriptor, ToolKind
+from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.errors import ConfigError
-from awaken.tool.answer import to_output
 from awaken.tool.approval import ask_for_approval, check_approved
 from awaken.tool.arguments import FunctionReader
 from awaken.tool.docstring import parse_docstring
+from awaken.tool.output import to_output
 from awaken.tool.signature import Signature, plain_function, read_signature
-from awaken.tool.threads import TOOL_THREADS
+from awaken.tool.thread_pool import TOOL_THREADS
 
 if TYPE_CHECKING:
-    from awaken.tool.worker import IsolatedFunction
+    from awaken.tool.isolation import IsolatedFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -288,7 +288,7 @@ def _isolated(
             "make it a plain function"
         )
     # Imported by name, so that programs without isolated tools do not load the worker code.
-    worker = importlib.import_module("awaken.tool.worker")
+    worker = importlib.import_module("awaken.tool.isolation")
     function: IsolatedFunction = worker.IsolatedFunction(fn, tool, signature, pass_env)
     return function
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import CoroutineType
 from typing import Any
 
-from awaken.contract.tool import Tool
+from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError
 from awaken.tool.function import tool as as_tool
 

@@ -100,7 +100,7 @@ class PydanticReader:
         self._adapter = pydantic.TypeAdapter(annotation)
         self._error: type[Exception] = pydantic.ValidationError
         # It is loaded here because it loads the library that checks schemas.
-        self._count_values = importlib.import_module("awaken.domain.schema_cost").count_values
+        self._count_values = importlib.import_module("awaken.core.schema_cost").count_values
         # A model sets its own strictness; plain types with a Field(...) stay as strict as without
         # it.
         models = any(_is_model(part) for part in _parts(annotation))

@@ -6,11 +6,11 @@ import codecs
 from typing import Any
 
 from awaken.codec import Json
-from awaken.contract.blobs import ByteRange, RunBlobs, read_bytes
-from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
-from awaken.domain.recovery import ToolEffect
-from awaken.domain.schema import as_object, check_arguments
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolKind, ToolResult
+from awaken.core.blobs import ByteRange, RunBlobs, read_bytes
+from awaken.core.recovery import ToolEffect
+from awaken.core.schema import as_object, check_arguments
+from awaken.core.tool import ToolDescriptor, ToolError, ToolKind, ToolResult
+from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.errors import BlobRangeBeyondEnd, StoreError
 
 READ_RESULT = "read_result"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contract.tool import ToolCallContext
+from awaken.core.tool_context import ToolCallContext
 from awaken.errors import ConfigError
 
 REQUIRED: Any = inspect.Parameter.empty

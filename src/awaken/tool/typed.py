@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 from awaken.codec import Json
-from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
-from awaken.domain.tool import ToolDescriptor, ToolError
+from awaken.core.tool import ToolDescriptor, ToolError
+from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.errors import ConfigError
-from awaken.tool.answer import to_output
 from awaken.tool.arguments import ArgumentReader, reader_of
 from awaken.tool.docstring import parse_docstring
+from awaken.tool.output import to_output
 
 A = TypeVar("A")
 

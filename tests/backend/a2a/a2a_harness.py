@@ -16,7 +16,8 @@ from awaken.backend.a2a import A2aBackendFactory
 from awaken.backend.a2a.state import REMOTE_STATE_KEY
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json
-from awaken.contract.backend import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.backend import (
     BackendAbortRequest,
     BackendControl,
     BackendDelegateRunRequest,
@@ -24,12 +25,11 @@ from awaken.contract.backend import (
     BackendRootRunRequest,
     ExecutionBackend,
 )
-from awaken.control.cancel import CancellationToken
-from awaken.domain.event import ActivitySnapshot, RunEvent
-from awaken.domain.identity import RunIdentity
-from awaken.domain.message import Message
-from awaken.domain.run import PersistedState
-from awaken.domain.spec import RemoteEndpoint
+from awaken.core.event import ActivitySnapshot, RunEvent
+from awaken.core.identity import RunIdentity
+from awaken.core.message import Message
+from awaken.core.run import PersistedState
+from awaken.core.spec import RemoteEndpoint
 from awaken.errors import AgentNotFound
 
 TOKEN = "s3cret-t0ken"

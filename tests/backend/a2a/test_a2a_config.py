@@ -13,7 +13,7 @@ from awaken.backend import ExecutionBackendFactory, ExecutionBackendFactoryError
 from awaken.backend.a2a import A2aBackendFactory
 from awaken.backend.a2a.config import Binding, read_config
 from awaken.codec import dumps_text
-from awaken.contract.backend import (
+from awaken.core.backend import (
     BackendCancellationCapability,
     BackendCapabilities,
     BackendContinuationCapability,
@@ -21,7 +21,7 @@ from awaken.contract.backend import (
     BackendTranscriptCapability,
     BackendWaitCapability,
 )
-from awaken.domain.spec import RemoteEndpoint
+from awaken.core.spec import RemoteEndpoint
 
 URL = "https://agents.example/a2a"
 
@@ -196,8 +196,8 @@ import sys
 sys.modules["a2a"] = None
 import awaken, awaken.backend, awaken.backend.a2a
 from awaken.backend.a2a import A2aBackendFactory
-from awaken.contract.backend import ExecutionBackendFactoryError
-from awaken.domain.spec import RemoteEndpoint
+from awaken.core.backend import ExecutionBackendFactoryError
+from awaken.core.spec import RemoteEndpoint
 try:
     A2aBackendFactory().build(RemoteEndpoint(base_url="https://a.example"))
 except ExecutionBackendFactoryError as error:

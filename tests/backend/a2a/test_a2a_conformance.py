@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from a2a_harness import RunningAgent, backend_for, running_agent
 
-from awaken.contract.backend import ExecutionBackend
+from awaken.core.backend import ExecutionBackend
 from awaken.testing.conformance import (
     BackendCheck,
     BackendPart,

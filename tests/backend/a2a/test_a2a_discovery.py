@@ -15,7 +15,7 @@ from awaken.backend.a2a import A2aBackendFactory, RemoteSource, discover
 from awaken.backend.a2a.card import agent_on_card
 from awaken.backend.a2a.config import read_config
 from awaken.codec import dumps
-from awaken.domain.spec import RemoteEndpoint
+from awaken.core.spec import RemoteEndpoint
 from awaken.errors import DiscoveryFailed
 
 pytestmark = pytest.mark.anyio

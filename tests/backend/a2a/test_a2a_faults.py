@@ -22,11 +22,11 @@ from a2a_harness import (
     running_agent,
 )
 
-from awaken.backend.a2a.guard import UrlRefused
-from awaken.backend.a2a.patience import LONGEST_PAUSE
+from awaken.backend.a2a.deadline import LONGEST_PAUSE
 from awaken.codec import dumps_text
-from awaken.contract.backend import RemoteError
-from awaken.contract.backend_result import BackendStatusKind
+from awaken.core.backend import RemoteError
+from awaken.core.backend_result import BackendStatusKind
+from awaken.net.url_policy import UrlRefused
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,8 @@ import pytest
 from a2a_harness import Sink, backend_for, root
 
 from awaken.codec import dumps
-from awaken.contract.backend import RemoteError
-from awaken.contract.backend_result import (
+from awaken.core.backend import RemoteError
+from awaken.core.backend_result import (
     BackendRunResult,
     BackendStatusKind,
 )

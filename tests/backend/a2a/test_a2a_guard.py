@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from awaken.backend.a2a.guard import AddressPolicy, HttpUrl, UrlRefused, kind_of, parse_url
+from awaken.net.url_policy import AddressPolicy, HttpUrl, UrlRefused, kind_of, parse_url
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 from awaken.backend.a2a.parts import message_id, parts_of, sendable, waiting_for_answer
 from awaken.backend.a2a.snapshot import TaskSnapshot, outcome_of, outcome_of_message, timed_out
-from awaken.contract.backend import ExecutionFailed
-from awaken.contract.backend_result import BackendStatusKind
-from awaken.domain.message import (
+from awaken.core.backend import ExecutionFailed
+from awaken.core.backend_result import BackendStatusKind
+from awaken.core.message import (
     Audio,
     Base64Source,
     ContentBlock,

@@ -19,13 +19,13 @@ from a2a_harness import (
 )
 
 from awaken.backend.a2a.state import REMOTE_STATE_KEY
-from awaken.contract.backend import (
+from awaken.core.backend import (
     ExecutionFailed,
     RemoteError,
 )
-from awaken.contract.backend_result import BackendStatusKind
-from awaken.domain.message import Message
-from awaken.domain.run import PersistedState
+from awaken.core.backend_result import BackendStatusKind
+from awaken.core.message import Message
+from awaken.core.run import PersistedState
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 from a2a_harness import RunningAgent, endpoint, running_agent
 
 from awaken import Agent, Runtime
-from awaken.contract.threads import RunQuery
-from awaken.domain.message import Role
+from awaken.core.message import Role
+from awaken.core.store.threads import RunQuery
 from awaken.errors import AgentNotFound, ResolveFailed, ValidationFailed
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response
 

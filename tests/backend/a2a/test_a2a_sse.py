@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.backend.a2a.sse import SseDecoder
+from awaken.backend.a2a.http import SseDecoder
 
 
 def decoded(*chunks: bytes) -> list[tuple[str, str]]:

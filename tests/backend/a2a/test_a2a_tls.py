@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from awaken.backend.a2a.guard import UrlRefused
-from awaken.contract.backend import RemoteError
+from awaken.core.backend import RemoteError
+from awaken.net.url_policy import UrlRefused
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from awaken.backend.a2a import RemoteSource
 from awaken.backend.a2a.card import agent_on_card
 from awaken.backend.a2a.config import read_config
 from awaken.codec import dumps, dumps_text, loads
-from awaken.contract.backend import RemoteError
-from awaken.domain.spec import AgentSpec
+from awaken.core.backend import RemoteError
+from awaken.core.spec import AgentSpec
 from awaken.errors import DiscoveryFailed
 
 pytestmark = pytest.mark.anyio

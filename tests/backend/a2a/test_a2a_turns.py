@@ -23,14 +23,14 @@ from a2a_harness import (
 )
 
 from awaken.backend.a2a.state import REMOTE_STATE_KEY
-from awaken.contract.backend import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.backend import (
     ExecutionFailed,
     RemoteError,
 )
-from awaken.contract.backend_result import BackendStatusKind
-from awaken.control.cancel import CancellationToken
-from awaken.domain.event import ActivitySnapshot
-from awaken.domain.lifecycle import (
+from awaken.core.backend_result import BackendStatusKind
+from awaken.core.event import ActivitySnapshot
+from awaken.core.lifecycle import (
     CANCELLED,
     NATURAL_END,
     SUSPENDED_END,
@@ -38,8 +38,8 @@ from awaken.domain.lifecycle import (
     Stopped,
     StoppedReason,
 )
-from awaken.domain.message import Base64Source, Image, Message, Text
-from awaken.domain.run import PersistedState
+from awaken.core.message import Base64Source, Image, Message, Text
+from awaken.core.run import PersistedState
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -18,8 +18,8 @@ import time
 from typing import Any
 
 from awaken import Agent, ToolCallContext, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.message import Role
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.testing import FunctionModel, tool_calls_response
 
 

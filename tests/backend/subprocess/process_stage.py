@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from awaken.backend.subprocess import SubprocessBackend, SubprocessBackendFactory
-from awaken.contract.backend import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.backend import (
     BackendAbortRequest,
     BackendControl,
     BackendDelegateRunRequest,
     BackendParentContext,
     BackendRootRunRequest,
 )
-from awaken.contract.events import CollectingSink
-from awaken.control.cancel import CancellationToken
-from awaken.domain.identity import RunIdentity
-from awaken.domain.message import Message
-from awaken.domain.spec import RemoteEndpoint
+from awaken.core.events import CollectingSink
+from awaken.core.identity import RunIdentity
+from awaken.core.message import Message
+from awaken.core.spec import RemoteEndpoint
 from awaken.errors import AgentNotFound
 
 HERE = Path(__file__).parent

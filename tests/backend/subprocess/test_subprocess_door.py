@@ -10,8 +10,7 @@ import pytest
 from process_stage import HERE, Stage
 
 from awaken import Agent, RemoteAgent, Runtime
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import (
+from awaken.core.event import (
     InferenceComplete,
     RunFinish,
     RunStart,
@@ -19,8 +18,9 @@ from awaken.domain.event import (
     StepStart,
     TextDelta,
 )
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.message import Role
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Role
 from awaken.testing import FunctionModel, tool_calls_response
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 from process_stage import backend_for, endpoint
 
 from awaken.backend.subprocess import SubprocessBackendFactory
-from awaken.contract.backend import (
+from awaken.core.backend import (
     BackendCancellationCapability,
     BackendCapabilities,
     BackendContinuationCapability,
@@ -18,9 +18,9 @@ from awaken.contract.backend import (
     BackendWaitCapability,
     ExecutionBackendFactoryError,
 )
-from awaken.domain.spec import AgentSpec, RemoteEndpoint
+from awaken.core.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ValidationFailed
-from awaken.runtime import AgentRuntimeBuilder
+from awaken.runtime.builder import AgentRuntimeBuilder
 from awaken.stores.memory import MemoryStore
 
 FACTORY = SubprocessBackendFactory()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from process_stage import backend_for, delegate, root
 
-from awaken.contract.backend import RemoteError
-from awaken.contract.backend_result import BackendRunStatus
-from awaken.contract.events import CollectingSink
-from awaken.domain.event import RunEvent
+from awaken.core.backend import RemoteError
+from awaken.core.backend_result import BackendRunStatus
+from awaken.core.event import RunEvent
+from awaken.core.events import CollectingSink
 
 pytestmark = pytest.mark.anyio
 

@@ -11,23 +11,23 @@ import msgspec
 import pytest
 from process_stage import HERE, Stage, backend_for, delegate, root
 
-from awaken.contract.backend import (
+from awaken.core.backend import (
     BackendAgentNotFound,
     ExecutionBackendError,
     ExecutionFailed,
     RemoteError,
 )
-from awaken.contract.backend_result import (
+from awaken.core.backend_result import (
     BackendRunStatus,
     BackendStatusKind,
 )
-from awaken.contract.events import CollectingSink, NullEventSink
-from awaken.domain.budget import Amount
-from awaken.domain.event import ActivitySnapshot, RunFinish, RunStart, TextDelta, ToolCallDone
-from awaken.domain.identity import RunIdentity, RunOrigin
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.lifecycle import NATURAL_END, Failed
-from awaken.domain.message import Message
+from awaken.core.budget import Amount
+from awaken.core.event import ActivitySnapshot, RunFinish, RunStart, TextDelta, ToolCallDone
+from awaken.core.events import CollectingSink, NullEventSink
+from awaken.core.identity import RunIdentity, RunOrigin
+from awaken.core.inference import InferenceOverride
+from awaken.core.lifecycle import NATURAL_END, Failed
+from awaken.core.message import Message
 
 pytestmark = pytest.mark.anyio
 

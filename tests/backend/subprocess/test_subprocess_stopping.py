@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator
 import pytest
 from process_stage import HERE, Stage, abort, backend_for, delegate, root
 
-from awaken.contract.backend_result import (
+from awaken.core.aio.cancel import CancellationToken, interruptible
+from awaken.core.backend_result import (
     BackendRunResult,
     BackendRunStatus,
 )
-from awaken.control.cancel import CancellationToken, interruptible
-from awaken.domain.lifecycle import CANCELLED
+from awaken.core.lifecycle import CANCELLED
 from awaken.errors import Cancelled
 
 pytestmark = pytest.mark.anyio

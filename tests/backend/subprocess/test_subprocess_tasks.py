@@ -8,11 +8,11 @@ import pytest
 from process_stage import HERE, PATIENCE, Stage, backend_for, root
 
 from awaken import Agent, RemoteAgent, Runtime
-from awaken.contract.backend_result import BackendStatusKind
-from awaken.contract.events import CollectingSink
-from awaken.control.cancel import CancellationToken
-from awaken.domain.budget import Budget
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.backend_result import BackendStatusKind
+from awaken.core.budget import Budget
+from awaken.core.events import CollectingSink
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
 from awaken.testing import ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio

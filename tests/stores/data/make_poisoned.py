@@ -25,8 +25,8 @@ from typing import Any
 
 from awaken import Agent, Runtime, ToolCallResume, tool
 from awaken.errors import StoreError
-from awaken.front import Principal
 from awaken.models import TokenUsage
+from awaken.runtime import Principal
 from awaken.testing import FunctionModel, text_response
 
 WRONG: Any = 7

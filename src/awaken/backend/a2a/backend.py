@@ -13,12 +13,12 @@ import httpcore
 from awaken.backend.a2a.client import A2aClient
 from awaken.backend.a2a.config import A2aConfig
 from awaken.backend.a2a.exchange import A2aExchange, ExchangeInput
-from awaken.backend.a2a.http import Http, SizeLimit
 from awaken.backend.a2a.lookup import stop_task
 from awaken.backend.a2a.snapshot import ExchangeOutcome
 from awaken.backend.a2a.state import RemoteTask, load_task, merged, remote_state
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.backend import (
+from awaken.core.aio.cancel import interruptible
+from awaken.core.backend import (
     BackendAbortRequest,
     BackendCancellationCapability,
     BackendCapabilities,
@@ -32,18 +32,18 @@ from awaken.contract.backend import (
     ExecutionBackendError,
     RemoteError,
 )
-from awaken.contract.backend_result import (
+from awaken.core.backend_result import (
     BackendRunResult,
     BackendRunStatus,
     BackendStatusKind,
 )
-from awaken.contract.events import EventSink
-from awaken.control.cancel import interruptible
-from awaken.domain.event import ActivitySnapshot, RunEvent
-from awaken.domain.lifecycle import CANCELLED
-from awaken.domain.run import PersistedState
+from awaken.core.event import ActivitySnapshot, RunEvent
+from awaken.core.events import EventSink
+from awaken.core.lifecycle import CANCELLED
+from awaken.core.run import PersistedState
 from awaken.errors import Cancelled
 from awaken.ids import UUID7, Ids
+from awaken.net.pinned import Http, SizeLimit
 
 ABORT_TIMEOUT = 15.0
 _REMEMBERED = 1024

@@ -13,12 +13,12 @@ from google.protobuf.json_format import ParseDict
 
 from awaken.backend.a2a.config import BACKEND, A2aConfig, Binding, read_config
 from awaken.backend.a2a.factory import RemoteSource
-from awaken.backend.a2a.http import Http, HttpRequest, SizeLimit
 from awaken.backend.a2a.parts import UNREADABLE
 from awaken.codec import Json, loads, one_line, printable
-from awaken.contract.backend import ExecutionBackendError, ExecutionBackendFactoryError
-from awaken.domain.spec import AgentSpec, RemoteEndpoint
+from awaken.core.backend import ExecutionBackendError, ExecutionBackendFactoryError
+from awaken.core.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import DiscoveryFailed
+from awaken.net.pinned import Http, HttpRequest, SizeLimit
 
 CARD_PATH = "/.well-known/agent-card.json"
 MAX_CARD = SizeLimit(size=256 * 1024, why="the most a card may have")

@@ -32,12 +32,12 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message as ProtoMessage
 
 from awaken.backend.a2a.config import A2aConfig, Binding
-from awaken.backend.a2a.http import Http, HttpRequest, HttpStream, TooLarge
+from awaken.backend.a2a.http import SseDecoder
 from awaken.backend.a2a.parts import UNREADABLE
-from awaken.backend.a2a.sse import SseDecoder
 from awaken.codec import Json, dumps, loads, one_line
-from awaken.contract.backend import RemoteError
-from awaken.domain.value import Value
+from awaken.core.backend import RemoteError
+from awaken.core.value import Value
+from awaken.net.pinned import Http, HttpRequest, HttpStream, TooLarge
 
 REQUEST_TIMEOUT = 30.0
 SILENCE_TIMEOUT = 60.0

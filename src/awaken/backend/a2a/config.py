@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from awaken.backend.a2a.guard import AddressPolicy, HttpUrl, UrlRefused, networks, parse_url
-from awaken.backend.a2a.http import Credentials
 from awaken.codec import from_json
-from awaken.contract.backend import ExecutionBackendFactoryError
-from awaken.domain.secret import RedactedString
-from awaken.domain.spec import RemoteEndpoint
-from awaken.domain.value import Value
+from awaken.core.backend import ExecutionBackendFactoryError
+from awaken.core.secret import RedactedString
+from awaken.core.spec import RemoteEndpoint
+from awaken.core.value import Value
+from awaken.net.pinned import Credentials
+from awaken.net.url_policy import AddressPolicy, HttpUrl, UrlRefused, networks, parse_url
 
 BACKEND = "a2a"
 

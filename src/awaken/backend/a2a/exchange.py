@@ -18,11 +18,9 @@ from a2a.types.a2a_pb2 import Role, Task
 
 from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
 from awaken.backend.a2a.config import A2aConfig
-from awaken.backend.a2a.guard import UrlRefused
-from awaken.backend.a2a.http import Unanswered
+from awaken.backend.a2a.deadline import DeadlinePassed, Patience
 from awaken.backend.a2a.lookup import ABSENT, Unknowable, find_task, stop_task
 from awaken.backend.a2a.parts import message_id, parts_of, sendable, waiting_for_answer
-from awaken.backend.a2a.patience import DeadlinePassed, Patience
 from awaken.backend.a2a.snapshot import (
     ExchangeOutcome,
     TaskSnapshot,
@@ -34,9 +32,11 @@ from awaken.backend.a2a.snapshot import (
 from awaken.backend.a2a.state import DIRECT_MESSAGE, VERSION, RemoteTask, Sending
 from awaken.backend.a2a.watch import TaskWatch, Tell
 from awaken.clock import Clock
-from awaken.contract.backend import ExecutionBackendError, ExecutionFailed, RemoteError
-from awaken.domain.message import Message
-from awaken.domain.value import Value
+from awaken.core.backend import ExecutionBackendError, ExecutionFailed, RemoteError
+from awaken.core.message import Message
+from awaken.core.value import Value
+from awaken.net.pinned import Unanswered
+from awaken.net.url_policy import UrlRefused
 
 log = logging.getLogger("awaken.backend.a2a")
 _replace = msgspec.structs.replace

@@ -15,9 +15,9 @@ import msgspec
 from awaken.backend.a2a.config import BACKEND, A2aOptions, read_config
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json
-from awaken.contract.backend import ExecutionBackend, ExecutionBackendFactoryError
-from awaken.domain.spec import AgentSpec, RemoteEndpoint
-from awaken.domain.value import Value
+from awaken.core.backend import ExecutionBackend, ExecutionBackendFactoryError
+from awaken.core.spec import AgentSpec, RemoteEndpoint
+from awaken.core.value import Value
 from awaken.ids import UUID7, Ids
 
 DEFAULT_TIMEOUT_MS = 10_000

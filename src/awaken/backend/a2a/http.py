@@ -1,318 +1,57 @@
-"""HTTP for remote agents, with checked addresses, limited answers and timeouts.
-
-Every hop, including redirects, is checked by the address policy. Credentials are sent only to the
-origins they are for. Proxies of the environment are not used, because the final address of a
-request could then not be checked.
-"""
+"""Decoding server-sent events from chunks of bytes."""
 
 from __future__ import annotations
 
-import asyncio
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import aclosing, asynccontextmanager
-from typing import Any, cast
-from urllib.parse import urljoin
+import re
 
-import httpcore
-
-from awaken.backend.a2a.guard import AddressPolicy, HttpUrl, UrlRefused, parse_url
-from awaken.codec import Json
-from awaken.contract.backend import RemoteError
-from awaken.domain.secret import RedactedString
-from awaken.domain.value import Value
-
-CONNECT_TIMEOUT = 10.0
-MAX_REDIRECTS = 3
-_KEEPS_METHOD = frozenset({307, 308})
-_REDIRECTS = frozenset({301, 302, 303}) | _KEEPS_METHOD
-_LONG = 8
-"""The shortest secret that is looked for in an answer."""
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BOM = b"\xef\xbb\xbf"
 
 
-class Credentials(Value, frozen=True, kw_only=True):
-    """An authentication header, and the origins that it may be sent to."""
+class SseDecoder:
+    """Takes chunks of bytes, and returns the events that are complete.
 
-    header: str
-    secret: RedactedString
-    audience: str
-    hosts: tuple[str, ...] = ()
-
-    def redacted(self, text: str) -> str:
-        """`text` with the secret removed."""
-        bare = RedactedString(self.secret.expose_secret().removeprefix("Bearer "))
-        return bare.redact(self.secret.redact(text))
-
-    def without_secret(self, value: Json) -> Json:
-        """A JSON value with the secret removed from its texts and keys."""
-        if isinstance(value, str):
-            return self.redacted(value)
-        if isinstance(value, list):
-            return [self.without_secret(item) for item in value]
-        if isinstance(value, dict):
-            return {self.redacted(key): self.without_secret(item) for key, item in value.items()}
-        return value
-
-    def is_in(self, data: bytes) -> bool:
-        """Whether an answer may contain the secret. A short secret is not looked for: it may be any
-        word."""
-        bare = self.secret.expose_secret().removeprefix("Bearer ")
-        # With escapes it may be written in many ways.
-        return len(bare) >= _LONG and (bare.encode() in data or b"\\" in data)
-
-    def may_go_to(self, url: HttpUrl) -> bool:
-        return url.origin == self.audience or any(
-            entry == url.origin if "://" in entry else url.scheme == "https" and entry == url.host
-            for entry in self.hosts
-        )
-
-
-class Unanswered(RemoteError):
-    """A request that got no answer; `arrived` is false if it certainly did not reach the agent."""
-
-    def __init__(self, message: str, *, arrived: bool) -> None:
-        super().__init__(message)
-        self.arrived = arrived
-
-
-class TooLarge(RemoteError):
-    """An answer that is too large."""
-
-
-class SizeLimit(Value, frozen=True, kw_only=True):
-    """The maximum size of an answer, and the option or rule that sets it."""
-
-    size: int
-    why: str
-
-
-class HttpRequest(Value, frozen=True, kw_only=True):
-    """A request. `read_timeout` limits the wait for each piece of the answer."""
-
-    method: str
-    url: HttpUrl
-    accept: str = "application/json"
-    body: bytes | None = None
-    read_timeout: float
-
-
-class HttpStream:
-    """An answer that is being received."""
-
-    def __init__(
-        self, response: httpcore.Response, url: HttpUrl, limit: SizeLimit, credentials_sent: bool
-    ) -> None:
-        self.status = response.status
-        self.url = url
-        self.credentials_sent = credentials_sent
-        self._headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1")
-            for name, value in response.headers
-        }
-        self._response = response
-        self._limit = limit
-
-    def header(self, name: str) -> str:
-        return self._headers.get(name, "")
-
-    @property
-    def media_type(self) -> str:
-        return self.header("content-type").partition(";")[0].strip().lower()
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """
-        Raises:
-            TooLarge: the answer exceeds its limit.
-            Unanswered: the connection broke, or fell silent.
-        """
-        declared = self.header("content-length")
-        if declared.isdigit() and int(declared) > self._limit.size:
-            raise self._too_large()
-        total = 0
-        pieces = cast("AsyncGenerator[bytes, None]", self._response.aiter_stream())
-        with _translated(self.url):
-            async with aclosing(pieces):
-                async for chunk in pieces:
-                    total += len(chunk)
-                    if total > self._limit.size:
-                        raise self._too_large()
-                    yield chunk
-
-    async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks()])
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(
-            f"{self.url.origin} answers with more than {self._limit.size} bytes, "
-            f"which is {self._limit.why}"
-        )
-
-
-class Http:
-    """The connections of one activation, as a context manager. If they were kept longer, they would
-    bind the backend to one event loop."""
-
-    def __init__(
-        self,
-        policy: AddressPolicy,
-        credentials: Credentials | None,
-        *,
-        limit: SizeLimit,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self._policy = policy
-        self._credentials = credentials
-        self._limit = limit
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls, network_backend=CheckedNetwork(policy), max_connections=4
-        )
-
-    async def __aenter__(self) -> Http:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._pool.aclose()
-
-    @asynccontextmanager
-    async def stream(self, request: HttpRequest) -> AsyncIterator[HttpStream]:
-        """The answer to a request, after at most three redirects.
-
-        Raises:
-            UrlRefused: a hop leads to an address that is not allowed.
-            Unanswered: there is no answer.
-        """
-        url = request.url
-        for _ in range(MAX_REDIRECTS + 1):
-            response, credentials_sent = await self._ask(request, url)
-            try:
-                next_url = _redirect(request, response, url)
-                if next_url is None:
-                    yield HttpStream(response, url, self._limit, credentials_sent)
-                    return
-            finally:
-                await response.aclose()
-            url = next_url
-        raise RemoteError(f"{request.url.origin} redirects more than {MAX_REDIRECTS} times")
-
-    async def _ask(self, request: HttpRequest, url: HttpUrl) -> tuple[httpcore.Response, bool]:
-        self._policy.check_url(url)
-        headers = _headers(request, url)
-        credentials = self._credentials
-        may_go = credentials is not None and credentials.may_go_to(url)
-        if credentials is not None and may_go:
-            headers.append((credentials.header, credentials.secret.expose_secret()))
-        asked = httpcore.Request(
-            request.method,
-            httpcore.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target),
-            headers=headers,
-            content=request.body,
-            extensions={"timeout": _timeouts(request.read_timeout)},
-        )
-        with _translated(url):
-            response = await self._pool.handle_async_request(asked)
-        return response, may_go or credentials is None
-
-
-def _headers(request: HttpRequest, url: HttpUrl) -> list[tuple[str, str]]:
-    headers = [
-        ("Host", url.origin.partition("://")[2]),
-        ("Accept", request.accept),
-        ("Accept-Encoding", "identity"),
-        ("A2A-Version", "1.0"),
-        ("User-Agent", "awaken"),
-    ]
-    if request.body is not None:
-        headers.append(("Content-Type", "application/json"))
-        headers.append(("Content-Length", str(len(request.body))))
-    elif request.method == "POST":
-        headers.append(("Content-Length", "0"))
-    return headers
-
-
-def _timeouts(read: float) -> dict[str, float]:
-    connect = min(CONNECT_TIMEOUT, read)
-    return {"connect": connect, "read": read, "write": read, "pool": connect}
-
-
-def _redirect(request: HttpRequest, response: httpcore.Response, url: HttpUrl) -> HttpUrl | None:
-    """The target of a redirect, or `None` if the answer is not a redirect."""
-    if response.status not in _REDIRECTS:
-        return None
-    locations = [value for name, value in response.headers if name.lower() == b"location"]
-    if not locations:
-        raise RemoteError(f"{url.origin} answered {response.status} without saying where to go")
-    if request.method != "GET" and response.status not in _KEEPS_METHOD:
-        # Clients usually follow it with a GET without the body, which would be another request.
-        raise RemoteError(
-            f"{url.origin} answered a {request.method} with redirect {response.status}: "
-            "set the endpoint's base_url to where the agent is"
-        )
-    next_url = parse_url(urljoin(str(url), locations[0].decode("latin-1")))
-    if url.scheme == "https" and next_url.scheme == "http":
-        raise UrlRefused(f"{url.origin} redirects to {next_url.origin}, which is not encrypted")
-    return next_url
-
-
-class _translated:
-    """Translates httpcore's errors to ours."""
-
-    def __init__(self, url: HttpUrl) -> None:
-        self._origin = url.origin
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout):
-            raise Unanswered(
-                f"cannot connect to {self._origin}: {_text(error)}", arrived=False
-            ) from error
-        if isinstance(error, httpcore.PoolTimeout | httpcore.LocalProtocolError):
-            raise Unanswered(f"cannot ask {self._origin}: {_text(error)}", arrived=False) from error
-        if isinstance(error, httpcore.TimeoutException):
-            raise Unanswered(f"{self._origin} does not answer in time", arrived=True) from error
-        if isinstance(error, httpcore.NetworkError | httpcore.ProtocolError | OSError):
-            raise Unanswered(
-                f"lost the connection to {self._origin}: {_text(error)}", arrived=True
-            ) from error
-
-
-def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__
-
-
-class CheckedNetwork(httpcore.AsyncNetworkBackend):
-    """Connects only to addresses that were checked.
-
-    TLS still verifies the host's name: only the address is fixed.
+    Text is decoded by line, not by chunk, because a chunk may end within a character.
     """
 
-    def __init__(self, policy: AddressPolicy) -> None:
-        self._policy = policy
-        self._network = httpcore.AnyIOBackend()
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._first = True
+        self._after_cr = False
+        self._event = ""
+        self._data: list[str] = []
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        try:
-            async with asyncio.timeout(timeout):
-                addresses = await self._policy.resolve(host, port)
-        except OSError as error:
-            raise httpcore.ConnectError(_text(error)) from error
-        failure: Exception = httpcore.ConnectError(f"{host!r} has no address")
-        for address in addresses:
-            try:
-                return await self._network.connect_tcp(
-                    address, port, timeout, local_address, socket_options
-                )
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
+    def feed(self, chunk: bytes) -> list[tuple[str, str]]:
+        """The events that end in `chunk`, as name and data.
 
-    async def sleep(self, seconds: float) -> None:
-        await self._network.sleep(seconds)
+        Raises:
+            UnicodeDecodeError: a line is not UTF-8.
+        """
+        if self._after_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._after_cr = False
+        if b"\n" not in chunk and b"\r" not in chunk:
+            self._pieces.append(chunk)
+            return []
+        self._after_cr = chunk.endswith(b"\r")
+        *lines, rest = _LINE_END.split(b"".join((*self._pieces, chunk)))
+        self._pieces = [rest] if rest else []
+        return [event for line in lines if (event := self._line(line)) is not None]
+
+    def _line(self, line: bytes) -> tuple[str, str] | None:
+        if self._first:
+            line, self._first = line.removeprefix(_BOM), False
+        if not line:
+            return self._dispatch()
+        field, _, value = line.decode().partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            self._data.append(value)
+        elif field == "event":
+            self._event = value
+        return None  # comments, ids and other fields are ignored
+
+    def _dispatch(self) -> tuple[str, str] | None:
+        name, data = self._event or "message", self._data
+        self._event, self._data = "", []
+        return (name, "\n".join(data)) if data else None

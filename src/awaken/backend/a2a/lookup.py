@@ -10,7 +10,7 @@ from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
 from awaken.backend.a2a.snapshot import state_name
 from awaken.backend.a2a.state import INTERRUPTED, TERMINAL, RemoteTask, Sending
 from awaken.clock import Clock
-from awaken.contract.backend import RemoteError
+from awaken.core.backend import RemoteError
 
 _PAGES = 20
 _PAGES_OF_ALL = 3

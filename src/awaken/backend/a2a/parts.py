@@ -14,9 +14,9 @@ from a2a.types.a2a_pb2 import Part
 from google.protobuf.json_format import MessageToDict, ParseError
 
 from awaken.codec import Json, clean_text, dumps_text
-from awaken.contract.backend import ExecutionFailed
-from awaken.contract.backend_result import BackendOutputArtifact
-from awaken.domain.message import (
+from awaken.core.backend import ExecutionFailed
+from awaken.core.backend_result import BackendOutputArtifact
+from awaken.core.message import (
     Audio,
     BlobSource,
     Citation,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from a2a.types.a2a_pb2 import Message as A2aMessage
 from a2a.types.a2a_pb2 import Role, StreamResponse, Task, TaskState
 
-from awaken.backend.a2a.artifacts import Artifacts
+from awaken.backend.a2a.messages import Artifacts
 from awaken.backend.a2a.parts import message_artifacts, message_text
 from awaken.backend.a2a.state import INTERRUPTED, TERMINAL
 from awaken.codec import Json, to_json
-from awaken.contract.backend_result import (
+from awaken.core.backend_result import (
     BackendOutputArtifact,
     BackendRunOutput,
     BackendRunStatus,
 )
-from awaken.domain.event import ActivitySnapshot
-from awaken.domain.lifecycle import (
+from awaken.core.event import ActivitySnapshot
+from awaken.core.lifecycle import (
     CANCELLED,
     NATURAL_END,
     SUSPENDED_END,
@@ -24,7 +24,7 @@ from awaken.domain.lifecycle import (
     StoppedReason,
     TerminationReason,
 )
-from awaken.domain.value import Value
+from awaken.core.value import Value
 
 ACTIVITY = "a2a-task-progress"
 SCHEMA = "a2a-task-progress.v1"

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from awaken.codec import Json, from_json, to_json
-from awaken.contract.backend import ExecutionFailed
-from awaken.domain.run import PersistedState
-from awaken.domain.value import Value
+from awaken.core.backend import ExecutionFailed
+from awaken.core.run import PersistedState
+from awaken.core.value import Value
 
 REMOTE_STATE_KEY = "__runtime_remote_backend"
 DIRECT_MESSAGE = "DIRECT_MESSAGE"

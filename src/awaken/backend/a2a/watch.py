@@ -10,11 +10,11 @@ from functools import partial
 from a2a.types.a2a_pb2 import Task
 
 from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
-from awaken.backend.a2a.http import Unanswered
-from awaken.backend.a2a.patience import Patience
+from awaken.backend.a2a.deadline import Patience
 from awaken.backend.a2a.snapshot import TaskSnapshot
-from awaken.contract.backend import RemoteError
-from awaken.domain.event import ActivitySnapshot
+from awaken.core.backend import RemoteError
+from awaken.core.event import ActivitySnapshot
+from awaken.net.pinned import Unanswered
 
 log = logging.getLogger("awaken.backend.a2a")
 

@@ -5,12 +5,6 @@ from typing import TYPE_CHECKING
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from awaken.backend.remote.keep import (
-        backend_kind,
-        load_checkpoint_state,
-        remote_backend_error_message,
-        state_with_backend_output,
-    )
     from awaken.backend.remote.lifecycle import (
         CUT_SHORT,
         abandon,
@@ -18,6 +12,12 @@ if TYPE_CHECKING:
         execute_remote_root_lifecycle,
     )
     from awaken.backend.remote.log import materialize_remote_message_log
+    from awaken.backend.remote.records import (
+        backend_kind,
+        load_checkpoint_state,
+        remote_backend_error_message,
+        state_with_backend_output,
+    )
 
 __all__ = [
     "CUT_SHORT",
@@ -34,7 +34,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        ".keep": (
+        ".records": (
             "backend_kind load_checkpoint_state remote_backend_error_message "
             "state_with_backend_output"
         ),

@@ -13,11 +13,12 @@ import logging
 import msgspec
 
 from awaken.backend.local import read_start, started_over
-from awaken.backend.remote.keep import remote_backend_error_message
+from awaken.backend.remote.records import remote_backend_error_message
 from awaken.backend.remote.run import RemoteRun
-from awaken.budget.account import Account
 from awaken.codec import clean_text
-from awaken.contract.backend import (
+from awaken.core.account import Account
+from awaken.core.aio.cancel import CancellationToken, interruptible, is_ours
+from awaken.core.backend import (
     BackendAbortRequest,
     BackendAgentNotFound,
     BackendLoopError,
@@ -25,26 +26,25 @@ from awaken.contract.backend import (
     ExecutionBackendError,
     ExecutionFailed,
 )
-from awaken.contract.backend_result import (
+from awaken.core.backend_result import (
     BackendRunResult,
     BackendRunStatus,
 )
-from awaken.contract.start import PreparedRun, RunServices
-from awaken.control.cancel import CancellationToken, interruptible, is_ours
-from awaken.domain.budget import Amount
-from awaken.domain.event import (
+from awaken.core.budget import Amount
+from awaken.core.event import (
     InferenceComplete,
 )
-from awaken.domain.lifecycle import (
+from awaken.core.lifecycle import (
     CANCELLED,
     BehaviorRequested,
     NaturalEnd,
 )
-from awaken.domain.recovery import ABANDONED, MOST_TAKEOVERS
-from awaken.domain.result import AgentRunResult
-from awaken.domain.run import (
+from awaken.core.recovery import ABANDONED, MOST_TAKEOVERS
+from awaken.core.result import AgentRunResult
+from awaken.core.run import (
     PersistedState,
 )
+from awaken.engine.prepared_run import PreparedRun, RunServices
 from awaken.errors import (
     BudgetExhausted,
     ResolveFailed,
@@ -53,7 +53,7 @@ from awaken.errors import (
     StorageError,
     StoreError,
 )
-from awaken.plugin.agent import ResolvedBackendAgent
+from awaken.plugin.resolved_agent import ResolvedBackendAgent
 
 log = logging.getLogger("awaken.backend")
 _replace = msgspec.structs.replace

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from awaken.domain.identity import RunIdentity
-from awaken.domain.message import Message, Role
-from awaken.domain.run import (
+from awaken.core.identity import RunIdentity
+from awaken.core.message import Message, Role
+from awaken.core.run import (
     MessageSeqRange,
     RunMessageInput,
     RunMessageOutput,

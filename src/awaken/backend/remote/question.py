@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import Json
-from awaken.domain.budget import BUDGET_LIMIT, question_of
-from awaken.domain.identity import RunIdentity
-from awaken.domain.run import RunRecord, RunWaitingTicket, WaitingReason
-from awaken.domain.suspension import ToolCallResumeMode
-from awaken.domain.ticket import Ticket, call_digest
+from awaken.core.budget import BUDGET_LIMIT, question_of
+from awaken.core.identity import RunIdentity
+from awaken.core.run import RunRecord, RunWaitingTicket, WaitingReason
+from awaken.core.suspension import ToolCallResumeMode
+from awaken.core.ticket import Ticket, call_digest
 from awaken.errors import BudgetExhausted
 
 _FOR_PEOPLE = (WaitingReason.USER_INPUT, WaitingReason.TOOL_PERMISSION)

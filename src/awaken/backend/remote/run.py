@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from awaken.backend.remote.keep import (
+from awaken.backend.remote.log import input_of, materialize_remote_message_log
+from awaken.backend.remote.question import agents_question, asking, budget_question
+from awaken.backend.remote.records import (
     backend_kind,
     encoded,
     load_checkpoint_state,
@@ -16,21 +18,18 @@ from awaken.backend.remote.keep import (
     state_with_backend_output,
     waiting_state,
 )
-from awaken.backend.remote.log import input_of, materialize_remote_message_log
-from awaken.backend.remote.question import agents_question, asking, budget_question
 from awaken.codec import Json, clean_text, dumps, to_json
-from awaken.contract.backend import (
+from awaken.core.backend import (
     BackendRootRunRequest,
     ExecutionFailed,
 )
-from awaken.contract.backend_result import (
+from awaken.core.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
 )
-from awaken.contract.bus import Progress
-from awaken.contract.start import PreparedRun
-from awaken.domain.event import (
+from awaken.core.bus import Progress
+from awaken.core.event import (
     Error,
     RunFinish,
     RunStart,
@@ -39,7 +38,7 @@ from awaken.domain.event import (
     StepStart,
     TextDelta,
 )
-from awaken.domain.lifecycle import (
+from awaken.core.lifecycle import (
     SUSPENDED_END,
     Failed,
     RunStatus,
@@ -48,28 +47,29 @@ from awaken.domain.lifecycle import (
     StoppedReason,
     TerminationReason,
 )
-from awaken.domain.message import Message
-from awaken.domain.recovery import error_payload_of
-from awaken.domain.result import AgentRunResult
-from awaken.domain.run import (
+from awaken.core.message import Message
+from awaken.core.recovery import error_payload_of
+from awaken.core.result import AgentRunResult
+from awaken.core.run import (
     LEFT_RUNNING,
     PersistedState,
     RunChanges,
     RunRecord,
     RunWaitingState,
 )
-from awaken.domain.ticket import Ticket
+from awaken.core.state.large_keys import HAS_BLOB_MEDIA
+from awaken.core.state.runtime_keys import SPENDING
+from awaken.core.ticket import Ticket
+from awaken.engine.journal import Journal
+from awaken.engine.large_content import moved_to_blobs
+from awaken.engine.prepared_run import PreparedRun
+from awaken.engine.reservation import StepReservation
 from awaken.errors import (
     BudgetExhausted,
     RuntimeFault,
     StorageError,
 )
-from awaken.loop.journal import Journal
-from awaken.loop.media import moved_to_blobs
-from awaken.loop.reservation import StepReservation
-from awaken.plugin.agent import ResolvedBackendAgent
-from awaken.state.large_keys import HAS_BLOB_MEDIA
-from awaken.state.runtime_keys import SPENDING
+from awaken.plugin.resolved_agent import ResolvedBackendAgent
 
 log = logging.getLogger("awaken.backend")
 _replace = msgspec.structs.replace

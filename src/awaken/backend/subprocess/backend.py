@@ -26,7 +26,9 @@ from awaken.backend.subprocess.protocol import (
 )
 from awaken.backend.subprocess.tree import RunTree
 from awaken.codec import dumps
-from awaken.contract.backend import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.aio.child_process import how_it_ended
+from awaken.core.backend import (
     BackendAbortRequest,
     BackendAgentNotFound,
     BackendCancellationCapability,
@@ -41,19 +43,17 @@ from awaken.contract.backend import (
     ExecutionFailed,
     RemoteError,
 )
-from awaken.contract.backend_result import (
+from awaken.core.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
 )
-from awaken.contract.events import EventSink, NullEventSink
-from awaken.control.cancel import CancellationToken
-from awaken.control.child_process import how_it_ended
-from awaken.domain.budget import Amount, Spending
-from awaken.domain.event import RunEvent
-from awaken.domain.identity import RunIdentity, RunOrigin
-from awaken.domain.lifecycle import CANCELLED, Failed, Suspended, TerminationReason
-from awaken.domain.message import Message
+from awaken.core.budget import Amount, Spending
+from awaken.core.event import RunEvent
+from awaken.core.events import EventSink, NullEventSink
+from awaken.core.identity import RunIdentity, RunOrigin
+from awaken.core.lifecycle import CANCELLED, Failed, Suspended, TerminationReason
+from awaken.core.message import Message
 from awaken.ids import UUID7, Ids
 
 _CANCEL = dumps(CancelRun()) + b"\n"

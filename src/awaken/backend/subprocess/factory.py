@@ -9,8 +9,8 @@ import msgspec
 from awaken.backend.subprocess.backend import SubprocessBackend
 from awaken.backend.subprocess.options import SubprocessOptions, agent_at
 from awaken.codec import from_json
-from awaken.contract.backend import ExecutionBackendFactoryError
-from awaken.domain.spec import RemoteEndpoint
+from awaken.core.backend import ExecutionBackendFactoryError
+from awaken.core.spec import RemoteEndpoint
 
 BACKEND = "subprocess"
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from awaken.control.child_process import DEPTH, INHERITED, inherited
-from awaken.domain.value import Value
+from awaken.core.aio.child_process import DEPTH, INHERITED, inherited
+from awaken.core.value import Value
 
 __all__ = ["INHERITED", "SubprocessOptions", "agent_at", "depth"]
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from awaken.codec import printable
-from awaken.control.child_process import ChildProcess
+from awaken.core.aio.child_process import ChildProcess
 
 log = logging.getLogger("awaken.backend.subprocess")
 

@@ -12,16 +12,16 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from awaken.codec import loads
-from awaken.domain.budget import Amount
-from awaken.domain.event import RunEvent
-from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.lifecycle import TerminationReason
-from awaken.domain.message import Message
-from awaken.domain.value import Value
+from awaken.core.budget import Amount
+from awaken.core.event import RunEvent
+from awaken.core.identity import RunIdentity
+from awaken.core.inference import InferenceOverride
+from awaken.core.lifecycle import TerminationReason
+from awaken.core.message import Message
+from awaken.core.value import Value
 
 PROTOCOL = 1
-CHILD_MODULE = "awaken.front.child"
+CHILD_MODULE = "awaken.runtime.subprocess_main"
 """The module that the child runs. It uses `front`, which this package may not import, so it is only
 named here."""
 

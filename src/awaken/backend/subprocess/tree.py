@@ -10,7 +10,7 @@ import logging
 import msgspec
 
 from awaken.backend.subprocess.protocol import EventsWanted
-from awaken.domain.event import (
+from awaken.core.event import (
     ActivityDelta,
     ActivitySnapshot,
     InferenceComplete,
@@ -18,7 +18,7 @@ from awaken.domain.event import (
     RunFinish,
     RunStart,
 )
-from awaken.domain.identity import RunIdentity
+from awaken.core.identity import RunIdentity
 
 log = logging.getLogger("awaken.backend.subprocess")
 

@@ -9,23 +9,23 @@ from collections.abc import Iterator, Sequence
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from awaken.cli.chaos.life import Life, live
+from awaken.cli.chaos.child_main import Life, live
 from awaken.cli.chaos.report import print_report, report_on
 from awaken.cli.chaos.trial import Trial, Trials, python_command
-from awaken.cli.console import complain, open_console
-from awaken.cli.exits import Exit, ending_words, exit_of
+from awaken.cli.exit_codes import Exit, ending_words, exit_of
 from awaken.cli.options import (
     agent_option,
     model_option,
     print_json,
     stdout_for_events,
 )
+from awaken.cli.output import complain, open_console
 from awaken.cli.target import Target, load_target
 from awaken.codec import loads
-from awaken.contract.tool import Tool, traits_of
-from awaken.domain.recovery import ToolEffect
-from awaken.domain.value import Value
-from awaken.front import Agent
+from awaken.core.recovery import ToolEffect
+from awaken.core.tool_context import Tool, traits_of
+from awaken.core.value import Value
+from awaken.runtime import Agent
 from awaken.testing.chaos import Damage
 
 

@@ -12,12 +12,12 @@ from rich.text import Text
 from awaken.cli.chaos.trial import Trial
 from awaken.cli.tables import print_table
 from awaken.cli.text import count, terminal_line
-from awaken.contract.commits import CallEntry, CallPhase
-from awaken.contract.tool import Tool, traits_of
-from awaken.domain.lifecycle import Failed
-from awaken.domain.names import task_key
-from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover, ToolEffect
-from awaken.domain.value import Value
+from awaken.core.lifecycle import Failed
+from awaken.core.recovery import OUTCOME_UNKNOWN, Recover, ToolEffect
+from awaken.core.store.commits import CallEntry, CallPhase
+from awaken.core.thread_ids import task_key
+from awaken.core.tool_context import Tool, traits_of
+from awaken.core.value import Value
 from awaken.testing.chaos import Damage, NoteKind, task_of
 
 MOST_SHOWN = 20

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from awaken.cli.chaos.life import THREAD, Life
-from awaken.cli.start import ITSELF
+from awaken.cli.chaos.child_main import THREAD, Life
+from awaken.cli.entry import ITSELF
 from awaken.codec import dumps_text
-from awaken.domain.value import Value
+from awaken.core.value import Value
 from awaken.testing.chaos import Damage, Note, NoteKind, Picture, damage_between, whole_picture_of
 
 SLOWEST = 30.0

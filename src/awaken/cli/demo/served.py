@@ -20,16 +20,16 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
 from awaken.cli.browser import open_page
-from awaken.cli.console import say
 from awaken.cli.demo.books import BookEntry, Books
 from awaken.cli.demo.shelves import STOCK_PROMPT, stock_agent
 from awaken.cli.demo.story import PROMPT, Crossing, story_agents
+from awaken.cli.output import say
 from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import loads
-from awaken.control.tasks import OwnedTasks
-from awaken.domain.budget import Price
-from awaken.domain.metadata import ThreadPatch
-from awaken.front import Runtime
+from awaken.core.aio.owned_tasks import OwnedTasks
+from awaken.core.budget import Price
+from awaken.core.metadata import ThreadPatch
+from awaken.runtime import Runtime
 from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.server.call import Call
@@ -37,8 +37,8 @@ from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.limits import Limits, Streams
 from awaken.server.listening import address_of
 from awaken.server.logs import set_up_logs
+from awaken.server.route import Role, Route
 from awaken.server.serve import Serving
-from awaken.server.table import Role, Route
 
 CASE_THREAD = "case-1042"
 STOCK_THREAD = "stock"

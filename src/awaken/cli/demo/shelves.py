@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from awaken.cli.demo.story import Line, Storyteller
 from awaken.clock import SYSTEM_CLOCK
-from awaken.front import Agent
+from awaken.runtime import Agent
 from awaken.tool import tool
 
 STOCK_PROMPT = "Please count what is on the shelves."

@@ -15,15 +15,15 @@ import msgspec
 from awaken.cli.demo.books import BookEntry, Books
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json, dumps_text
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
-from awaken.contract.tool import ToolCallContext, ToolOutput
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, TokenUsage
-from awaken.domain.message import Message, Role
-from awaken.domain.tool import ToolResult
-from awaken.front import Agent
-from awaken.state.command import Command
-from awaken.state.key import Merge, Scope, StateKey
+from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason, TokenUsage
+from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
+from awaken.core.message import Message, Role
+from awaken.core.state.command import Command
+from awaken.core.state.key import Merge, Scope, StateKey
+from awaken.core.tool import ToolResult
+from awaken.core.tool_context import ToolCallContext, ToolOutput
+from awaken.runtime import Agent
 from awaken.tool import tool
 
 PROMPT = "My mug from order 1042 arrived in pieces. Can I have my money back?"

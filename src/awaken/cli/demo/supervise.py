@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 
 from rich.text import Text
 
-from awaken.cli.console import complain, open_console
-from awaken.cli.exits import Exit
-from awaken.cli.start import ITSELF
+from awaken.cli.entry import ITSELF
+from awaken.cli.exit_codes import Exit
+from awaken.cli.output import complain, open_console
 from awaken.codec import dumps_text
-from awaken.front.loading import load
+from awaken.runtime.loading import load
 
 MOST_LIVES = 10
 HOME_OPTION, SERVED_OPTION = "--home", "--served"

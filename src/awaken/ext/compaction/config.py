@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from awaken.codec import Json
-from awaken.domain.inference import CompactionMode, ContextWindowPolicy
-from awaken.domain.spec import AgentSpec
-from awaken.domain.value import Value
+from awaken.core.inference import CompactionMode, ContextWindowPolicy
+from awaken.core.spec import AgentSpec
+from awaken.core.value import Value
 
 SECTION = "compaction"
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.codec import dumps_text
-from awaken.domain.estimate import TokenCounter
-from awaken.domain.message import Message, Role, Visibility
-from awaken.domain.transcript import is_summary
-from awaken.domain.window import shortened
+from awaken.core.estimate import TokenCounter
+from awaken.core.message import Message, Role, Visibility
+from awaken.core.transcript import is_summary
+from awaken.core.window import shortened
 
 LEAST_TOKENS = 1024
 """Fewer tokens than this are not worth a summary."""

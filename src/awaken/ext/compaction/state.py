@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from awaken.domain.value import Value
-from awaken.state.key import Scope, StateKey
+from awaken.core.state.key import Scope, StateKey
+from awaken.core.value import Value
 
 KEPT = 16
 """How many summaries, failures and skipped ones are remembered; older ones are only counted."""

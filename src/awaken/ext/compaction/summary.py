@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from awaken.contract.llm import InferenceRequest
-from awaken.control.cancel import is_ours
-from awaken.control.tasks import start_task
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.message import Message, Text
+from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.inference import InferenceOverride
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message, Text
 from awaken.errors import AwakenError, describe
 from awaken.ext.compaction.config import CompactionConfig
 from awaken.ext.compaction.plan import CompactionPlan

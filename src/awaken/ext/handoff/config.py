@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from awaken.codec import from_json, to_json
-from awaken.domain.message import Message
-from awaken.domain.overlay import AgentOverlay
+from awaken.core.message import Message
+from awaken.core.overlay import AgentOverlay
 from awaken.errors import ConfigError
 
 InputFilter = Literal["all", "since_handoff"] | Callable[[Sequence[Message]], Sequence[Message]]

@@ -8,14 +8,14 @@ from itertools import takewhile
 
 import msgspec
 
-from awaken.domain.message import Message, Role
-from awaken.domain.phase import Phase
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.message import Message, Role
+from awaken.core.phase import Phase
+from awaken.core.state.command import Command
+from awaken.core.tool import ToolDescriptor
 from awaken.ext.handoff.config import InputFilter
 from awaken.ext.handoff.state import HANDOFF, Handover
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import Command
 
 
 class HandoffInputPlugin:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from awaken.codec import Json
-from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
-from awaken.domain.phase import Phase
-from awaken.domain.recovery import ToolEffect
-from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.core.phase import Phase
+from awaken.core.recovery import ToolEffect
+from awaken.core.state.command import Command
+from awaken.core.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
+from awaken.core.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.errors import ConfigError
 from awaken.ext.handoff.config import MAX_HANDOFFS, Handoff
 from awaken.ext.handoff.state import HANDOFF, HANDOFF_COUNT, Activate, HandoffRequest, HandoffState
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
-from awaken.state.command import Command
-from awaken.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 
 HANDOFF_TOOL = "handoff"
 

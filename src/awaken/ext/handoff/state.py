@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from awaken.domain.value import Value, nullable
-from awaken.state.key import Merge, Scope, StateKey
+from awaken.core.state.key import Merge, Scope, StateKey
+from awaken.core.value import Value, nullable
 
 
 class Handover(Value, frozen=True, kw_only=True):

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.domain.inference import LLMResponse
-from awaken.domain.lifecycle import Stopped, StoppedReason
-from awaken.domain.phase import Phase
-from awaken.domain.spec import AgentSpec, LoopDetection, MaxRounds, StopConditionSpec, Timeout
-from awaken.ext.stop.policy import first_stop
-from awaken.plugin.context import PhaseContext
-from awaken.plugin.registrar import Registrar
-from awaken.state.command import Command, ScheduledActionSpec
-from awaken.state.runtime_keys import (
+from awaken.core.inference import LLMResponse
+from awaken.core.lifecycle import Stopped, StoppedReason
+from awaken.core.phase import Phase
+from awaken.core.spec import AgentSpec, LoopDetection, MaxRounds, StopConditionSpec, Timeout
+from awaken.core.state.command import Command, ScheduledActionSpec
+from awaken.core.state.runtime_keys import (
     RECENT_TEXTS,
     RUN_LIFECYCLE,
     STOP_STATS,
     Done,
     StopConditionStats,
 )
-from awaken.state.snapshot import Snapshot
+from awaken.core.state.snapshot import Snapshot
+from awaken.ext.stop.policy import first_stop
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.registrar import Registrar
 
 STOP_BEFORE_NEXT_INFERENCE: ScheduledActionSpec[StoppedReason] = ScheduledActionSpec(
     "stop-condition.stop_before_next_inference", Phase.BEFORE_INFERENCE, StoppedReason

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import assert_never
 
-from awaken.domain.lifecycle import StoppedReason
-from awaken.domain.spec import (
+from awaken.core.lifecycle import StoppedReason
+from awaken.core.spec import (
     ConsecutiveErrors,
     ContentMatch,
     LoopDetection,
@@ -17,7 +17,7 @@ from awaken.domain.spec import (
     Timeout,
     TokenBudget,
 )
-from awaken.state.runtime_keys import StopConditionStats
+from awaken.core.state.runtime_keys import StopConditionStats
 
 StopDecision = StoppedReason | None
 """Why to stop, or `None` to go on."""

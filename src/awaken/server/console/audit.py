@@ -16,12 +16,12 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.access import Access
-from awaken.domain.access import Deed, Session
-from awaken.domain.principal import Principal
+from awaken.core.access import Deed, Session
+from awaken.core.access_store import Access
+from awaken.core.principal import Principal
 from awaken.errors import AwakenError
 from awaken.server.edge import CLIENT_LEFT, own_path
-from awaken.server.table import Route
+from awaken.server.route import Route
 
 PATIENCE = 1.0
 """Seconds for which an answer waits until its deed is written down."""

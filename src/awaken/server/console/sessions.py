@@ -16,9 +16,9 @@ from collections.abc import Mapping
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.access import Access
-from awaken.domain.access import NO_TERMS, Door, Session, Terms
-from awaken.domain.principal import Principal
+from awaken.core.access import NO_TERMS, Door, Session, Terms
+from awaken.core.access_store import Access
+from awaken.core.principal import Principal
 from awaken.server.errors import unauthorized
 from awaken.server.keys import Keys, bearer
 

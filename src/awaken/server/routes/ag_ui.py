@@ -10,30 +10,35 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from awaken.codec import Json
-from awaken.contract.threads import ThreadContext, ThreadQuery, TicketQuery
-from awaken.domain.event import MessagesSnapshot, RunEvent, StateSnapshot
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.message import Role as MessageRole
-from awaken.domain.run import RunRecord
+from awaken.core.event import MessagesSnapshot, RunEvent, StateSnapshot
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.message import Role as MessageRole
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import ThreadContext, ThreadQuery, TicketQuery
 from awaken.errors import KeyReused
-from awaken.live.follow import Following
-from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
-from awaken.protocol.ag_ui.capabilities import capabilities
-from awaken.protocol.ag_ui.encode import AgUiEncoder, Watched
-from awaken.protocol.ag_ui.ingest import INTERRUPTS_PENDING, NOTHING_NEW, Taken, ingest
-from awaken.protocol.ag_ui.messages import WireMessage, behind_call, wire_messages, with_edits
-from awaken.protocol.ag_ui.reconcile import is_current
-from awaken.protocol.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
-from awaken.protocol.intake import BadRequest, Known
+from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
+from awaken.runtime.live.follow import Following
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
-from awaken.server.following import follow_run
-from awaken.server.intake import carry_out, existing, known
 from awaken.server.leaving import on_leave
 from awaken.server.media import with_media
+from awaken.server.protocols.ag_ui.capabilities import capabilities
+from awaken.server.protocols.ag_ui.encode import AgUiEncoder, Watched
+from awaken.server.protocols.ag_ui.ingest import INTERRUPTS_PENDING, NOTHING_NEW, Taken, ingest
+from awaken.server.protocols.ag_ui.messages import (
+    WireMessage,
+    behind_call,
+    wire_messages,
+    with_edits,
+)
+from awaken.server.protocols.ag_ui.reconcile import is_current
+from awaken.server.protocols.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
+from awaken.server.protocols.intake import BadRequest, Known
+from awaken.server.route import CHAT_LIMIT, Role, Route
+from awaken.server.run_events import follow_run
 from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
-from awaken.server.table import CHAT_LIMIT, Role, Route
+from awaken.server.submit import carry_out, existing, known
 
 DOCS = "https://docs.ag-ui.com"
 _MANY = 1_000

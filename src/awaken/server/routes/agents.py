@@ -6,11 +6,11 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from awaken.domain.spec import AgentSpec
+from awaken.core.spec import AgentSpec
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import UNKNOWN, Refused
-from awaken.server.table import Role, Route
-from awaken.server.views import PageView, View
+from awaken.server.response_types import PageView, View
+from awaken.server.route import Role, Route
 
 _ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
 

@@ -13,26 +13,26 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from awaken.contract.threads import RunQuery, TicketQuery
-from awaken.domain.event import RunEvent, is_terminal
-from awaken.domain.run import RunRecord
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.live.tree import follow_tree
-from awaken.protocol.ai_sdk.encode import AiSdkEncoder
-from awaken.protocol.ai_sdk.history import History, frontend_of
-from awaken.protocol.ai_sdk.ingest import ingest
-from awaken.protocol.ai_sdk.request import ChatRequest, major_version, read_request
-from awaken.protocol.intake import Known
+from awaken.core.event import RunEvent, is_terminal
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import RunQuery, TicketQuery
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.runtime.live.tree import follow_tree
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import unknown
-from awaken.server.finding import READERS
-from awaken.server.following import follow_run
-from awaken.server.intake import carry_out, existing, known
 from awaken.server.leaving import on_leave
+from awaken.server.lookup import READERS
 from awaken.server.media import with_media
 from awaken.server.open_runs import event_before, find_open_run
+from awaken.server.protocols.ai_sdk.encode import AiSdkEncoder
+from awaken.server.protocols.ai_sdk.history import History, frontend_of
+from awaken.server.protocols.ai_sdk.ingest import ingest
+from awaken.server.protocols.ai_sdk.request import ChatRequest, major_version, read_request
+from awaken.server.protocols.intake import Known
+from awaken.server.route import CHAT_LIMIT, Role, Route
+from awaken.server.run_events import follow_run
 from awaken.server.sse import EventStream
-from awaken.server.table import CHAT_LIMIT, Role, Route
+from awaken.server.submit import carry_out, existing, known
 
 DOCS = "https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol"
 VERSION_HEADER = "x-ai-sdk-version"

@@ -7,12 +7,12 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.types import ASGIApp
 
-from awaken.domain.access import Deed
+from awaken.core.access import Deed
 from awaken.server.call import Call, JsonResponse
-from awaken.server.finding import unreadable_rows
-from awaken.server.given import Given, PageSize
-from awaken.server.table import Role, Route
-from awaken.server.views import UnreadableView, View
+from awaken.server.lookup import unreadable_rows
+from awaken.server.request_types import Given, PageSize
+from awaken.server.response_types import UnreadableView, View
+from awaken.server.route import Role, Route
 
 
 class AuditAsked(Given, frozen=True, kw_only=True):

@@ -9,20 +9,20 @@ from starlette.types import ASGIApp
 
 from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import to_json
-from awaken.contract.threads import TicketQuery
-from awaken.domain.receipt import CancelOutcome, CancelReceipt
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.receipt import CancelOutcome, CancelReceipt
+from awaken.core.store.threads import TicketQuery
+from awaken.core.suspension import ToolCallResume
+from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import ArgumentsRefused, InvalidResume
 from awaken.server.call import Call, JsonResponse
+from awaken.server.client_ids import Names
 from awaken.server.errors import Refused, unknown
-from awaken.server.finding import DECIDERS, READERS, find_run
-from awaken.server.given import DecisionGiven, Given, MessagesGiven, Seconds
-from awaken.server.intake import check_may_answer, parse_messages
-from awaken.server.names import Names
+from awaken.server.lookup import DECIDERS, READERS, find_run
+from awaken.server.request_types import DecisionGiven, Given, MessagesGiven, Seconds
+from awaken.server.response_types import TicketView, View
+from awaken.server.route import Role, Route
 from awaken.server.routes.runs import idempotency_key
-from awaken.server.table import Role, Route
-from awaken.server.views import TicketView, View
+from awaken.server.submit import check_may_answer, parse_messages
 
 CANCEL_DEADLINE = 10.0
 DecisionsGiven = Annotated[tuple[DecisionGiven, ...], Meta(min_length=1, max_length=1_000)]

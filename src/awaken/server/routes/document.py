@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from awaken.server.call import Call, JsonResponse
 from awaken.server.openapi import document
-from awaken.server.table import Route
+from awaken.server.route import Route
 
 
 async def describe(call: Call) -> ASGIApp:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp
 
-from awaken.domain.event import RunEvent
-from awaken.domain.thread import Thread
+from awaken.core.event import RunEvent
+from awaken.core.thread import Thread
 from awaken.errors import InvalidCursor
 from awaken.server.call import Call, JsonResponse
-from awaken.server.finding import find_run, find_thread
-from awaken.server.given import PageSize
+from awaken.server.lookup import find_run, find_thread
+from awaken.server.request_types import PageSize
+from awaken.server.response_types import View
+from awaken.server.route import Role, Route
 from awaken.server.routes.streams import StreamAsked, asked_cursor, stream_events
-from awaken.server.table import Role, Route
-from awaken.server.views import View
 
 _MOST_READ = 5_000
 """How many events of a thread are looked through for one page of a run's."""

@@ -8,24 +8,24 @@ import msgspec
 from starlette.types import ASGIApp
 
 from awaken.codec import Json, to_json
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.manifest import FailedAttempt, RequestManifest, UnloggedMessage
-from awaken.domain.run import RunRecord
-from awaken.domain.tool import ToolError
+from awaken.core.llm import InferenceRequest
+from awaken.core.request_manifest import FailedAttempt, RequestManifest, UnloggedMessage
+from awaken.core.run import RunRecord
+from awaken.core.tool import ToolError
 from awaken.errors import (
     AwakenError,
     NotFound,
     RequestNotKept,
     TextGone,
 )
-from awaken.live.outline import StepOutline, outline
+from awaken.runtime.live.outline import StepOutline, outline
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
-from awaken.server.finding import find_run, find_ticket
-from awaken.server.given import Given
+from awaken.server.lookup import find_run, find_ticket
+from awaken.server.request_types import Given
+from awaken.server.response_types import View
+from awaken.server.route import Role, Route
 from awaken.server.routes.steps import run_commits
-from awaken.server.table import Role, Route
-from awaken.server.views import View
 
 Source = Literal["log", "changed", "added"]
 

@@ -6,13 +6,13 @@ from typing import Literal
 
 from starlette.types import ASGIApp
 
-from awaken.domain.message import MessageRecord, Visibility
+from awaken.core.message import MessageRecord, Visibility
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
-from awaken.server.finding import find_thread
-from awaken.server.given import Count, Given, PageSize
-from awaken.server.table import Role, Route
-from awaken.server.views import MessageView, PageView
+from awaken.server.lookup import find_thread
+from awaken.server.request_types import Count, Given, PageSize
+from awaken.server.response_types import MessageView, PageView
+from awaken.server.route import Role, Route
 
 
 class MessagesAsked(Given, frozen=True, kw_only=True):

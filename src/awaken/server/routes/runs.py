@@ -8,16 +8,15 @@ import msgspec
 from starlette.types import ASGIApp
 
 from awaken.codec import digest
-from awaken.contract.submissions import Submitted
-from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import PersistedState, RunKind, RunRecord
+from awaken.core.lifecycle import RunStatus
+from awaken.core.run import PersistedState, RunKind, RunRecord
+from awaken.core.store.submissions import Submitted
+from awaken.core.store.threads import RunQuery
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ids import UUID7
-from awaken.protocol.intake import Intake
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
-from awaken.server.finding import (
+from awaken.server.lookup import (
     READERS,
     find_run,
     find_thread,
@@ -25,7 +24,8 @@ from awaken.server.finding import (
     page_view,
     visible_page,
 )
-from awaken.server.given import (
+from awaken.server.protocols.intake import Intake
+from awaken.server.request_types import (
     KEY,
     Count,
     Given,
@@ -36,10 +36,10 @@ from awaken.server.given import (
     RunAsked,
     Seconds,
 )
-from awaken.server.intake import Extras, carry_out, parse_messages
+from awaken.server.response_types import PageView, ResultView, RunView, View
+from awaken.server.route import Role, Route
 from awaken.server.routes.streams import StreamAsked, stream_events
-from awaken.server.table import Role, Route
-from awaken.server.views import PageView, ResultView, RunView, View
+from awaken.server.submit import Extras, carry_out, parse_messages
 
 _READ = (Role.INVOKE, Role.READ)
 

@@ -9,15 +9,15 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from awaken._version import __version__
-from awaken.domain.access import Session
+from awaken.core.access import Session
 from awaken.server.call import Call, JsonResponse
 from awaken.server.console.pages import Pages
 from awaken.server.console.sessions import Sessions
 from awaken.server.errors import Refused, unauthorized
-from awaken.server.given import Given
 from awaken.server.passes import Pass
-from awaken.server.table import Role, Route
-from awaken.server.views import View
+from awaken.server.request_types import Given
+from awaken.server.response_types import View
+from awaken.server.route import Role, Route
 
 WORD_LIMIT = 4 * 1024
 """The most bytes of a body that anyone may send: it has one word."""

@@ -7,22 +7,22 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from awaken.contract.commits import CallPhase
-from awaken.contract.threads import CommitView
-from awaken.contract.tool import ToolTraits
-from awaken.domain.event import RunEvent
-from awaken.domain.message import Message
-from awaken.domain.recovery import Recover, ToolEffect
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
+from awaken.core.event import RunEvent
+from awaken.core.message import Message
+from awaken.core.recovery import Recover, ToolEffect
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import CallPhase
+from awaken.core.store.threads import CommitView
+from awaken.core.thread import Thread
+from awaken.core.tool_context import ToolTraits
 from awaken.errors import AwakenError, InvalidCursor
-from awaken.live.outline import StepOutline, outline
+from awaken.runtime.live.outline import StepOutline, outline
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import unknown
-from awaken.server.finding import find_run, find_thread
-from awaken.server.given import Count, Given, PageSize
-from awaken.server.table import Role, Route
-from awaken.server.views import View
+from awaken.server.lookup import find_run, find_thread
+from awaken.server.request_types import Count, Given, PageSize
+from awaken.server.response_types import View
+from awaken.server.route import Role, Route
 
 _PAGE = 100
 _MOST_COMMITS = 2_000

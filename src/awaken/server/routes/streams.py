@@ -9,18 +9,18 @@ from typing import Literal
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from awaken.domain.event import AgentEvent, RunEvent, RunFinish, is_terminal
-from awaken.domain.lifecycle import RunStatus, Suspended
-from awaken.domain.run import RunRecord
-from awaken.front.runtime import Runtime
-from awaken.live.follow import Following, check_cursor
+from awaken.core.event import AgentEvent, RunEvent, RunFinish, is_terminal
+from awaken.core.lifecycle import RunStatus, Suspended
+from awaken.core.run import RunRecord
+from awaken.runtime.live.follow import Following, check_cursor
+from awaken.runtime.runtime import Runtime
 from awaken.server.call import Call
 from awaken.server.cursor import Cursor
 from awaken.server.event_frames import EventFrames
-from awaken.server.following import with_end
-from awaken.server.given import CursorText, Given
 from awaken.server.leaving import on_leave
 from awaken.server.open_runs import can_go_on
+from awaken.server.request_types import CursorText, Given
+from awaken.server.run_events import with_end
 from awaken.server.sse import EventStream, until_run_ends
 
 PAGE = 500

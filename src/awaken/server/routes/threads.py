@@ -8,16 +8,16 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from awaken.contract.threads import ChildStrategy, RunQuery, ThreadQuery
-from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
+from awaken.core.inference import TokenUsage
+from awaken.core.lifecycle import RunStatus
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery
+from awaken.core.thread import Thread
 from awaken.errors import InvalidRecord
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
-from awaken.server.finding import READERS, find_thread, may_see, page_view, visible_page
-from awaken.server.given import (
+from awaken.server.lookup import READERS, find_thread, may_see, page_view, visible_page
+from awaken.server.request_types import (
     Count,
     ForkAsked,
     Given,
@@ -28,8 +28,8 @@ from awaken.server.given import (
     ThreadChanges,
     whole,
 )
-from awaken.server.table import Role, Route
-from awaken.server.views import PageView, ThreadView, View
+from awaken.server.response_types import PageView, ThreadView, View
+from awaken.server.route import Role, Route
 
 _READ = (Role.INVOKE, Role.READ)
 

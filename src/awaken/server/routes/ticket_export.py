@@ -11,13 +11,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from awaken.codec import dumps_text
-from awaken.contract.threads import TicketQuery
-from awaken.domain.suspension import ResumeAction
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.store.threads import TicketQuery
+from awaken.core.suspension import ResumeAction
+from awaken.core.ticket import Ticket, TicketStatus
 from awaken.server.call import Call
-from awaken.server.finding import DECIDERS, may_see_in, visible_page
-from awaken.server.names import Names
-from awaken.server.table import Role, Route
+from awaken.server.client_ids import Names
+from awaken.server.lookup import DECIDERS, may_see_in, visible_page
+from awaken.server.route import Role, Route
 
 COLUMNS = ("when", "who", "answer", "tool", "asked for", "given", "why", "thread", "run")
 MOST = 10_000

@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator, Mapping
 from starlette.types import ASGIApp
 
 from awaken.codec import dumps
-from awaken.contract.threads import TicketQuery
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.store.threads import TicketQuery
+from awaken.core.ticket import Ticket, TicketStatus
 from awaken.server.call import Call, JsonResponse
+from awaken.server.client_ids import Names
 from awaken.server.event_frames import RETRY
-from awaken.server.finding import (
+from awaken.server.lookup import (
     DECIDERS,
     find_run,
     find_ticket,
@@ -19,12 +20,11 @@ from awaken.server.finding import (
     page_view,
     visible_page,
 )
-from awaken.server.given import Given, Id, Line, PageSize
-from awaken.server.names import Names
+from awaken.server.request_types import Given, Id, Line, PageSize
+from awaken.server.response_types import PageView, TicketView
+from awaken.server.route import Role, Route
 from awaken.server.sse import EventStream
-from awaken.server.table import Role, Route
-from awaken.server.ticket_news import TicketNews
-from awaken.server.views import PageView, TicketView
+from awaken.server.ticket_updates import TicketNews
 
 _NEEDS = (Role.INVOKE, Role.READ, Role.DECIDE)
 _MANY = 1_000

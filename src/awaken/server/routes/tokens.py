@@ -9,17 +9,17 @@ from msgspec import UNSET
 from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
-from awaken.domain.address import split_address
-from awaken.domain.thread import Thread
+from awaken.core.address import split_address
+from awaken.core.thread import Thread
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
-from awaken.server.finding import DECIDERS, find_run, find_thread, find_ticket, root_of
-from awaken.server.given import OneTokenAsked, TokenAsked
-from awaken.server.intake import existing
+from awaken.server.lookup import DECIDERS, find_run, find_thread, find_ticket, root_of
 from awaken.server.passes import Pass
-from awaken.server.table import Role, Route
+from awaken.server.request_types import OneTokenAsked, TokenAsked
+from awaken.server.response_types import View
+from awaken.server.route import Role, Route
+from awaken.server.submit import existing
 from awaken.server.tokens import Claims, Tokens
-from awaken.server.views import View
 
 _OF_A_THREAD = (Role.INVOKE, Role.READ, Role.DECIDE)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from awaken.contract.threads import Page
-from awaken.domain.access import Deed, KeyEntry, Session
+from awaken.core.access import Deed, KeyEntry, Session
+from awaken.core.store.threads import Page
 from awaken.errors import AlreadyExists
 
 KEPT_DEEDS = 10_000

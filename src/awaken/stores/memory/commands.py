@@ -7,14 +7,14 @@ import contextlib
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from itertools import takewhile
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.domain.suspension import Decision
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.suspension import Decision
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import NotFound
-from awaken.stores.answers import answered, check_sent, command_of
 from awaken.stores.memory.tables import ANY
 from awaken.stores.memory.threads import MemoryReads
+from awaken.stores.rules import answered, check_sent, command_of
 from awaken.stores.telling import Telling
 
 

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contract.commands import OUTBOX_KEY, CommandKind, ThreadCommand
-from awaken.contract.commits import Committed, Fence, ThreadCommit
-from awaken.contract.lease import NEVER_LOST, Lease
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.metadata import metadata_of
-from awaken.domain.names import place_of
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import project_run
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.metadata import metadata_of
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import OUTBOX_KEY, CommandKind, ThreadCommand
+from awaken.core.store.commits import Committed, Fence, ThreadCommit
+from awaken.core.store.lease import NEVER_LOST, Lease
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.thread import project_run
+from awaken.core.thread_ids import place_of
+from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
-from awaken.stores.answers import cancelled_by, check_sent, has_pending
 from awaken.stores.memory.requests import MemoryRequests
 from awaken.stores.memory.rewinds import rewound
 from awaken.stores.memory.tables import CommitRow, Rewind, RunRow, State, ThreadRow
 from awaken.stores.rewinding import check_rewind
+from awaken.stores.rules import cancelled_by, check_sent, has_pending
 
 _replace = msgspec.structs.replace
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from awaken.codec import digest, dumps, loads
-from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.errors import InvalidRecord
 
 R = TypeVar("R")

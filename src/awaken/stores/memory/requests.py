@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.manifest import RequestManifest
+from awaken.core.llm import InferenceRequest
+from awaken.core.request_manifest import RequestManifest
+from awaken.core.store.commits import ThreadCommit
 from awaken.errors import NotFound, RequestNotKept, TextGone
 from awaken.stores.memory.tables import Tables, ThreadRow
-from awaken.stores.requests import completed, rebuilt
+from awaken.stores.request_rebuild import completed, rebuilt
 
 
 class MemoryRequests(Tables):

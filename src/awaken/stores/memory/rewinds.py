@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from awaken.contract.commits import CallEntry
-from awaken.domain.message import Message
-from awaken.domain.rewind import Hidden, before_hidden, hidden_by, positions_back
+from awaken.core.message import Message
+from awaken.core.rewind import Hidden, before_hidden, hidden_by, positions_back
+from awaken.core.store.commits import CallEntry
 from awaken.errors import RewindRefused
-from awaken.stores.memory.calls import calls_of
+from awaken.stores.memory.history import calls_of
 from awaken.stores.memory.tables import State, ThreadRow
 from awaken.stores.rewinding import rewound_state
 

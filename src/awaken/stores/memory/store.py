@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.store import Process
-from awaken.domain.secret import shown_address
+from awaken.core.secret import shown_address
+from awaken.core.store.store import Process
 from awaken.errors import ConfigError
+from awaken.stores.blobs.memory import MemoryBlobs
 from awaken.stores.memory.access import MemoryAccess
-from awaken.stores.memory.blobs import MemoryBlobs
+from awaken.stores.memory.maintenance import MemoryUpkeep
 from awaken.stores.memory.submissions import MemorySubmissions
-from awaken.stores.memory.upkeep import MemoryUpkeep
 
 
 class MemoryStore(MemorySubmissions, MemoryUpkeep):

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Fence
-from awaken.contract.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.metadata import metadata_of
-from awaken.domain.names import place_of
-from awaken.domain.principal import id_of
-from awaken.domain.run import RunRecord
-from awaken.domain.ticket import TicketStatus
+from awaken.core.lifecycle import RunStatus
+from awaken.core.metadata import metadata_of
+from awaken.core.principal import id_of
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import Fence
+from awaken.core.store.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.core.thread_ids import place_of
+from awaken.core.ticket import TicketStatus
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
-from awaken.stores.answers import is_past
 from awaken.stores.memory.commands import MemoryCommands
 from awaken.stores.memory.commits import MemoryWrites
 from awaken.stores.memory.rewinds import find_rewind
 from awaken.stores.memory.tables import CommitRow, RunRow, ThreadRow
 from awaken.stores.rewinding import needs_quiet
+from awaken.stores.rules import is_past
 from awaken.stores.submitting import KeptKey, steering
 
 _ANSWERS = (CommandKind.DECISIONS, CommandKind.CANCEL)

@@ -13,23 +13,23 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import loads
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallEntry, Fence
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.domain.event import RunEvent
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.manifest import RequestManifest
-from awaken.domain.message import Message
-from awaken.domain.metadata import NO_METADATA
-from awaken.domain.names import Place
-from awaken.domain.rewind import Hidden
-from awaken.domain.run import PersistedState, RunRecord
-from awaken.domain.ticket import Ticket
-from awaken.domain.value import EMPTY
-from awaken.stores.changes import Waiters
+from awaken.core.event import RunEvent
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message
+from awaken.core.metadata import NO_METADATA
+from awaken.core.request_manifest import RequestManifest
+from awaken.core.rewind import Hidden
+from awaken.core.run import PersistedState, RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallEntry, Fence
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.thread_ids import Place
+from awaken.core.ticket import Ticket
+from awaken.core.value import EMPTY
 from awaken.stores.memory.order import Ordered
-from awaken.stores.memory.profile import MemoryProfiles
+from awaken.stores.memory.profiles import MemoryProfiles
 from awaken.stores.submitting import KeptKey, can_withdraw, withdrawn
+from awaken.stores.waiting import Waiters
 
 State = dict[str, msgspec.Raw]
 _DONE = RunStatus.DONE

@@ -9,9 +9,15 @@ from itertools import chain, islice, takewhile
 
 import msgspec
 
-from awaken.contract.commits import CallEntry
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.contract.threads import (
+from awaken.core.event import RunEvent
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message, MessageRecord
+from awaken.core.metadata import label_filter
+from awaken.core.rewind import Hidden, begin_of_tail, end_of_page, positions, stretches
+from awaken.core.run import PersistedState, RunMessageOutput, RunRecord
+from awaken.core.store.commits import CallEntry
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.threads import (
     CommitView,
     Page,
     RunQuery,
@@ -19,19 +25,13 @@ from awaken.contract.threads import (
     ThreadQuery,
     TicketQuery,
 )
-from awaken.domain.event import RunEvent
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message, MessageRecord
-from awaken.domain.metadata import label_filter
-from awaken.domain.rewind import Hidden, begin_of_tail, end_of_page, positions, stretches
-from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.stores.answers import is_past
-from awaken.stores.memory.calls import calls_of_last_turn, calls_since
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.stores.memory.history import calls_of_last_turn, calls_since
 from awaken.stores.memory.paging import Place, cut_page, first_page, place_of
 from awaken.stores.memory.rewinds import Rewound, find_rewind, rewound
 from awaken.stores.memory.tables import CommitRow, RunRow, Tables, ThreadRow, persisted
+from awaken.stores.rules import is_past
 
 _FEW = 1000
 """A page sorts up to so many threads; with more, it walks the list's own order instead."""

@@ -9,7 +9,7 @@ from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
     from awaken.stores.postgres.blobs import PostgresBlobs
-    from awaken.stores.postgres.migrating import Migrated, migrate_address
+    from awaken.stores.postgres.migrations import Migrated, migrate_address
     from awaken.stores.postgres.profiles import PostgresProfiles
     from awaken.stores.postgres.store import PostgresStore
 
@@ -19,7 +19,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".blobs": "PostgresBlobs",
-        ".migrating": "Migrated migrate_address",
+        ".migrations": "Migrated migrate_address",
         ".profiles": "PostgresProfiles",
         ".store": "PostgresStore",
     },

@@ -6,9 +6,9 @@ import os
 from functools import partial
 
 from awaken.codec import loads
-from awaken.contract.threads import Page
-from awaken.domain.access import Deed, KeyEntry, Session
-from awaken.domain.unreadable import RowKind
+from awaken.core.access import Deed, KeyEntry, Session
+from awaken.core.store.threads import Page
+from awaken.core.unreadable import RowKind
 from awaken.errors import AlreadyExists
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.engine import Engine, Opening

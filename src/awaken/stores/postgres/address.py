@@ -6,8 +6,8 @@ import re
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from awaken.domain.address import split_address
-from awaken.domain.secret import shown_address
+from awaken.core.address import split_address
+from awaken.core.secret import shown_address
 from awaken.errors import ConfigError
 
 _SCHEMES = ("postgresql", "postgres")

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 
 from awaken.clock import Clock
-from awaken.contract.blobs import (
+from awaken.core.blobs import (
     PIECE,
     WHOLE,
     Blob,

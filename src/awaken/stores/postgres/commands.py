@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from awaken.codec import dumps
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.unreadable import RowKind
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.thread import Thread
+from awaken.core.unreadable import RowKind
 from awaken.errors import NotFound, UnreadableRecord
-from awaken.stores.answers import check_sent
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import THREAD_COLUMNS, ThreadRow, lock_thread
+from awaken.stores.rules import check_sent
 from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.unreadable import UnreadableRows, load_row
 from awaken.stores.submitting import can_withdraw, withdrawn

@@ -9,11 +9,11 @@ from functools import partial
 from typing import TypeVar
 
 from awaken.clock import Clock
-from awaken.contract.commits import Committed, Fence, ThreadCommit
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.rewind import Hidden
-from awaken.domain.run import RunRecord
+from awaken.core.lifecycle import RunStatus
+from awaken.core.rewind import Hidden
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import Committed, Fence, ThreadCommit
+from awaken.core.store.stream_log import StreamLogEntry
 from awaken.errors import InvalidRecord, StaleFence, StoreUnavailable, ThreadOwned
 from awaken.stores.postgres.commands import send_if_there
 from awaken.stores.postgres.connections import Db
@@ -27,10 +27,10 @@ from awaken.stores.postgres.packing import (
     element_of,
     is_withdrawal,
 )
-from awaken.stores.postgres.read import has_owner
 from awaken.stores.postgres.rows import commits, find_head, find_run, node_of, owner_name
 from awaken.stores.postgres.state import write_rewound
 from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
+from awaken.stores.postgres.thread_reads import has_owner
 from awaken.stores.postgres.watch import COMMANDS, Channel
 from awaken.stores.postgres.writer import PATIENCE
 from awaken.stores.sql.delta import Packed, encode_row, pack

@@ -9,11 +9,11 @@ from typing import Any
 
 import asyncpg
 
-from awaken.control.tasks import start_task
-from awaken.domain.secret import shown_address
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.secret import shown_address
 from awaken.errors import StoreUnavailable
 from awaken.stores.postgres.address import Address
-from awaken.stores.postgres.faults import is_lost
+from awaken.stores.postgres.errors import is_lost
 
 CONNECT_SECONDS = 3.0
 STATEMENT_SECONDS = 10.0

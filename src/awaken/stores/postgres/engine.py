@@ -9,16 +9,16 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
-from awaken.contract.commits import Fence
-from awaken.control.subscribers import Subscribers
-from awaken.control.tasks import OwnedTasks, start_task
+from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.owned_tasks import OwnedTasks, start_task
+from awaken.core.store.commits import Fence
 from awaken.errors import StoreUnavailable, UnreadableRecord
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Connector, Db, Pool, Schema, check_pooler, end
-from awaken.stores.postgres.faults import AGAIN, explain, is_lost, is_read_only
-from awaken.stores.postgres.hints import LOOK_SECONDS, Listener, look, release, tell
+from awaken.stores.postgres.errors import AGAIN, explain, is_lost, is_read_only
 from awaken.stores.postgres.lease import Heart, PostgresLease
-from awaken.stores.postgres.migrating import check_standbys, prepare
+from awaken.stores.postgres.migrations import check_standbys, prepare
+from awaken.stores.postgres.notifications import LOOK_SECONDS, Listener, look, release, tell
 from awaken.stores.postgres.rows import name_commit, owner_name
 from awaken.stores.postgres.state import save_snapshot
 from awaken.stores.postgres.submissions import ThreadAppeared

@@ -17,13 +17,13 @@ from typing import Protocol, TypeVar
 
 import asyncpg
 
-from awaken.contract.commits import Fence
-from awaken.contract.lease import ORPHANS_EVERY_MS
+from awaken.core.store.commits import Fence
+from awaken.core.store.lease import ORPHANS_EVERY_MS
 from awaken.errors import LeaseLost
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Db, Schema, connect, end
-from awaken.stores.postgres.faults import explain
-from awaken.stores.postgres.hints import release_all
+from awaken.stores.postgres.errors import explain
+from awaken.stores.postgres.notifications import release_all
 from awaken.stores.postgres.rows import owner_name
 from awaken.stores.write_health import WriteHealth
 

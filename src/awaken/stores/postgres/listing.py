@@ -6,12 +6,12 @@ import sys
 from functools import partial
 from typing import Any
 
-from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.metadata import label_filter
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket
-from awaken.domain.unreadable import RowKind
+from awaken.core.metadata import label_filter
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket
+from awaken.core.unreadable import RowKind
 from awaken.errors import InvalidRecord
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.metadata import label_bytes, user_bytes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from awaken.codec import dumps
-from awaken.domain.metadata import ThreadMetadata, ThreadPatch
-from awaken.domain.thread import Thread
+from awaken.core.metadata import ThreadMetadata, ThreadPatch
+from awaken.core.thread import Thread
 from awaken.errors import NotFound
 from awaken.stores.metadata import changed_metadata
 from awaken.stores.postgres.connections import Db

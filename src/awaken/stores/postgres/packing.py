@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from awaken.codec import Json, dumps, dumps_text
-from awaken.contract.commands import OUTBOX_KEY, CommandKind, ThreadCommand
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.domain.lifecycle import CancelledEnd
-from awaken.domain.metadata import NO_METADATA, metadata_of
-from awaken.domain.names import Place, place_of
-from awaken.domain.run import RunRecord
+from awaken.core.lifecycle import CancelledEnd
+from awaken.core.metadata import NO_METADATA, metadata_of
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import OUTBOX_KEY, CommandKind, ThreadCommand
+from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.thread_ids import Place, place_of
 from awaken.errors import InvalidRecord, StaleFence, StoreError, VersionConflict
-from awaken.stores.answers import has_pending
 from awaken.stores.postgres.metadata import label_bytes, user_bytes
 from awaken.stores.postgres.rows import node_of
+from awaken.stores.rules import has_pending
 from awaken.stores.sql.delta import Packed
 
 COMMIT = f"SELECT * FROM @commit_v1({', '.join('?' * 27)})"

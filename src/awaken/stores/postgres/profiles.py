@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from awaken.clock import Clock
 from awaken.codec import Json, dumps_state, loads
-from awaken.contract.profile import ProfileEntry, ProfileOwner
+from awaken.core.profile import ProfileEntry, ProfileOwner
 from awaken.errors import VersionConflict
 from awaken.stores.postgres.engine import Opening
 from awaken.stores.sql.delta import writable

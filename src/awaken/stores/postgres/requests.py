@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.manifest import RequestManifest, UnloggedMessage
-from awaken.domain.message import Message
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message
+from awaken.core.request_manifest import RequestManifest, UnloggedMessage
 from awaken.errors import NotFound, RequestNotKept, TextGone
 from awaken.stores.postgres.connections import Db
-from awaken.stores.postgres.read import messages_between, naming
 from awaken.stores.postgres.rows import CommitRow, ThreadRow, find_thread
-from awaken.stores.requests import completed, rebuilt
+from awaken.stores.postgres.thread_reads import messages_between, naming
+from awaken.stores.request_rebuild import completed, rebuilt
 from awaken.stores.sql.delta import requests_in
 
 _TEXTS = "SELECT digest, body FROM @texts WHERE digest = ANY (?::bytea[])"

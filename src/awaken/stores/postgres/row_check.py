@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from awaken.domain.unreadable import RowKind
+from awaken.core.unreadable import RowKind
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import owner_name
 from awaken.stores.sql.row_check import RowChange, StoredRow

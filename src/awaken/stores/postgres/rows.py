@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.domain.metadata import NO_METADATA, ThreadMetadata
-from awaken.domain.rewind import Hidden, hidden_by
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.unreadable import RowKind
+from awaken.core.metadata import NO_METADATA, ThreadMetadata
+from awaken.core.rewind import Hidden, hidden_by
+from awaken.core.run import RunRecord
+from awaken.core.thread import Thread
+from awaken.core.unreadable import RowKind
 from awaken.errors import UnreadableRecord
 from awaken.stores.postgres.connections import Db
 from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows, load_row

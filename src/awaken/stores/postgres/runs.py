@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from awaken.contract.commits import CallEntry
-from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
+from awaken.core.run import PersistedState, RunMessageOutput, RunRecord
+from awaken.core.store.commits import CallEntry
 from awaken.stores.postgres.connections import Db
-from awaken.stores.postgres.read import messages_between
 from awaken.stores.postgres.rows import (
     RUN_COLUMNS,
     THREAD_COLUMNS,
@@ -21,6 +20,7 @@ from awaken.stores.postgres.rows import (
     with_canceller,
 )
 from awaken.stores.postgres.state import fold_at, run_state
+from awaken.stores.postgres.thread_reads import messages_between
 from awaken.stores.sql.delta import calls_in
 from awaken.stores.sql.fold import enter, persisted
 from awaken.stores.sql.unreadable import UnreadableRows

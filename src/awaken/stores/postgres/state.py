@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from awaken.codec import dumps
-from awaken.domain.rewind import Hidden, before_hidden
+from awaken.core.rewind import Hidden, before_hidden
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import CommitRow, RunRow, commits
 from awaken.stores.rewinding import rewound_state

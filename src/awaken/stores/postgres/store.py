@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.store import Process
-from awaken.contract.submissions import Submission, SubmitMode, Submitted
-from awaken.domain.suspension import Decision
-from awaken.domain.thread import Thread
-from awaken.domain.unreadable import RowKind
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.store import Process
+from awaken.core.store.submissions import Submission, SubmitMode, Submitted
+from awaken.core.suspension import Decision
+from awaken.core.thread import Thread
+from awaken.core.unreadable import RowKind
 from awaken.stores.postgres import commands, row_check, submissions, tickets
 from awaken.stores.postgres.access import PostgresAccess
 from awaken.stores.postgres.address import parse_address

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from awaken.codec import dumps
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import Fence, ThreadCommit
-from awaken.contract.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.metadata import NO_METADATA, metadata_of
-from awaken.domain.names import place_of
-from awaken.domain.principal import id_of
-from awaken.domain.run import RunRecord
+from awaken.core.lifecycle import RunStatus
+from awaken.core.metadata import NO_METADATA, metadata_of
+from awaken.core.principal import id_of
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commits import Fence, ThreadCommit
+from awaken.core.store.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.core.thread_ids import place_of
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.postgres.commands import add_command, cancel_tree, send_if_there
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.metadata import user_bytes, write_metadata
-from awaken.stores.postgres.read import find_rewind
 from awaken.stores.postgres.rows import (
     ThreadRow,
     find_run,
@@ -28,6 +27,7 @@ from awaken.stores.postgres.rows import (
     with_canceller,
 )
 from awaken.stores.postgres.runs import recheck
+from awaken.stores.postgres.thread_reads import find_rewind
 from awaken.stores.postgres.tickets import decide
 from awaken.stores.rewinding import needs_quiet
 from awaken.stores.sql.delta import encode_row, pack

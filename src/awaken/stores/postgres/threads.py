@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from awaken.clock import Clock
-from awaken.contract.commits import CallEntry
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.contract.threads import (
+from awaken.core.event import RunEvent
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message, MessageRecord
+from awaken.core.metadata import ThreadPatch
+from awaken.core.request_manifest import RequestManifest
+from awaken.core.run import PersistedState, RunRecord
+from awaken.core.store.commits import CallEntry
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.threads import (
     ChildStrategy,
     CommitView,
     Freed,
@@ -18,15 +23,12 @@ from awaken.contract.threads import (
     ThreadQuery,
     TicketQuery,
 )
-from awaken.domain.event import RunEvent
-from awaken.domain.manifest import RequestManifest
-from awaken.domain.message import Message, MessageRecord
-from awaken.domain.metadata import ThreadPatch
-from awaken.domain.run import PersistedState, RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket
-from awaken.stores.pacing import delete_in_batches
-from awaken.stores.postgres import listing, metadata, read, requests, runs, upkeep
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket
+from awaken.stores.batch_delete import delete_in_batches
+from awaken.stores.postgres import listing, metadata, requests, runs
+from awaken.stores.postgres import maintenance as upkeep
+from awaken.stores.postgres import thread_reads as read
 from awaken.stores.postgres.engine import Opening
 from awaken.stores.postgres.rows import find_thread
 from awaken.stores.postgres.writer import PATIENCE

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from awaken.codec import dumps
-from awaken.domain.suspension import Decision
-from awaken.domain.ticket import Ticket
-from awaken.domain.unreadable import RowKind
-from awaken.stores.answers import answered, command_of
+from awaken.core.suspension import Decision
+from awaken.core.ticket import Ticket
+from awaken.core.unreadable import RowKind
 from awaken.stores.postgres.commands import add_command
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import lock_thread
+from awaken.stores.rules import answered, command_of
 from awaken.stores.sql.unreadable import UnreadableRows, load_ticket
 
 # A key is unique; ticket ids and call ids may repeat.

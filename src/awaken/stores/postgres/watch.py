@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from awaken.stores.changes import Waiters
+from awaken.stores.waiting import Waiters
 
 COMMANDS = ("commands",)
 """The channel of all commands; the other channels are the ids of threads."""

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import asyncpg
 
-from awaken.control.subscribers import Subscribers
-from awaken.control.tasks import OwnedTasks
+from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.postgres.connections import Db, Schema, end
-from awaken.stores.postgres.faults import AGAIN, explain, is_lost, is_read_only
+from awaken.stores.postgres.errors import AGAIN, explain, is_lost, is_read_only
 from awaken.stores.postgres.packing import COMMIT, Answer, Element, arguments
 from awaken.stores.write_health import WriteHealth
 

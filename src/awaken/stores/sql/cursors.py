@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from awaken.codec import digest, dumps, loads, to_json
-from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.errors import InvalidRecord
 
 _replace = msgspec.structs.replace

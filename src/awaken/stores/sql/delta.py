@@ -12,16 +12,16 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from awaken.codec import dumps, loads
-from awaken.contract.commits import MAX_COMMIT, CallEntry, ThreadCommit
-from awaken.domain.event import AgentEvent, RunEvent
-from awaken.domain.manifest import RequestManifest
-from awaken.domain.message import Message, Role
-from awaken.domain.run import RunMessageOutput, RunRecord
-from awaken.domain.unreadable import RowKind
-from awaken.domain.value import Value
+from awaken.core.event import AgentEvent, RunEvent
+from awaken.core.message import Message, Role
+from awaken.core.request_manifest import RequestManifest
+from awaken.core.run import RunMessageOutput, RunRecord
+from awaken.core.store.commits import MAX_COMMIT, CallEntry, ThreadCommit
+from awaken.core.unreadable import RowKind
+from awaken.core.value import Value
 from awaken.errors import InvalidRecord, Serialization, UnreadableValue, describe
-from awaken.stores.answers import check_sent
 from awaken.stores.rewinding import check_rewind
+from awaken.stores.rules import check_sent
 from awaken.stores.sql.unreadable import UNREADABLE, UnreadableCommit
 from awaken.stores.too_large import too_large
 

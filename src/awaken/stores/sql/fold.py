@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import msgspec
 
 from awaken.codec import loads
-from awaken.contract.commits import CallEntry
-from awaken.domain.message import Role
-from awaken.domain.run import PersistedState
-from awaken.domain.unreadable import RowKind
-from awaken.domain.value import Value
+from awaken.core.message import Role
+from awaken.core.run import PersistedState
+from awaken.core.store.commits import CallEntry
+from awaken.core.unreadable import RowKind
+from awaken.core.value import Value
 from awaken.stores.sql.delta import Changes
 from awaken.stores.sql.unreadable import UNREADABLE, UnreadableCommit
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from awaken.codec import Json, dumps, loads
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.domain.access import Deed, KeyEntry, Session
-from awaken.domain.metadata import ThreadMetadata
-from awaken.domain.run import RunRecord
-from awaken.domain.ticket import Ticket
-from awaken.domain.unreadable import RowKind, UnreadableRow
+from awaken.core.access import Deed, KeyEntry, Session
+from awaken.core.metadata import ThreadMetadata
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.ticket import Ticket
+from awaken.core.unreadable import RowKind, UnreadableRow
 from awaken.stores.sql.delta import Delta
 from awaken.stores.sql.fold import FoldedState
 from awaken.stores.sql.mending import mend

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.codec import loads
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.domain.run import RunRecord
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.domain.unreadable import RowKind, UnreadableRow
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.unreadable import RowKind, UnreadableRow
 from awaken.errors import Serialization, UnreadableRecord
 
 T = TypeVar("T")

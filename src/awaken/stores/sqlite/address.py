@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from awaken.domain.secret import shown_address
+from awaken.core.secret import shown_address
 from awaken.errors import ConfigError
 
 MEMORY = ":memory:"

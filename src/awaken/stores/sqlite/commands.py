@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from awaken.codec import dumps
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.domain.thread import Thread
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.thread import Thread
 from awaken.errors import NotFound, UnreadableRecord
-from awaken.stores.answers import check_sent, has_pending
+from awaken.stores.rules import check_sent, has_pending
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.unreadable import UnreadableRows

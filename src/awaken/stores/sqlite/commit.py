@@ -9,15 +9,15 @@ import sqlite3
 from typing import NamedTuple
 
 from awaken.codec import dumps
-from awaken.contract.commands import OUTBOX_KEY
-from awaken.contract.commits import Committed, Fence, ThreadCommit
-from awaken.domain.lifecycle import CancelledEnd, RunStatus
-from awaken.domain.metadata import NO_METADATA, metadata_of
-from awaken.domain.names import Place, place_of
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import project_run
+from awaken.core.lifecycle import CancelledEnd, RunStatus
+from awaken.core.metadata import NO_METADATA, metadata_of
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import OUTBOX_KEY
+from awaken.core.store.commits import Committed, Fence, ThreadCommit
+from awaken.core.thread import project_run
+from awaken.core.thread_ids import Place, place_of
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
-from awaken.stores.answers import cancelled_by
+from awaken.stores.rules import cancelled_by
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import Packed, pack, scalars
 from awaken.stores.sql.fold import SNAPSHOT_EVERY

@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from awaken.contract.commits import Fence
-from awaken.control.subscribers import Subscribers
+from awaken.core.aio.callbacks import Subscribers
+from awaken.core.store.commits import Fence
 from awaken.errors import StoreUnavailable, UnreadableRecord
 from awaken.stores.sql import queries
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows
 from awaken.stores.sqlite.address import MEMORY, Address
 from awaken.stores.sqlite.jobs import Job
-from awaken.stores.sqlite.opening import make_private, open_reader, open_writer
+from awaken.stores.sqlite.open import make_private, open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.presence import Presence
 from awaken.stores.sqlite.reader import Reader

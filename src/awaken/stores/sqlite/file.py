@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.store import Process
-from awaken.control.subscribers import Subscribers
-from awaken.domain.unreadable import RowKind
+from awaken.core.aio.callbacks import Subscribers
+from awaken.core.store.store import Process
+from awaken.core.unreadable import RowKind
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
@@ -23,7 +23,7 @@ from awaken.stores.sqlite.access import SqliteAccess
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.owners import new_owner
-from awaken.stores.sqlite.profile import SqliteProfiles
+from awaken.stores.sqlite.profiles import SqliteProfiles
 from awaken.stores.sqlite.watch import Watch
 from awaken.stores.sqlite.writer import ALL, Batch
 from awaken.stores.write_health import WriteHealth

@@ -11,12 +11,12 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.metadata import label_filter
-from awaken.domain.run import RunKind, RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.domain.unreadable import RowKind
+from awaken.core.metadata import label_filter
+from awaken.core.run import RunKind, RunRecord
+from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.unreadable import RowKind
 from awaken.errors import InvalidRecord
 from awaken.stores.sql.cursors import Query, cursor_after, place_of_cursor
 from awaken.stores.sql.queries import (

@@ -18,7 +18,7 @@ import sys
 import time
 import weakref
 
-from awaken.contract.store import Process
+from awaken.core.store.store import Process
 from awaken.errors import StoreUnavailable
 from awaken.ids import Ids
 from awaken.stores.sqlite.address import MEMORY

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from awaken.errors import StoreUnavailable
-from awaken.stores.sqlite.faults import explain
+from awaken.stores.sqlite.errors import explain
 from awaken.stores.sqlite.jobs import Job, Post
 from awaken.stores.sqlite.presence import Presence
 

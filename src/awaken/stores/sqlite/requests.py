@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from functools import partial
 
 from awaken.codec import dumps
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.manifest import KeptText, RequestManifest
+from awaken.core.llm import InferenceRequest
+from awaken.core.request_manifest import KeptText, RequestManifest
 from awaken.errors import NotFound, RequestNotKept, TextGone
-from awaken.stores.requests import completed, rebuilt
+from awaken.stores.request_rebuild import completed, rebuilt
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import requests_in
-from awaken.stores.sqlite.read import messages_between
 from awaken.stores.sqlite.rows import (
     CommitRow,
     ThreadRow,
@@ -22,6 +21,7 @@ from awaken.stores.sqlite.rows import (
     find_thread,
     position_of,
 )
+from awaken.stores.sqlite.threads import messages_between
 
 
 def add_texts(

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from awaken.domain.unreadable import RowKind
+from awaken.core.unreadable import RowKind
 from awaken.stores.sql.row_check import RowChange, StoredRow
 from awaken.stores.sqlite.owners import Owners
 

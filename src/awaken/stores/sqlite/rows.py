@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.domain.metadata import NO_METADATA, ThreadMetadata
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.unreadable import RowKind
+from awaken.core.metadata import NO_METADATA, ThreadMetadata
+from awaken.core.run import RunRecord
+from awaken.core.thread import Thread
+from awaken.core.unreadable import RowKind
 from awaken.errors import Serialization, UnreadableRecord
 from awaken.stores.sql import queries
 from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows, load_row

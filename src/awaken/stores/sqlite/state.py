@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from awaken.codec import dumps
-from awaken.domain.rewind import Hidden, before_hidden, hidden_by
+from awaken.core.rewind import Hidden, before_hidden, hidden_by
 from awaken.stores.rewinding import rewound_state
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import calls_in, changes_in

@@ -8,13 +8,18 @@ import sqlite3
 from collections.abc import AsyncGenerator, Collection, Sequence
 from functools import partial
 
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
-from awaken.contract.lease import NEVER_LOST, Lease
-from awaken.contract.llm import InferenceRequest
-from awaken.contract.stream_log import StreamLogEntry
-from awaken.contract.submissions import Submission, SubmitMode, Submitted
-from awaken.contract.threads import (
+from awaken.core.event import RunEvent
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message, MessageRecord
+from awaken.core.metadata import ThreadPatch
+from awaken.core.request_manifest import RequestManifest
+from awaken.core.run import PersistedState, RunRecord
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commits import CallEntry, Committed, Fence, ThreadCommit
+from awaken.core.store.lease import NEVER_LOST, Lease
+from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.submissions import Submission, SubmitMode, Submitted
+from awaken.core.store.threads import (
     ChildStrategy,
     CommitView,
     Freed,
@@ -24,28 +29,15 @@ from awaken.contract.threads import (
     ThreadQuery,
     TicketQuery,
 )
-from awaken.domain.event import RunEvent
-from awaken.domain.manifest import RequestManifest
-from awaken.domain.message import Message, MessageRecord
-from awaken.domain.metadata import ThreadPatch
-from awaken.domain.run import PersistedState, RunRecord
-from awaken.domain.suspension import Decision
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket
-from awaken.stores.pacing import delete_in_batches
+from awaken.core.suspension import Decision
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket
+from awaken.stores.batch_delete import delete_in_batches
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import encode_row, pack
-from awaken.stores.sqlite import (
-    commands,
-    listing,
-    metadata,
-    read,
-    requests,
-    runs,
-    submissions,
-    tickets,
-    upkeep,
-)
+from awaken.stores.sqlite import commands, listing, metadata, requests, runs, submissions, tickets
+from awaken.stores.sqlite import maintenance as upkeep
+from awaken.stores.sqlite import threads as read
 from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
 from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.file import SqliteFile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from awaken.contract.commits import Fence
-from awaken.contract.stream_log import StreamLogEntry
+from awaken.core.store.commits import Fence
+from awaken.core.store.stream_log import StreamLogEntry
 from awaken.errors import StaleFence
 from awaken.stores.sql import queries
 from awaken.stores.sql.unreadable import UnreadableRows

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from awaken.codec import dumps
-from awaken.domain.suspension import Decision
-from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.domain.unreadable import RowKind
-from awaken.stores.answers import answered, command_of
+from awaken.core.suspension import Decision
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.unreadable import RowKind
+from awaken.stores.rules import answered, command_of
 from awaken.stores.sql import queries
 from awaken.stores.sql.unreadable import UnreadableRows, load_ticket
 from awaken.stores.sqlite.commands import add_command

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from awaken.errors import AwakenError, CommitUnknown, StoreUnavailable
-from awaken.stores.sqlite.faults import code_of, explain
+from awaken.stores.sqlite.errors import code_of, explain
 from awaken.stores.sqlite.jobs import Job
 from awaken.stores.sqlite.presence import Presence
 

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from awaken.control.subscribers import Subscribers
+from awaken.core.aio.callbacks import Subscribers
 from awaken.errors import StoreUnavailable
-from awaken.stores.sqlite.faults import explain
+from awaken.stores.sqlite.errors import explain
 from awaken.stores.sqlite.jobs import Job, Post
 from awaken.stores.sqlite.presence import Presence
 from awaken.stores.sqlite.transactions import Transactions

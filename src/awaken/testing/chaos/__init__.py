@@ -10,8 +10,11 @@ delegates that were left behind.
 """
 
 from awaken.testing.chaos.compare import differences
-from awaken.testing.chaos.picture import Picture, picture_of, task_of, whole_picture_of
-from awaken.testing.chaos.rest import (
+from awaken.testing.chaos.damage import Damage, damage_between, transcript_faults
+from awaken.testing.chaos.effect_log import KillSwitch
+from awaken.testing.chaos.instrument import watched_model, watched_store, watched_tool
+from awaken.testing.chaos.store_dump import Picture, picture_of, task_of, whole_picture_of
+from awaken.testing.chaos.wait_idle import (
     ThreadChanges,
     answerable,
     at_rest,
@@ -19,9 +22,6 @@ from awaken.testing.chaos.rest import (
     open_runs,
     questions,
 )
-from awaken.testing.chaos.review import Damage, damage_between, transcript_faults
-from awaken.testing.chaos.switch import KillSwitch
-from awaken.testing.chaos.watch import watched_model, watched_store, watched_tool
 from awaken.testing.chaos.witness import Note, NoteKind, Witness
 
 __all__ = [

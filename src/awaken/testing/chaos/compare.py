@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 
 from awaken.codec import Json, dumps, dumps_text
-from awaken.contract.commits import call_key
-from awaken.domain.message import Message, Role
-from awaken.domain.names import task_key
-from awaken.domain.run import RunRecord
-from awaken.domain.transcript import effective_view
-from awaken.testing.chaos.picture import Picture
+from awaken.core.message import Message, Role
+from awaken.core.run import RunRecord
+from awaken.core.store.commits import call_key
+from awaken.core.thread_ids import task_key
+from awaken.core.transcript import effective_view
+from awaken.testing.chaos.store_dump import Picture
 
 _OURS = ("__runtime.", "background_", "agent_handoff")
 """Prefixes of state keys whose values contain ids and times."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from awaken.codec import Json, dumps, loads
-from awaken.domain.value import Value
+from awaken.core.value import Value
 
 
 class NoteKind(StrEnum):

@@ -6,8 +6,8 @@
 
 `store` is open and empty. A store whose data stays when it is closed also has to pass
 `shared_store_checks`, and a store that detects dead owners `crash_checks`.
-`awaken.testing.conformance.machine`, which needs Hypothesis, compares a store with another one
-under random operations.
+`awaken.testing.conformance.state_machine`, which needs Hypothesis, compares a store with another
+one under random operations.
 
 Blob stores have to pass `blob_checks`: `await check(blobs, store)`, where `store` is open and empty
 and is the one that `blobs` asks which blobs are in use.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from awaken.contract.store import Store
-from awaken.domain.access import Deed, Door, KeyEntry, Role, Session
-from awaken.domain.budget import Budget
-from awaken.domain.principal import Principal
+from awaken.core.access import Deed, Door, KeyEntry, Role, Session
+from awaken.core.budget import Budget
+from awaken.core.principal import Principal
+from awaken.core.store.store import Store
 from awaken.errors import AlreadyExists, StoreError
-from awaken.testing.conformance.crowds import race
+from awaken.testing.conformance.concurrency import race
 from awaken.testing.conformance.making import StoreCheck, Suite, refused
 
 check = Suite[StoreCheck]()

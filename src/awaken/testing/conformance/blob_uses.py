@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from awaken.contract.store import Store
-from awaken.contract.threads import ChildStrategy
+from awaken.core.store.store import Store
+from awaken.core.store.threads import ChildStrategy
 from awaken.testing.conformance.making import StoreCheck, Suite, event, write
 
 check = Suite[StoreCheck]()

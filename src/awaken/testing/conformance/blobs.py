@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from awaken.contract.blobs import PIECE, BlobStore, ByteRange, put_bytes, read_bytes
-from awaken.contract.store import Store
+from awaken.core.blobs import PIECE, BlobStore, ByteRange, put_bytes, read_bytes
+from awaken.core.store.store import Store
 from awaken.errors import BlobNotFound, BlobRangeBeyondEnd, InvalidRecord
 from awaken.testing.conformance.making import Suite, event, refused, write
 

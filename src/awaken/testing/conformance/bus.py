@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from awaken.contract.bus import Listening, LiveBus, Progress, Standing, Topic
-from awaken.contract.commits import Fence
-from awaken.control.tasks import start_task
-from awaken.domain.event import (
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.bus import Listening, LiveBus, Progress, Standing, Topic
+from awaken.core.event import (
     AgentEvent,
     InferenceComplete,
     RunEvent,
@@ -24,6 +23,7 @@ from awaken.domain.event import (
     ToolCallReady,
     ToolCallStreamDelta,
 )
+from awaken.core.store.commits import Fence
 from awaken.testing.conformance.making import PATIENCE, Suite
 
 _PAUSE = 0.01

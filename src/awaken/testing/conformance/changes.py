@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.store import Store
-from awaken.control.tasks import start_task
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.store import Store
 from awaken.testing.conformance.making import (
     PATIENCE,
     StoreCheck,

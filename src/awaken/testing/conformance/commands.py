@@ -7,9 +7,9 @@ from contextlib import aclosing
 
 from msgspec import Raw
 
-from awaken.contract.commands import OUTBOX_KEY, CommandKind, ThreadCommand
-from awaken.contract.store import Store
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.store.commands import OUTBOX_KEY, CommandKind, ThreadCommand
+from awaken.core.store.store import Store
+from awaken.core.suspension import ToolCallResume
 from awaken.errors import InvalidRecord, NotFound, VersionConflict
 from awaken.testing.conformance.making import (
     DONE,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.commits import CallPhase, ThreadCommit
-from awaken.contract.store import Store
-from awaken.domain.event import StepEnd, StepStart
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import PersistedState
+from awaken.core.event import StepEnd, StepStart
+from awaken.core.lifecycle import RunStatus
+from awaken.core.run import PersistedState
+from awaken.core.store.commits import CallPhase, ThreadCommit
+from awaken.core.store.store import Store
 from awaken.testing.conformance.making import (
     StoreCheck,
     Suite,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallPhase
-from awaken.contract.store import Store
-from awaken.contract.threads import ThreadContext
-from awaken.domain.message import Message
-from awaken.domain.run import PersistedState
+from awaken.core.message import Message
+from awaken.core.run import PersistedState
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallPhase
+from awaken.core.store.store import Store
+from awaken.core.store.threads import ThreadContext
 from awaken.testing.conformance.making import (
     DONE,
     WAITING,

@@ -3,9 +3,9 @@ checks."""
 
 from __future__ import annotations
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallPhase
-from awaken.contract.store import Store
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallPhase
+from awaken.core.store.store import Store
 from awaken.errors import RunOpen, StaleFence
 from awaken.testing.conformance.making import (
     DONE,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from awaken.budget.account import book_key
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallPhase
-from awaken.contract.profile import ProfileOwner
-from awaken.contract.store import Store
-from awaken.contract.threads import ChildStrategy
+from awaken.core.account import book_key
+from awaken.core.profile import ProfileOwner
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallPhase
+from awaken.core.store.store import Store
+from awaken.core.store.threads import ChildStrategy
 from awaken.errors import InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.testing.conformance.making import (
     DONE,

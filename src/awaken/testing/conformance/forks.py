@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallPhase
-from awaken.contract.store import Store
-from awaken.domain.event import StepEnd, StepStart
+from awaken.core.event import StepEnd, StepStart
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallPhase
+from awaken.core.store.store import Store
 from awaken.errors import AlreadyExists, NotFound
 from awaken.testing.conformance.making import (
     DONE,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from awaken.contract.store import Store
-from awaken.control.tasks import start_task
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.run import RunKind, RunRecord, RunRequestSnapshot, Takeovers
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.identity import RequestOrigin
+from awaken.core.run import RunKind, RunRecord, RunRequestSnapshot, Takeovers
+from awaken.core.store.store import Store
+from awaken.core.suspension import ToolCallResume
 from awaken.errors import ThreadOwned
 from awaken.testing.conformance.commands import cancel, message_command
 from awaken.testing.conformance.making import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from awaken.contract.store import Store
-from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import RunKind
-from awaken.domain.ticket import TicketStatus
+from awaken.core.lifecycle import RunStatus
+from awaken.core.run import RunKind
+from awaken.core.store.store import Store
+from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.core.ticket import TicketStatus
 from awaken.errors import InvalidRecord
 from awaken.testing.conformance.making import (
     DONE,

@@ -9,16 +9,16 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from awaken.codec import Json, dumps
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import CallEntry, CallPhase, Committed, ThreadCommit, call_key
-from awaken.contract.store import Store
-from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.event import AgentEvent, RunEvent, StepEnd
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message, ToolCall
-from awaken.domain.run import RunRecord
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket, call_digest
+from awaken.core.event import AgentEvent, RunEvent, StepEnd
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message, ToolCall
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commits import CallEntry, CallPhase, Committed, ThreadCommit, call_key
+from awaken.core.store.store import Store
+from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.core.thread import Thread
+from awaken.core.ticket import Ticket, call_digest
 from awaken.errors import StoreError
 
 StoreCheck = Callable[[Store], Awaitable[None]]

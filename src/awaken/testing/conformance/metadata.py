@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery, ThreadQuery
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.domain.metadata import NO_METADATA, ThreadMetadata, ThreadPatch
-from awaken.domain.principal import Principal
-from awaken.domain.run import RunRequestSnapshot
+from awaken.core.identity import RequestOrigin
+from awaken.core.lifecycle import CANCELLED, NATURAL_END
+from awaken.core.metadata import NO_METADATA, ThreadMetadata, ThreadPatch
+from awaken.core.principal import Principal
+from awaken.core.run import RunRequestSnapshot
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.store import Store
+from awaken.core.store.threads import RunQuery, ThreadQuery
 from awaken.errors import InvalidRecord, NotFound, Serialization, VersionConflict
 from awaken.testing.conformance.making import (
     DONE,

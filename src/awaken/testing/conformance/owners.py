@@ -6,9 +6,9 @@ import os
 
 from msgspec.structs import replace
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Fence, ThreadCommit
-from awaken.contract.store import Store
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import Fence, ThreadCommit
+from awaken.core.store.store import Store
 from awaken.errors import InvalidRecord, NotFound, StaleFence, ThreadOwned, VersionConflict
 from awaken.testing.conformance.making import (
     DONE,

@@ -12,12 +12,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import Fence, ThreadCommit
-from awaken.contract.store import Store
-from awaken.contract.submissions import Submission, Submitted
-from awaken.contract.threads import Freed, ThreadQuery
-from awaken.domain.thread import Thread
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commits import Fence, ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.store.submissions import Submission, Submitted
+from awaken.core.store.threads import Freed, ThreadQuery
+from awaken.core.thread import Thread
 from awaken.errors import StoreError
 from awaken.testing.conformance.making import all_runs, everything, names, waiting_threads
 

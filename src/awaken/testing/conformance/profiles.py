@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from awaken.contract.profile import ProfileOwner
-from awaken.contract.store import Store
+from awaken.core.profile import ProfileOwner
+from awaken.core.store.store import Store
 from awaken.errors import VersionConflict
 from awaken.testing.conformance.making import StoreCheck, Suite, refused
 

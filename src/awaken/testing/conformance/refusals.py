@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallPhase, Fence, ThreadCommit
-from awaken.contract.store import Store
-from awaken.domain.event import StepStart
-from awaken.domain.message import Message, Role, Text, ToolCall
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.event import StepStart
+from awaken.core.message import Message, Role, Text, ToolCall
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallPhase, Fence, ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.suspension import ToolCallResume
 from awaken.errors import InvalidRecord, Serialization, StaleFence, StoreError, VersionConflict
 from awaken.testing.conformance.making import (
     DONE,

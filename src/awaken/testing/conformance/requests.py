@@ -6,19 +6,19 @@ import hashlib
 from typing import Any
 
 from awaken.codec import dumps
-from awaken.contract.llm import InferenceRequest, RoutingKey
-from awaken.contract.store import Store
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.manifest import (
+from awaken.core.inference import InferenceOverride
+from awaken.core.llm import InferenceRequest, RoutingKey
+from awaken.core.message import Message, Text
+from awaken.core.output import OutputFormat
+from awaken.core.request_manifest import (
     FailedAttempt,
     KeptText,
     RequestManifest,
     RequestSettings,
     UnloggedMessage,
 )
-from awaken.domain.message import Message, Text
-from awaken.domain.output import OutputFormat
-from awaken.domain.tool import ToolDescriptor
+from awaken.core.store.store import Store
+from awaken.core.tool import ToolDescriptor
 from awaken.errors import NotFound, RequestNotKept, TextGone, VersionConflict
 from awaken.testing.conformance.making import StoreCheck, Suite, event, refused, says, write
 

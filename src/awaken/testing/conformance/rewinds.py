@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.commands import OUTBOX_KEY
-from awaken.contract.commits import CallPhase
-from awaken.contract.store import Store
-from awaken.contract.submissions import SubmitMode
+from awaken.core.store.commands import OUTBOX_KEY
+from awaken.core.store.commits import CallPhase
+from awaken.core.store.store import Store
+from awaken.core.store.submissions import SubmitMode
 from awaken.errors import InvalidRecord, RewindRefused, ThreadBusy
 from awaken.testing.conformance.making import (
     DONE,

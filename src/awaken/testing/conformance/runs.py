@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from awaken.contract.commits import CallPhase, call_key
-from awaken.contract.lease import ORPHANS_EVERY_MS
-from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.lifecycle import NATURAL_END
-from awaken.domain.message import Message
-from awaken.domain.run import (
+from awaken.core.identity import RequestOrigin
+from awaken.core.lifecycle import NATURAL_END
+from awaken.core.message import Message
+from awaken.core.run import (
     MessageSeqRange,
     PersistedState,
     RunMessageInput,
@@ -21,8 +17,12 @@ from awaken.domain.run import (
     RunWaitingState,
     WaitingReason,
 )
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.ticket import TicketStatus
+from awaken.core.store.commits import CallPhase, call_key
+from awaken.core.store.lease import ORPHANS_EVERY_MS
+from awaken.core.store.store import Store
+from awaken.core.store.threads import RunQuery
+from awaken.core.suspension import ToolCallResume
+from awaken.core.ticket import TicketStatus
 from awaken.testing.conformance.making import (
     DONE,
     WAITING,

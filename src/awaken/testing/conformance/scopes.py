@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.profile import ProfileOwner, profiles_of
-from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.names import Place, child_id
-from awaken.domain.ticket import TicketStatus
+from awaken.core.profile import ProfileOwner, profiles_of
+from awaken.core.store.store import Store
+from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.thread_ids import Place, child_id
+from awaken.core.ticket import TicketStatus
 from awaken.testing.conformance.making import (
     StoreCheck,
     Suite,

@@ -6,9 +6,9 @@ import asyncio
 
 from msgspec.structs import replace
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import ThreadCommit
-from awaken.contract.store import Store
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.store import Store
 from awaken.errors import VersionConflict
 from awaken.testing.conformance.commands import cancel, message_command
 from awaken.testing.conformance.making import (

@@ -12,12 +12,12 @@ from contextlib import aclosing, asynccontextmanager
 
 from msgspec.structs import replace
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallPhase, ThreadCommit
-from awaken.contract.profile import ProfileOwner
-from awaken.contract.store import Store
-from awaken.domain.run import RunRecord
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.profile import ProfileOwner
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import CallPhase, ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.suspension import ToolCallResume
 from awaken.errors import (
     DecisionRefused,
     StaleFence,
@@ -26,7 +26,7 @@ from awaken.errors import (
     VersionConflict,
 )
 from awaken.testing.conformance.access import ENTRY, OTHER, a_deed, signed_in
-from awaken.testing.conformance.crowds import CROWD, race
+from awaken.testing.conformance.concurrency import CROWD, race
 from awaken.testing.conformance.making import (
     PATIENCE,
     WAITING,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from awaken.contract.commits import Fence
-from awaken.contract.store import Store
-from awaken.contract.stream_log import StreamLogEntry
+from awaken.core.store.commits import Fence
+from awaken.core.store.store import Store
+from awaken.core.store.stream_log import StreamLogEntry
 from awaken.errors import StaleFence
 from awaken.testing.conformance.making import (
     DONE,

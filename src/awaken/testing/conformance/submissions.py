@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.store import Store
-from awaken.contract.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
-from awaken.domain.lifecycle import CANCELLED, RunStatus
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.store import Store
+from awaken.core.store.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.core.suspension import ToolCallResume
 from awaken.errors import (
     AlreadyExists,
     DecisionRefused,

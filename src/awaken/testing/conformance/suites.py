@@ -12,7 +12,6 @@ from awaken.testing.conformance import (
     commits,
     contexts,
     crashes,
-    crowds,
     deleting,
     forks,
     leases,
@@ -34,6 +33,7 @@ from awaken.testing.conformance import (
     trees,
     unusual_values,
 )
+from awaken.testing.conformance import concurrency as crowds
 from awaken.testing.conformance.blobs import BlobCheck
 from awaken.testing.conformance.bus import BusCheck
 from awaken.testing.conformance.making import SharedStoreCheck, StoreCheck

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.commands import CommandKind
-from awaken.contract.store import Store
-from awaken.domain.suspension import Decision, ToolCallResume, ToolCallResumeMode
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.core.store.commands import CommandKind
+from awaken.core.store.store import Store
+from awaken.core.suspension import Decision, ToolCallResume, ToolCallResumeMode
+from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import DecisionRefused
 from awaken.testing.conformance.making import (
     DONE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.commits import MAX_COMMIT
-from awaken.domain.event import ToolCallReady
+from awaken.core.event import ToolCallReady
+from awaken.core.store.commits import MAX_COMMIT
 from awaken.errors import CommitTooLarge
 from awaken.testing.conformance.making import (
     OpenStore,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.store import Store
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.run import RunKind, RunRequestSnapshot
-from awaken.domain.ticket import TicketStatus
+from awaken.core.identity import RequestOrigin
+from awaken.core.run import RunKind, RunRequestSnapshot
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.store import Store
+from awaken.core.ticket import TicketStatus
 from awaken.testing.conformance.making import (
     DONE,
     RUNNING,

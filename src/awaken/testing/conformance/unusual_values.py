@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.profile import ProfileOwner
-from awaken.contract.store import Store
-from awaken.domain.event import ToolCallReady
-from awaken.domain.message import Base64Source, Image, Message, Text, ToolCall
-from awaken.domain.suspension import ToolCallResume
+from awaken.core.event import ToolCallReady
+from awaken.core.message import Base64Source, Image, Message, Text, ToolCall
+from awaken.core.profile import ProfileOwner
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.store import Store
+from awaken.core.suspension import ToolCallResume
 from awaken.testing.conformance.making import (
     DONE,
     WAITING,

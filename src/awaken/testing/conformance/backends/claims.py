@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from awaken.contract.backend import (
+from awaken.core.backend import (
     BackendCapabilities,
     BackendTranscriptCapability,
     BackendWaitCapability,
 )
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.message import Message
-from awaken.domain.run import PersistedState
-from awaken.domain.tool import ToolDescriptor
-from awaken.testing.conformance.backends.asking import (
+from awaken.core.inference import InferenceOverride
+from awaken.core.message import Message
+from awaken.core.run import PersistedState
+from awaken.core.tool import ToolDescriptor
+from awaken.testing.conformance.backends.helpers import (
     Ask,
     BothWays,
     NotSupported,

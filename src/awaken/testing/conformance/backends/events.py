@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from awaken.domain.event import (
+from awaken.core.event import (
     Error,
     InferenceComplete,
     RunFinish,
@@ -11,7 +11,7 @@ from awaken.domain.event import (
     StepStart,
     TextDelta,
 )
-from awaken.testing.conformance.backends.asking import (
+from awaken.testing.conformance.backends.helpers import (
     PARENT,
     Ask,
     BothWays,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from awaken.control.tasks import start_task
-from awaken.domain.message import Message
-from awaken.testing.conformance.backends.asking import (
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.message import Message
+from awaken.testing.conformance.backends.helpers import (
     Ask,
     BothWays,
     Way,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from awaken.contract.backend import (
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.backend import (
     BackendAbortRequest,
     BackendCancellationCapability,
     ExecutionBackend,
     ExecutionBackendError,
 )
-from awaken.contract.backend_result import BackendStatusKind
-from awaken.control.cancel import CancellationToken
-from awaken.domain.run import PersistedState
-from awaken.testing.conformance.backends.asking import (
+from awaken.core.backend_result import BackendStatusKind
+from awaken.core.run import PersistedState
+from awaken.testing.conformance.backends.helpers import (
     Ask,
     BothWays,
     NotSupported,

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
-from awaken.contract.backend import BackendRootRunRequest, ExecutionBackend
-from awaken.contract.registry import ExecutionResolver
+from awaken.core.backend import BackendRootRunRequest, ExecutionBackend
+from awaken.core.registry import ExecutionResolver
 from awaken.errors import AgentNotFound
 
 

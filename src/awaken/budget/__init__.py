@@ -1,1 +1,0 @@
-"""Budgets at run time: accounts and reservations."""

@@ -1,0 +1,37 @@
+"""Live buses: the protocol of one, what it passes on, and the bus over NATS.
+
+`NatsBus` needs the extra `nats`; it is loaded when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from awaken.core.bus import (
+    BusHealth,
+    Heard,
+    Listening,
+    LiveBus,
+    Progress,
+    Recalls,
+    Sent,
+    Standing,
+    Topic,
+)
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.stores.bus.nats.bus import NatsBus
+
+__all__ = [
+    "BusHealth",
+    "Heard",
+    "Listening",
+    "LiveBus",
+    "NatsBus",
+    "Progress",
+    "Recalls",
+    "Sent",
+    "Standing",
+    "Topic",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, {"awaken.stores.bus.nats.bus": "NatsBus"}, extra="nats")

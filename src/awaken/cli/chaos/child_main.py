@@ -1,0 +1,160 @@
+"""One process of a trial: it runs the user's agent, watched, until it is done or killed."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from awaken.core.pool import ModelPoolSpec
+from awaken.core.recovery import OUTCOME_UNKNOWN
+from awaken.core.store.store import Store
+from awaken.core.store.threads import TicketQuery
+from awaken.core.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.core.ticket import Ticket
+from awaken.core.value import Value
+from awaken.errors import InvalidResume, ThreadAlreadyRunning
+from awaken.plugin.hook import Plugin
+from awaken.plugin.registrar import Registrar
+from awaken.runtime import Agent, Runtime
+from awaken.runtime.loading import open_model, open_store
+from awaken.testing.chaos import (
+    KillSwitch,
+    NoteKind,
+    ThreadChanges,
+    Witness,
+    at_rest,
+    open_runs,
+    questions,
+    watched_model,
+    watched_store,
+    watched_tool,
+)
+
+THREAD = "chaos"
+MOST_QUESTIONS = 100
+_NOBODY = "no approver was there"
+
+
+class Life(Value, frozen=True, kw_only=True):
+    """The options of such a process: its files, the agent to ask, and when to kill itself."""
+
+    home: str
+    agent: str
+    prompt: str
+    approve: bool = False
+    kill_at: int | None = None
+
+    @property
+    def witness(self) -> Witness:
+        return Witness(Path(self.home) / "witness")
+
+    def store(self) -> Store:
+        return open_store(f"sqlite:///{Path(self.home).resolve() / 'awaken.db'}")
+
+
+def live(life: Life, agents: Sequence[Agent]) -> None:
+    """Run the conversation to its end: start or resume it, and answer its tickets."""
+    asyncio.run(_live(life, agents))
+
+
+async def _live(life: Life, agents: Sequence[Agent]) -> None:
+    switch = KillSwitch(life.witness, () if life.kill_at is None else (life.kill_at,))
+    store = watched_store(life.store(), switch)
+    try:
+        await _carry_out(life, store, watched_agents(agents, switch))
+    finally:
+        await store.close()
+
+
+async def _carry_out(life: Life, store: Store, agents: Sequence[Agent]) -> None:
+    async with Runtime(agents, store=store, recover=False) as runtime:
+        if await store.latest_run(THREAD) is None:
+            await runtime.run(life.agent, life.prompt, thread=THREAD)
+        changes, answered = ThreadChanges(store), 0
+        while answered < MOST_QUESTIONS:
+            for recovered in await runtime.recover():
+                # The process that delivered a message to it may have resumed it.
+                with suppress(ThreadAlreadyRunning, InvalidResume):
+                    await recovered
+            if tickets := await questions(store):
+                for ticket in tickets:
+                    answer = _answer(await _first_asked(ticket, store), life)
+                    await runtime.decide(ticket.thread_id, {ticket.key: answer})
+                answered += len(tickets)
+            elif await at_rest(store):
+                return
+            else:
+                await changes.wait(await open_runs(store))
+
+
+async def _first_asked(ticket: Ticket, store: Store) -> Ticket:
+    """The original ticket; a parent's ticket only passes on the question of its delegate."""
+    asker = ticket.asker
+    if asker is None:
+        return ticket
+    for asked in await store.list_tickets(TicketQuery(run_id=asker.run_id)):
+        if asked.key == asker.ticket:
+            return await _first_asked(asked, store)
+    return ticket
+
+
+def _answer(ticket: Ticket, life: Life) -> ToolCallResume:
+    if ticket.reason == OUTCOME_UNKNOWN:
+        ended = any(
+            note.kind is NoteKind.END and ticket.key.startswith(note.key)
+            for note in life.witness.notes()
+        )
+        return ToolCallResume.approve() if ended else ToolCallResume.deny("it did not happen")
+    # A value that only a person or a front end has cannot be invented here.
+    if not life.approve or ticket.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT:
+        return ToolCallResume.deny(_NOBODY)
+    if ticket.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
+        return ToolCallResume.approve(ticket.arguments)
+    return ToolCallResume.approve()
+
+
+# -- watching ---------------------------------------------------------------------------------
+
+
+def watched_agents(agents: Sequence[Agent], switch: KillSwitch) -> list[Agent]:
+    """Copies of the agents whose model and tools are watched."""
+    plugins: dict[int, Plugin] = {}
+    return [_watched(agent, switch, plugins) for agent in agents]
+
+
+def _watched(agent: Agent, switch: KillSwitch, plugins: dict[int, Plugin]) -> Agent:
+    watched = copy.copy(agent)
+    model = open_model(agent.model) if isinstance(agent.model, str) else agent.model
+    # A pool is not watched: a model call that is made twice goes unnoticed there.
+    watched.model = (
+        model if isinstance(model, ModelPoolSpec) else watched_model(model, switch.witness)
+    )
+    watched.tools = [watched_tool(tool, switch) for tool in agent.tools]
+    # A plugin that two agents share is wrapped once.
+    watched.plugins = tuple(
+        plugins.setdefault(id(plugin), _WatchedPlugin(plugin, switch)) for plugin in agent.plugins
+    )
+    return watched
+
+
+class _WatchedPlugin:
+    """A plugin whose tools are watched."""
+
+    def __init__(self, plugin: Plugin, switch: KillSwitch) -> None:
+        self._plugin, self._switch = plugin, switch
+        self.id = plugin.id
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._plugin, name)
+        if name == "for_run":
+            return lambda: _WatchedPlugin(found(), self._switch)
+        return found
+
+    def register(self, registrar: Registrar) -> None:
+        self._plugin.register(registrar)
+        for name, tool in registrar.tools.items():
+            registrar.tools[name] = watched_tool(tool, self._switch)

@@ -1,0 +1,85 @@
+"""`awaken cancel`: cancel a run, in whichever process it is, or in none."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from awaken.cli.exit_codes import Exit
+from awaken.cli.options import print_json, steers
+from awaken.cli.output import complain, open_console
+from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.tables import print_table
+from awaken.cli.text import count, short
+from awaken.core.receipt import CancelItem, CancelOutcome, CancelReceipt
+
+PATIENCE = 5.0
+_COLUMNS = ("OUTCOME", "KIND", "NAME", "RUN", "NOTE")
+_STYLES = {
+    CancelOutcome.STOPPED: "yellow",
+    CancelOutcome.FINISHED: "green",
+    CancelOutcome.UNKNOWN: "bold red",
+}
+_ENDINGS = {
+    CancelOutcome.STOPPED: "was stopped",
+    CancelOutcome.FINISHED: "had come to its end",
+    CancelOutcome.UNKNOWN: "was told to stop, and may still go on",
+}
+
+
+@click.command(short_help="Cancel a run, in whichever process it is.")
+@click.argument("id", metavar="THREAD|RUN")
+@click.option(
+    "--deadline",
+    type=click.FloatRange(0),
+    default=PATIENCE,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for it to end.",
+)
+@steers
+def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> Exit:
+    """Cancel a run that is live in any process, that waits, or whose process has ended.
+
+    \b
+      awaken cancel case-7
+      awaken cancel case-7 --deadline 30 --json | jq '.items[] | select(.outcome == "unknown")'
+
+    Its delegates and tasks are cancelled with it. Finished work is kept, and the thread can go on.
+    The output says for each run, task and call whether it was stopped, had finished, or whether
+    that is unknown. The exit code is 1 if there was nothing to cancel, and 3 if something is
+    unknown.
+    """
+
+    async def work(desk: Desk) -> Exit:
+        subject = await desk.find(id)
+        receipt = await desk.runtime.cancel(subject.id, deadline=deadline)
+        if not receipt:
+            complain(f"nothing to cancel: no run of {subject.words} is open, nor beneath it")
+            return Exit.FAILED
+        if as_json:
+            print_json(receipt)
+        else:
+            _show(open_console(sys.stdout), receipt)
+        return Exit.DONE if receipt.complete else Exit.SUSPENDED
+
+    return at_desk(store, work)
+
+
+def _show(console: Console, receipt: CancelReceipt) -> None:
+    if receipt.items:
+        first = receipt.items[0]
+        console.print(f"run {first.run_id} {_ENDINGS[first.outcome]}")
+        print_table(console, _COLUMNS, [_row(item) for item in receipt.items])
+    if not receipt.complete:
+        unknown = count(len(receipt.of(CancelOutcome.UNKNOWN)), "outcome")
+        console.print(Text(f"{unknown} unknown: check before it is done again", "bold red"))
+
+
+def _row(item: CancelItem) -> tuple[str | Text, ...]:
+    name = f"  {item.name}" if item.kind == "call" else item.name
+    outcome = Text(item.outcome.value, _STYLES[item.outcome])
+    return outcome, item.kind, Text(name), short(item.run_id), item.note or ""

@@ -1,0 +1,196 @@
+"""`awaken chat`: a conversation on one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+
+from awaken.cli.asyncio_main import run_to_exit
+from awaken.cli.builtin_agent import built_in_agent
+from awaken.cli.commands.resume import recovered
+from awaken.cli.conversation import Conversation
+from awaken.cli.exit_codes import Exit
+from awaken.cli.interrupt import Interrupts
+from awaken.cli.options import open_decider, runs_agents, yes_option
+from awaken.cli.output import open_console
+from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
+from awaken.cli.store_address import WayBack, way_back
+from awaken.cli.target import Target, load_target
+from awaken.cli.text import call_words, terminal_line
+from awaken.cli.transcript import TurnPrinter
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.message import Message, Role
+from awaken.ids import UUID7
+
+BUILT_IN = "awaken.cli.builtin_agent:built_in_agent"
+
+HELP = """\
+  /history   what was said in this thread so far
+  /help      this
+  /quit      leave (Ctrl-D does, too)
+  Ctrl-C stops an answer; at the prompt, it leaves."""
+
+_DEMO = """\
+This is the built-in demo agent: it understands nothing, but its runtime is real.
+Try “calculate 12 * (3 + 4)”, or “count words "the quick brown fox"”.
+Your own agent: awaken chat module:agent"""
+_LOCAL = """\
+This is a small language model on this machine: no key, no network. It chats, and keeps to a JSON
+schema, but it calls no tools and knows little. Another: awaken chat --model openai:gpt-5-mini"""
+_WELCOMES = {"demo": _DEMO, "local": _LOCAL}
+
+
+@click.command()
+@click.argument("target", metavar="[MODULE:AGENT]", required=False)
+@runs_agents
+@yes_option
+def chat(
+    target: str | None,
+    thread: str | None,
+    agent: str | None,
+    model: str | None,
+    store: str | None,
+    yes: bool,
+) -> Exit:
+    """Talk with an agent, turn by turn, on one thread.
+
+    \b
+      awaken chat
+      awaken chat app:agent --thread case-7
+
+    Without MODULE:AGENT, a small built-in agent answers; it needs no key. Type /help for a list of
+    commands. The thread is kept; --thread continues it. Results of background tasks are shown
+    between two turns.
+    """
+    found = Target("the built-in agent", [built_in_agent()]) if not target else load_target(target)
+
+    async def talk(interrupts: Interrupts) -> Exit:
+        back = way_back(target or BUILT_IN, store)
+        lines, room = Lines(), Room(open_console(sys.stdout), back)
+        async with found.open(store, model) as runtime:
+            conversation = Conversation(
+                runtime=runtime,
+                thread=thread or UUID7.new(),
+                agent=found.agent_id(agent),
+                decider=open_decider(lines, lambda: room.transcript, yes=yes),
+                interrupts=interrupts,
+                lines=lines,
+                back=back,
+                stays=False,
+            )
+            room.welcome(conversation, "" if target else _WELCOMES.get(model or "demo", ""))
+            code = await room.talk(conversation)
+            await recovered(runtime)
+            return code
+
+    return run_to_exit(talk)
+
+
+class Room:
+    """The interactive session: a prompt, the answers, a few commands."""
+
+    def __init__(self, console: Console, back: WayBack | None) -> None:
+        self.console = console
+        self.transcript = TurnPrinter(console, back)
+        self._back = back
+
+    def welcome(self, conversation: Conversation, words: str) -> None:
+        agent, thread = terminal_line(conversation.agent or ""), terminal_line(conversation.thread)
+        self._say(f"Talking with {agent} in thread {thread}. /help for help, /quit to leave.")
+        if words:
+            self._say(words)
+
+    async def talk(self, conversation: Conversation) -> Exit:
+        """Take turns until the user leaves."""
+        while True:
+            try:
+                line = await self._listen(conversation)
+            except EOFError:
+                self.console.print()
+                return await self._leave(conversation)
+            except Interrupted:
+                self.console.print()
+                return Exit.INTERRUPTED
+            match line:
+                case "" | None:
+                    continue
+                case "/quit":
+                    return await self._leave(conversation)
+                case "/help":
+                    self._say(HELP)
+                case "/history":
+                    self._history(await conversation.runtime.messages(conversation.thread))
+                case _ if line.startswith("/"):
+                    self._say(f"{terminal_line(line)} is no command; /help lists them")
+                case _:
+                    self.transcript = TurnPrinter(self.console, self._back)
+                    await conversation.turn(line, self.transcript)
+                    # From now on the agent that spoke last answers: there may have been a
+                    # hand-over.
+                    conversation.agent = None
+
+    async def _listen(self, conversation: Conversation) -> str | None:
+        """The next line; `None` if a background task reported first, which was then shown."""
+        conversation.interrupts.forget()
+        self.console.print()
+        self.console.print("you › ", style="bold", end="")
+        line = await self._line_or_news(conversation)
+        if line is not None and not is_tty():
+            self.console.print(terminal_line(line))  # piped input is not echoed by a terminal
+        return line
+
+    async def _line_or_news(self, conversation: Conversation) -> str | None:
+        lines, interrupts = conversation.lines, conversation.interrupts
+        if not self.transcript.tally.awaits_tasks:
+            with interrupts.calling(lines.interrupt):
+                return (await lines.next()).strip()
+        line, news = start_task(lines.next()), start_task(conversation.news())
+        try:
+            with interrupts.calling(line.cancel):
+                await asyncio.wait((line, news), return_when=asyncio.FIRST_COMPLETED)
+            if line.cancelled():
+                raise Interrupted
+            if line.done():
+                return line.result().strip()
+        finally:
+            line.cancel()
+            news.cancel()
+            await asyncio.wait((line, news))
+        self.console.print()
+        if (asking := news.result()) is not None:
+            with interrupts.calling(lines.interrupt):
+                await conversation.answer(asking, self.transcript)
+            return None
+        self.transcript = TurnPrinter(self.console, self._back)
+        await conversation.hear(self.transcript)
+        return None
+
+    async def _leave(self, conversation: Conversation) -> Exit:
+        """Leave running background tasks to `awaken resume`. Without a terminal, wait for them: the
+        user did not choose to leave."""
+        tasks = await conversation.tasks()
+        if tasks is None:
+            return Exit.DONE
+        if is_tty():
+            back = f"; to go on: {self._back.resume(conversation.thread)}" if self._back else ""
+            self._say(f"background tasks are left: {await tasks.names()}{back}")
+            return Exit.DONE
+        self.transcript = TurnPrinter(self.console, self._back)
+        return await conversation.stay(self.transcript)
+
+    def _history(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.role in (Role.SYSTEM, Role.USER) and not message.is_visible_user():
+                continue  # a message from the runtime to the model
+            who = "you" if message.role is Role.USER else message.role.value
+            if text := terminal_line(message.text()):
+                self._say(f"{who:>9}  {text}")
+            for call in message.tool_calls or ():
+                self._say(f"{who:>9}  → {call_words(call.name, call.arguments)}")
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, style="dim")

@@ -1,0 +1,230 @@
+"""`awaken keys`: the keys that let clients use a server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tomllib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+import msgspec
+
+from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.options import json_value_option, print_json
+from awaken.cli.output import complain_unreadable, open_console, say, silence_unreadable
+from awaken.cli.store_address import existing_store, store_address
+from awaken.cli.tables import print_table
+from awaken.core.access import KeyEntry, Role
+from awaken.core.access_store import Access
+from awaken.core.budget import Budget
+from awaken.core.store.threads import Page
+from awaken.runtime.loading import open_store
+from awaken.server.keys import (
+    IN_STORE,
+    KeySaid,
+    add_key,
+    add_to_store,
+    read_keys,
+    revoke_in_store,
+    revoke_key,
+)
+
+KEYS_VARIABLE = "AWAKEN_KEYS"
+DEFAULT_KEYS = "keys.toml"
+T = TypeVar("T")
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """Where keys are: in a file, or else in the store at an address."""
+
+    file: Path | None
+    store: str | None = None
+
+    def at_store(self, work: Callable[[Access], Awaitable[T]], *, makes_it: bool = False) -> T:
+        address = store_address(self.store) if makes_it else existing_store(self.store)
+        if address.startswith("memory:"):
+            raise Mistake(f"{address} is gone when this command ends: name a store that stays")
+
+        async def main() -> T:
+            store = open_store(address)
+            try:
+                await store.open()
+                return await work(store.access)
+            finally:
+                await store.close()
+
+        with silence_unreadable():
+            return asyncio.run(main())
+
+
+def _place(keys: str | None, store: str | None) -> _Place:
+    """
+    Raises:
+        Mistake: both a file and a store are named.
+    """
+    if keys is None and store is None:
+        keys = os.environ.get(KEYS_VARIABLE) or DEFAULT_KEYS
+    if keys is None or keys == IN_STORE:
+        return _Place(None, store)
+    if store is not None:
+        raise Mistake("name either a file with --keys, or a store with --store")
+    return _Place(Path(keys))
+
+
+keys_option = click.option(
+    "--keys",
+    "keys",
+    metavar="FILE",
+    help="The file of keys, or the word `store` for those in the store.  "
+    f"[env: {KEYS_VARIABLE}; default: {DEFAULT_KEYS}]",
+)
+store_option = click.option(
+    "--store", metavar="ADDRESS", help="The store that has the keys, in place of a file."
+)
+
+
+@click.group(short_help="Make, list and revoke the keys of a server.")
+def keys() -> None:
+    """Make, list and revoke the keys that let clients use a server.
+
+    \b
+      awaken keys add --name web --scope acme --role invoke
+      awaken keys list
+      awaken keys revoke 3f9a52c0b1d7
+      awaken keys add --role admin --store postgresql://…
+
+    Keys are in a file, or in the store (`awaken serve --keys store`), where all its servers find
+    them. What is kept of a key is a hash. A change holds from the next request on.
+    """
+
+
+def read_budget(ctx: click.Context, param: click.Parameter, text: str | None) -> Budget | None:
+    """A budget from `tokens=50000,money=0.5`.
+
+    Raises:
+        BadParameter: the text is not a budget.
+    """
+    if text is None:
+        return None
+    try:
+        return msgspec.convert(tomllib.loads(f"budget = {{{text}}}")["budget"], Budget)
+    except ValueError as error:  # msgspec's and tomllib's errors are values' errors
+        raise click.BadParameter(
+            f"{text!r} is no budget: write it as in tokens=50000,money=0.5 ({error})"
+        ) from error
+
+
+@keys.command()
+@click.option(
+    "--role",
+    "roles",
+    type=click.Choice([role.value for role in Role]),
+    multiple=True,
+    required=True,
+    help="What the key may do; may be repeated.",
+)
+@click.option("--name", metavar="NAME", help="Whom records name as the one who did something.")
+@click.option("--scope", metavar="TENANT", default="", help="The tenant whose threads it sees.")
+@click.option(
+    "--agents", metavar="ID,ID", help="The only agents it may use.  [default: all of them]"
+)
+@click.option("--rate", type=float, help="Requests a second that it may make.")
+@click.option("--burst", type=int, help="Requests that it may make at once.")
+@click.option(
+    "--budget",
+    metavar="NAME=N,…",
+    callback=read_budget,
+    help="The most that one of its runs may use, as in tokens=50000,money=0.5.",
+)
+@keys_option
+@store_option
+def add(
+    roles: tuple[str, ...],
+    name: str | None,
+    scope: str,
+    agents: str | None,
+    rate: float | None,
+    burst: int | None,
+    budget: Budget | None,
+    keys: str | None,
+    store: str | None,
+) -> Exit:
+    """Make a key and print it. It is shown this once: what is kept is a hash of it.
+
+    \b
+      awaken keys add --name web --scope acme --role invoke --agents support
+    """
+    said: KeySaid = {
+        "roles": roles,
+        "name": name,
+        "scope": scope,
+        "agents": [agent.strip() for agent in agents.split(",")] if agents is not None else None,
+        "rate": rate,
+        "burst": burst,
+        "budget": budget,
+    }
+    place = _place(keys, store)
+    if place.file is not None:
+        key = add_key(place.file, **said)
+    else:
+        key = place.at_store(lambda access: add_to_store(access, **said), makes_it=True)
+    say(key)
+    return Exit.DONE
+
+
+@keys.command(name="list")
+@keys_option
+@store_option
+@json_value_option
+def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
+    """List keys, without their secrets."""
+    place = _place(keys, store)
+    page: Page[tuple[str, KeyEntry]]
+    if place.file is not None:
+        page = Page(items=tuple(read_keys(place.file).keys.items()))
+    else:
+        page = place.at_store(lambda access: access.list_keys())
+    complain_unreadable(page.unreadable)
+    if as_json:
+        shown = [
+            {
+                "id": id,
+                "name": key.name,
+                "scope": key.scope,
+                "roles": key.roles,
+                "agents": key.agents,
+            }
+            for id, key in page
+        ]
+        return print_json(shown)
+    rows = [
+        (
+            id,
+            key.name or "",
+            key.scope,
+            ", ".join(key.roles),
+            "all" if key.agents is None else ", ".join(key.agents),
+        )
+        for id, key in page
+    ]
+    print_table(open_console(sys.stdout), ("ID", "NAME", "SCOPE", "ROLES", "AGENTS"), rows)
+    return Exit.DONE
+
+
+@keys.command()
+@click.argument("id")
+@keys_option
+@store_option
+def revoke(id: str, keys: str | None, store: str | None) -> Exit:
+    """Take a key back. Servers refuse it from its next request on, and end its streams."""
+    place = _place(keys, store)
+    if place.file is not None:
+        revoke_key(place.file, id)
+    else:
+        place.at_store(lambda access: revoke_in_store(access, id))
+    say(f"key {id} is revoked")
+    return Exit.DONE

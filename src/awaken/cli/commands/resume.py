@@ -1,0 +1,220 @@
+"""`awaken resume`: resuming runs that a process left behind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import click
+
+from awaken.cli.asyncio_main import run_to_exit
+from awaken.cli.conversation import Conversation
+from awaken.cli.exit_codes import Exit, Mistake, ending_words, exit_of
+from awaken.cli.interrupt import Interrupts
+from awaken.cli.live_tasks import LiveTasks
+from awaken.cli.options import (
+    MOST_LISTED,
+    json_option,
+    model_option,
+    open_decider,
+    open_view,
+    stdout_for_events,
+    store_option,
+    yes_option,
+)
+from awaken.cli.output import complain
+from awaken.cli.started import agent_of, parent_thread_of
+from awaken.cli.stdin_lines import Lines
+from awaken.cli.store_address import WayBack, existing_store
+from awaken.cli.store_view import Desk, Subject
+from awaken.cli.target import load_target
+from awaken.cli.text import count
+from awaken.cli.view import View
+from awaken.core.lifecycle import RunStatus
+from awaken.core.run import RunRecord
+from awaken.core.store.threads import RunQuery
+from awaken.errors import AwakenError, ResolveError, RuntimeFault
+from awaken.runtime import Runtime
+from awaken.runtime.records import parent_of
+from awaken.runtime.resume import has_agent, list_abandoned, resume_run, resume_task
+
+
+@click.command(short_help="Go on with what a process has left behind.")
+@click.argument("target", metavar="MODULE:AGENT")
+@click.argument("id", metavar="[THREAD|RUN]", required=False)
+@model_option
+@store_option
+@yes_option
+@json_option
+def resume(
+    target: str, id: str | None, model: str | None, store: str | None, yes: bool, as_json: bool
+) -> Exit:
+    """Resume runs whose process has ended, and runs that were answered meanwhile.
+
+    \b
+      awaken resume app:agent            all of them, one after another
+      awaken resume app:agent case-7     this one, also if it still waits for an answer
+
+    A run goes on from its last commit: the model is not asked again for an answer it gave, a
+    finished call is not run again, and a call with an unknown outcome is settled as its tool says.
+    Only runs of the agents in MODULE:AGENT are resumed. Approvals are asked for as in `awaken run`.
+
+    The exit code is that of the first run that did not finish, as for `awaken run`.
+    """
+    out = sys.stdout
+    with stdout_for_events(as_json):
+        found = load_target(target)
+
+        async def work(interrupts: Interrupts) -> Exit:
+            address = store if found.makes_runtime else existing_store(store)
+            async with found.open(address, model) as runtime:
+                back = WayBack(target, store)
+                resumer = Resumer(
+                    runtime=runtime,
+                    agents=found.agent_ids(),
+                    interrupts=interrupts,
+                    new_view=lambda: open_view(as_json, out, back),
+                    back=back,
+                    yes=yes,
+                )
+                desk = Desk(runtime, address or target)
+                if id is not None:
+                    return await resumer.one(await desk.find(id))
+                return await resumer.all(desk)
+
+        return run_to_exit(work)
+
+
+@dataclass(kw_only=True)
+class Resumer:
+    """Resumes runs, one after another, each with its own transcript."""
+
+    runtime: Runtime
+    agents: Collection[str]
+    interrupts: Interrupts
+    new_view: Callable[[], View]
+    back: WayBack
+    yes: bool
+
+    async def one(self, subject: Subject) -> Exit:
+        """Resume a run, or the open run of a thread.
+
+        Raises:
+            Mistake: the run is over, or is a delegate, which goes on with its parent run.
+        """
+        run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
+        run = await self.runtime.find_run(run_id) if run_id is not None else None
+        if run is None or run.status.is_terminal:
+            raise Mistake(f"{subject.words} has nothing to go on with: no run of it is open")
+        if parent := await parent_of(self.runtime.store, run):
+            raise Mistake(
+                f"{subject.words} works for run {parent.run_id} of {parent.agent_id} and goes on "
+                f"with it: resume thread {parent.thread_id}"
+            )
+        if run.is_background_task_waiting():
+            await self._take_up_tasks(run.thread_id)
+            return await self._stay(run)
+        return await self._take_up(run)
+
+    async def all(self, desk: Desk) -> Exit:
+        """Resume every run that was left behind and whose agent is here."""
+        codes = await recovered(self.runtime)
+        left = await desk.store.list_interrupted(now_ms=desk.now_ms())
+        owners = await self._take_up_tasks()
+        # Delegates are not among them: they go on with their parent runs.
+        for run in await list_abandoned(self.runtime):
+            if self.interrupts.ever_hit:
+                break
+            if not run.is_task:
+                codes.append(await self._try(run))
+        for run in await self._waiting_for_tasks(owners):
+            if not self.interrupts.ever_hit:
+                codes.append(await self._stay(run))
+        others = sorted({agent_of(run) for run in left} - set(self.agents))
+        if others:
+            complain(f"runs of other agents were left, too: {', '.join(others)}")
+        if not codes:
+            complain(f"nothing to resume{await self._waiting()}")
+        return next((code for code in codes if code is not Exit.DONE), Exit.DONE)
+
+    async def _try(self, run: RunRecord) -> Exit:
+        try:
+            if run.is_delegated or not has_agent(self.runtime, run):
+                # The run only has to be ended.
+                ended = await resume_run(self.runtime, run)
+                complain(f"run {run.run_id} of {run.agent_id}: {ending_words(ended.termination)}")
+                return Exit.DONE
+            return await self._take_up(run)
+        except (RuntimeFault, ResolveError) as error:
+            complain(f"run {run.run_id}: {error}")
+            return Exit.FAILED
+
+    async def _take_up(self, run: RunRecord) -> Exit:
+        conversation, view = self._open(run)
+        view.note(
+            f"thread {run.thread_id}: {run.agent_id} goes on after {count(run.steps, 'step')}"
+        )
+        return await conversation.take_up(run, view)
+
+    async def _stay(self, run: RunRecord) -> Exit:
+        """Wait until the tasks that a run waits for have ended, and the run has read their
+        results."""
+        conversation, view = self._open(run)
+        view.note(f"thread {run.thread_id}: {run.agent_id} goes on with its background tasks")
+        return await conversation.stay(view)
+
+    def _open(self, run: RunRecord) -> tuple[Conversation, View]:
+        view, lines = self.new_view(), Lines()
+        conversation = Conversation(
+            runtime=self.runtime,
+            thread=run.thread_id,
+            agent=None,
+            decider=open_decider(lines, lambda: view, yes=self.yes),
+            interrupts=self.interrupts,
+            lines=lines,
+            back=self.back,
+        )
+        return conversation, view
+
+    async def _take_up_tasks(self, thread: str | None = None) -> set[str | None]:
+        """Resume the abandoned tasks of one thread or of all. Returns the threads that own them."""
+        owners: set[str | None] = set()
+        for run in await list_abandoned(self.runtime):
+            if run.is_task and thread in (None, parent_thread_of(run)):
+                await resume_task(self.runtime, run)
+                owners.add(parent_thread_of(run))
+        return owners
+
+    async def _waiting_for_tasks(self, owners: Collection[str | None]) -> list[RunRecord]:
+        """Runs that wait for tasks that run here, or did until just now."""
+        page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=MOST_LISTED))
+        return [
+            run
+            for run in page
+            if run.is_background_task_waiting()
+            and run.agent_id in self.agents
+            and (run.thread_id in owners or await LiveTasks(self.runtime, run).running())
+        ]
+
+    async def _waiting(self) -> str:
+        page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=1))
+        return "; some wait for an answer: awaken runs --status waiting" if page.items else ""
+
+
+async def recovered(runtime: Runtime) -> list[Exit]:
+    """Wait for the runs that a runtime resumed when it was opened. Returns their exit codes.
+
+    Closing the runtime earlier would cancel those runs.
+    """
+    codes: list[Exit] = []
+    for run in runtime.recovered:
+        try:
+            result = await run
+        except AwakenError as error:
+            complain(f"run {run.run_id} of {run.agent_id}: {error}")
+            codes.append(Exit.FAILED)
+            continue
+        complain(f"run {run.run_id} of {run.agent_id}: {ending_words(result.termination)}")
+        codes.append(exit_of(result.termination))
+    return codes

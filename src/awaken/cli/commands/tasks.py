@@ -1,0 +1,69 @@
+"""`awaken tasks`: listing background tasks."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from rich.text import Text
+
+from awaken.cli.exit_codes import Exit
+from awaken.cli.options import limit_option, print_json, print_more, steers
+from awaken.cli.output import complain_unreadable, open_console
+from awaken.cli.run_summary import result_in
+from awaken.cli.started import task_title
+from awaken.cli.store_view import Desk, at_desk, task_standing
+from awaken.cli.tables import print_table
+from awaken.cli.text import ago, result_words
+from awaken.core.task import TaskStatus
+from awaken.runtime.waiting import BackgroundTask, list_tasks
+
+_COLUMNS = ("TASK", "NAME", "STATE", "BEGUN", "THREAD", "RESULT")
+_STATUSES = [status.value for status in TaskStatus]
+
+
+@click.command(short_help="List background tasks, the newest first.")
+@click.argument("thread", required=False)
+@click.option("--status", type=click.Choice(_STATUSES), help="Only those with this status.")
+@limit_option
+@steers
+def tasks(
+    thread: str | None, status: str | None, limit: int, store: str | None, as_json: bool
+) -> Exit:
+    """List background tasks, newest first: those of a thread and the threads beneath it, or all.
+
+    \b
+      awaken tasks --status running
+      awaken tasks case-7
+
+    THREAD is the thread that gets a message when a task ends. A task with the status "to resume"
+    has lost its process: `awaken resume` resumes it, or reports it as interrupted. `awaken show`
+    and `awaken cancel` take a task's id, too. Only the process that runs a task knows its progress.
+    """
+
+    async def work(desk: Desk) -> Exit:
+        owner = (await desk.find_thread(thread)).id if thread is not None else None
+        wanted = TaskStatus(status) if status else None
+        found = await list_tasks(desk.store, owner, wanted, limit)
+        complain_unreadable(found.unreadable)
+        if as_json:
+            return print_json(found.items)
+        left_behind, now = await desk.left_behind(), desk.now_ms()
+        console = open_console(sys.stdout)
+        if found.items:
+            print_table(console, _COLUMNS, [_row(task, left_behind, now) for task in found])
+        return print_more(console, bool(found.items), "no tasks", None)
+
+    return at_desk(store, work)
+
+
+def _row(task: BackgroundTask, left_behind: frozenset[str], now_ms: int) -> tuple[str | Text, ...]:
+    result = result_words(result_in(task.result)) if task.result is not None else ""
+    return (
+        task.id,
+        task_title(task),
+        task_standing(task, left_behind),
+        ago(now_ms, task.created_at_ms),
+        f"{task.thread_id} ({task.task_id})",
+        result or task.error or "",
+    )

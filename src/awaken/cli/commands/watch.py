@@ -1,0 +1,174 @@
+"""`awaken watch`: what happens in a thread, whichever process it happens in."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import click
+
+from awaken.cli.commands.decide import open_tickets
+from awaken.cli.exit_codes import Exit, exit_of
+from awaken.cli.options import json_option, store_option
+from awaken.cli.output import complain, open_console, say_json
+from awaken.cli.question import line_to_answer, shell_word
+from awaken.cli.store_view import Desk, Subject, at_desk
+from awaken.cli.thread_printer import ThreadPrinter, is_over, pauses
+from awaken.core.event import RunEvent
+from awaken.core.lifecycle import TerminationReason
+from awaken.runtime.live.tree import follow_tree
+from awaken.runtime.records import descendants
+from awaken.stores.bus.local import LocalBus
+
+LOOK_EVERY = 2.0
+"""Seconds between two looks whether the process that runs the thread is still there."""
+
+
+@click.command(short_help="Watch a thread or a run, in whichever process it is.")
+@click.argument("id", metavar="THREAD|RUN")
+@click.option("--after", metavar="SEQ", type=int, default=0, help="Begin after this event.")
+@click.option("--no-follow", is_flag=True, help="What has happened so far, and no more.")
+@click.option("--forever", is_flag=True, help="Stay when the run is over, for the next one.")
+@store_option
+@json_option
+def watch(
+    id: str, after: int, no_follow: bool, forever: bool, store: str | None, as_json: bool
+) -> Exit:
+    """Watch a thread or a run: first what has happened, then what happens, from any process.
+
+    \b
+      awaken watch case-7
+      awaken watch case-7 --json --after 120
+      awaken watch case-7 --forever
+
+    It ends when no run of the thread is open any more; one that waits for an answer is. Ctrl-C
+    stops watching and nothing else. Text appears when it is complete: its pieces are seen only by
+    the process that runs the agent.
+
+    What delegates and background tasks do stands further in, with their names. In the JSON, their
+    events have a thread of their own, and a seq in it; --after counts the events of the thread
+    that is watched.
+
+    The exit code is that of the run that ended last, as for `awaken run`; with --no-follow it is 0.
+    """
+
+    async def work(desk: Desk) -> Exit:
+        watcher = Watcher(desk, await desk.find(id), as_json=as_json, forever=forever)
+        try:
+            await watcher.read(after, follow=not no_follow)
+        except asyncio.CancelledError:
+            watcher.say("no longer watching; the run goes on")
+            raise
+        return Exit.DONE if no_follow or not watcher.seen else exit_of(watcher.ending)
+
+    return at_desk(store, work)
+
+
+class Watcher:
+    """Reads one thread, or one run of it, to the end."""
+
+    def __init__(self, desk: Desk, subject: Subject, *, as_json: bool, forever: bool) -> None:
+        self.seen = False
+        self._desk, self._subject = desk, subject
+        self._as_json, self._forever = as_json, forever
+        self._beneath: set[str] = set()
+        self._reader = ThreadPrinter(
+            desk.runtime, subject.thread.id, open_console(sys.stdout), numbered=True
+        )
+
+    @property
+    def ending(self) -> TerminationReason | None:
+        return self._reader.ending
+
+    async def read(self, after: int, *, follow: bool) -> None:
+        """Show what is there, and with `follow` what comes, until there is nothing to wait for."""
+        follow = follow and (self._forever or await self._open())
+        caught_up = asyncio.Event()
+        events = follow_tree(
+            self._desk.store,
+            LocalBus(),
+            self._subject.thread.id,
+            after,
+            live=follow,
+            caught_up=caught_up,
+        )
+        async with asyncio.TaskGroup() as group:
+            lookout = group.create_task(self._look_out(caught_up)) if follow else None
+            async with aclosing(events):
+                await self._read(events, follow)
+            if lookout is not None:
+                lookout.cancel()
+
+    async def _read(self, events: AsyncIterator[RunEvent], follow: bool) -> None:
+        async for event in events:
+            if event.seq is None or not self._is_meant(event):
+                continue  # texts are printed from the log
+            await self._show(event)
+            over = follow and is_over(event) and not self._forever and self._is_own(event)
+            if over and not await self._open() and await self._is_latest(event):
+                return
+
+    def _is_own(self, event: RunEvent) -> bool:
+        return event.thread_id == self._subject.thread.id
+
+    def _is_meant(self, event: RunEvent) -> bool:
+        """Whether an event is of the thread, or of the run, that is watched, or of one beneath."""
+        run = self._subject.run
+        if run is None or event.run_id == run.run_id:
+            return True
+        if event.parent_run_id in (run.run_id, *self._beneath):
+            self._beneath.add(event.run_id)
+        return event.run_id in self._beneath
+
+    async def _show(self, event: RunEvent) -> None:
+        self.seen = True
+        if self._as_json:
+            say_json(event)
+            self._reader.count(event)
+        else:
+            await self._reader.show(event)
+        if pauses(event) and self._is_own(event) and await self._is_latest(event):
+            for ticket in await open_tickets(self._desk, self._subject):
+                self.say(f"to answer: {line_to_answer(self._subject.id, ticket)}")
+
+    async def _open(self) -> bool:
+        """Whether there is, or may be, more to come."""
+        if self._subject.run is not None:
+            run = await self._desk.runtime.find_run(self._subject.run.run_id)
+            return run is not None and not run.status.is_terminal
+        thread = await self._desk.store.load_thread(self._subject.thread.id)
+        return thread is not None and thread.open_run_id is not None
+
+    async def _is_latest(self, event: RunEvent) -> bool:
+        thread = await self._desk.store.load_thread(event.thread_id)
+        return thread is not None and thread.event_count <= (event.seq or 0)
+
+    async def _look_out(self, begin: asyncio.Event) -> None:
+        """Say so if nobody carries the run on."""
+        told: str | None = None
+        await begin.wait()
+        while True:
+            left_behind = await self._desk.left_behind()
+            lost = next((id for id in await self._open_runs() if id in left_behind), None)
+            if lost is not None and lost != told:
+                told = lost
+                self.say(
+                    "nobody runs it now; this goes on with it: awaken resume MODULE:AGENT "
+                    + shell_word(self._subject.id)
+                )
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _open_runs(self) -> list[str]:
+        """What is open in the thread, and in those beneath it."""
+        store, id = self._desk.store, self._subject.thread.id
+        head = await store.load_thread(id)
+        heads = [] if head is None else [head, *await descendants(store, id)]
+        return [head.open_run_id for head in heads if head.open_run_id is not None]
+
+    def say(self, text: str) -> None:
+        if self._as_json:
+            complain(text)
+        else:
+            self._reader.view.note(text)

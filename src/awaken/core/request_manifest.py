@@ -1,0 +1,93 @@
+"""What is kept of a request to a model, so that the very request can be built again.
+
+A manifest refers to the message log by ranges, and to everything else by the digests of texts,
+which a store keeps once. It says only what differs from an earlier manifest of the thread, so it is
+small.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from awaken.core.inference import InferenceOverride
+from awaken.core.value import Value
+
+
+class KeptText(msgspec.Struct, frozen=True, gc=False):
+    """A text that a store keeps once, by its digest: a part of a request, as JSON."""
+
+    digest: str
+    body: bytes
+
+
+class UnloggedMessage(Value, frozen=True, kw_only=True):
+    """A message that a model was shown and that the log does not have in this form.
+
+    `text` is the digest of the message without its id. If it was shown in place of a message of the
+    log, such as one that was shortened, `seq` is the position of that message, whose id it has.
+    """
+
+    text: str
+    id: str | None = None
+    seq: int | None = None
+
+
+Shown = tuple[int, int] | UnloggedMessage
+"""The messages of the log from one position to another, or a message that is not in the log."""
+
+
+class RequestSettings(Value, frozen=True, kw_only=True):
+    """The parts of a request that seldom change from one step of a run to the next.
+
+    `system`, `tools` and `output` are digests of texts; `None` if the request has no such part.
+    """
+
+    thread_id: str
+    run_id: str
+    model: str
+    system: str | None = None
+    tools: str | None = None
+    output: str | None = None
+    prompt_cache: bool = False
+
+
+class FailedAttempt(Value, frozen=True, kw_only=True):
+    """A request to a model that failed before another one was made: the model, the class of the
+    error, and how long the attempt took."""
+
+    model: str
+    error: str
+    ms: int
+
+
+class RequestManifest(Value, frozen=True, kw_only=True):
+    """The request that led to the answer `message_id`.
+
+    `shown` are its messages. `like` is the position in the log of an earlier answer: the first
+    `same` entries of that one's manifest come before `shown`, and its settings hold if this one has
+    none. A manifest without `like` is complete.
+
+    `answered_by` is the model that got the request, if it is another than the one asked, as in a
+    pool. `attempts` failed before. `first_ms` is the time from the request to the first piece of
+    the answer.
+    """
+
+    message_id: str
+    like: int | None = None
+    same: int = 0
+    shown: tuple[Shown, ...] = ()
+    settings: RequestSettings | None = None
+    overrides: InferenceOverride | None = None
+    answered_by: str | None = None
+    attempts: tuple[FailedAttempt, ...] = ()
+    first_ms: int | None = None
+
+    def completed(self, earlier: RequestManifest) -> RequestManifest:
+        """This manifest with what it leaves out; `earlier` is the one it is like, completed."""
+        return msgspec.structs.replace(
+            self,
+            like=None,
+            same=0,
+            shown=(*earlier.shown[: self.same], *self.shown),
+            settings=self.settings or earlier.settings,
+        )

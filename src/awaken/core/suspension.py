@@ -1,0 +1,223 @@
+"""Suspended tool calls: their questions, the answers to them, and the status of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Self
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.core.value import Value, nullable
+
+
+class ToolCallStatus(StrEnum):
+    """The status of a tool call."""
+
+    NEW = "new"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    RESUMING = "resuming"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in _TERMINAL
+
+    def can_go_to(self, other: ToolCallStatus) -> bool:
+        return self is other or other in _CALL_MOVES[self]
+
+
+_TERMINAL = frozenset({ToolCallStatus.SUCCEEDED, ToolCallStatus.FAILED, ToolCallStatus.CANCELLED})
+_CALL_MOVES: dict[ToolCallStatus, frozenset[ToolCallStatus]] = {
+    ToolCallStatus.NEW: frozenset(ToolCallStatus),
+    ToolCallStatus.RUNNING: _TERMINAL | {ToolCallStatus.SUSPENDED},
+    ToolCallStatus.SUSPENDED: frozenset({ToolCallStatus.RESUMING, ToolCallStatus.CANCELLED}),
+    ToolCallStatus.RESUMING: _TERMINAL | {ToolCallStatus.RUNNING, ToolCallStatus.SUSPENDED},
+    ToolCallStatus.SUCCEEDED: frozenset(),
+    ToolCallStatus.FAILED: frozenset(),
+    ToolCallStatus.CANCELLED: frozenset(),
+}
+
+
+class ToolCallResumeMode(StrEnum):
+    """What happens to a suspended call after a yes.
+
+    `replay_tool_call` runs it with its own arguments, `use_decision_as_tool_result` makes the
+    answer's result the result of the call, and `pass_decision_to_tool` runs the call with the
+    answer's result as its arguments.
+    """
+
+    REPLAY_TOOL_CALL = "replay_tool_call"
+    USE_DECISION_AS_TOOL_RESULT = "use_decision_as_tool_result"
+    PASS_DECISION_TO_TOOL = "pass_decision_to_tool"
+
+
+class ToolCallOutcome(StrEnum):
+    """How a call ended, or that it is suspended. `denied`: a gate refused it."""
+
+    SUSPENDED = "suspended"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DENIED = "denied"
+
+
+class ResumedOutcome(StrEnum):
+    """How a suspended call ended.
+
+    After an approver's yes it `succeeded` or `failed`. It was `denied` by an approver or a gate.
+    It `expired` without an answer, was `superseded` by a new message of the user, or was
+    `cancelled` with its run.
+    """
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+
+
+class ResumeAction(StrEnum):
+    """The answer to a suspended call: `resume` is yes, `cancel` is no."""
+
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+class Suspension(Value, frozen=True, kw_only=True):
+    """The question that a suspended call asks."""
+
+    id: str = msgspec.field(default_factory=str)
+    action: str = msgspec.field(default_factory=str)
+    message: str = ""
+    parameters: Json = None
+    response_schema: Json = None
+
+
+class PendingToolCall(Value, frozen=True, kw_only=True):
+    """The call that is suspended."""
+
+    id: str = msgspec.field(default_factory=str)
+    name: str = msgspec.field(default_factory=str)
+    arguments: Json = nullable()
+
+
+class Asker(Value, frozen=True, kw_only=True):
+    """The delegate's run on whose behalf a call asks a question; the answer goes to that run.
+
+    `ticket` is the key of that run's own ticket; without one the run waits for a message.
+    `agent_id` is the agent that asked the question, which may be further down the tree. `reason`,
+    `resume_mode` and `expires_at` are those of its question.
+    """
+
+    thread_id: str
+    run_id: str
+    agent_id: str
+    tool_name: str
+    arguments: Json = None
+    ticket: str | None = None
+    reason: str | None = None
+    resume_mode: ToolCallResumeMode = ToolCallResumeMode.REPLAY_TOOL_CALL
+    expires_at: int | None = None
+
+
+class SuspendTicket(Value, frozen=True, kw_only=True):
+    """A question, the call that waits for it, and how the call is resumed.
+
+    No answer within `expires_in` seconds counts as a no. A ticket with an `asker` passes the
+    answer on to the asker, yes or no, and expires with the asker's own ticket.
+    """
+
+    suspension: Suspension = msgspec.field(default_factory=Suspension)
+    pending: PendingToolCall = msgspec.field(default_factory=PendingToolCall)
+    resume_mode: ToolCallResumeMode = msgspec.field(
+        default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
+    )
+    expires_in: float | None = None
+    asker: Asker | None = None
+
+
+class ToolCallResume(Value, frozen=True, kw_only=True):
+    """The answer to a suspended call; `by` is the approver.
+
+    If `digest` is given, it must be the digest of the ticket; a stored answer always has it.
+    `mode` overrides the resume mode of the ticket. `message_id` is the id that the call's tool
+    message gets in the log; a client that has the message already knows it by that id.
+    """
+
+    decision_id: str = msgspec.field(default_factory=str)
+    action: ResumeAction
+    result: Json = None
+    reason: str | None = None
+    updated_at: int = msgspec.field(default_factory=int)
+    by: str | None = None
+    digest: str | None = None
+    mode: ToolCallResumeMode | None = None
+    message_id: str | None = None
+
+    @classmethod
+    def approve(
+        cls,
+        result: Json = None,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        digest: str | None = None,
+        id: str = "",
+    ) -> Self:
+        """A yes. `result` is the answer itself if the ticket asks for one; else the call runs with
+        its own arguments, and its gates and tool may read the result."""
+        return cls(
+            decision_id=id,
+            action=ResumeAction.RESUME,
+            result=result,
+            reason=reason,
+            by=by,
+            digest=digest,
+        )
+
+    @classmethod
+    def edit(
+        cls,
+        arguments: Json,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        digest: str | None = None,
+        id: str = "",
+    ) -> Self:
+        """A yes with other arguments, which are checked like those of a model."""
+        return cls(
+            decision_id=id,
+            action=ResumeAction.RESUME,
+            result=arguments,
+            reason=reason,
+            by=by,
+            digest=digest,
+            mode=ToolCallResumeMode.PASS_DECISION_TO_TOOL,
+        )
+
+    @classmethod
+    def deny(
+        cls,
+        reason: str | None = None,
+        *,
+        by: str | None = None,
+        digest: str | None = None,
+        id: str = "",
+    ) -> Self:
+        """A no; the model gets the reason."""
+        return cls(decision_id=id, action=ResumeAction.CANCEL, reason=reason, by=by, digest=digest)
+
+
+Decision = tuple[str, ToolCallResume]
+"""A ticket key, call id or suspension id, and the answer."""
+
+
+def signed(decisions: Iterable[Decision], by: str) -> tuple[Decision, ...]:
+    """The decisions with `by` as their approver, in place of the one they name."""
+    return tuple((target, msgspec.structs.replace(one, by=by)) for target, one in decisions)

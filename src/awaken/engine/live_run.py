@@ -1,0 +1,406 @@
+"""`LiveRun`: the values of a running run, which the functions of the loop share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from typing import Any
+
+import msgspec
+
+from awaken.codec import loads
+from awaken.core.agent_services import AnswerCheck
+from awaken.core.aio.cancel import interruptible
+from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.backend import BackendRootRunRequest
+from awaken.core.bus import Progress
+from awaken.core.event import StepSnapshot
+from awaken.core.llm import InferenceRequest, RoutingKey
+from awaken.core.message import MessageMetadata
+from awaken.core.phase import Phase
+from awaken.core.run import RunRecord
+from awaken.core.state.command import Command
+from awaken.core.state.runtime_keys import FINAL_OUTPUT
+from awaken.core.store.commits import CallEntry
+from awaken.core.tool_context import Tool, ToolCallContext
+from awaken.engine.journal import Journal
+from awaken.engine.phases import PhaseRuntime
+from awaken.engine.prepared_run import PreparedRun
+from awaken.engine.request_log import RequestKeeper
+from awaken.engine.reservation import StepReservation
+from awaken.engine.transcript import Transcript
+from awaken.errors import Cancelled
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.resolved_agent import ResolvedAgent, changes_since
+from awaken.tool import FrontEndTool
+
+log = logging.getLogger("awaken.loop")
+_NOT_YET = sys.maxsize
+"""The `seq` of an event that is not noted yet: no event has it."""
+_NO_CALLS: dict[str, CallEntry] = {}
+"""The ledger of a new run; entries are only taken out of a ledger."""
+
+
+def taken_before(record: RunRecord | None) -> dict[str, Any]:
+    """The record's token counts and cost, except input and output tokens, by field name."""
+    if record is None:
+        return {}
+    names = ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens", "cost")
+    return {name: value for name in names if (value := getattr(record, name))}
+
+
+def _taken_up(record: RunRecord, agent: ResolvedAgent) -> RunRecord:
+    """The record of a continued run, with the current fingerprint of its agent.
+
+    If the agent changed since the run began, the changes are recorded and logged.
+    """
+    if record.agent_id != agent.spec.id:
+        return record
+    changes = changes_since(record.agent_fingerprint, agent)
+    if not changes:
+        return record
+    log.warning("run %s goes on; changed since it began: %s", record.run_id, ", ".join(changes))
+    return msgspec.structs.replace(
+        record,
+        agent_fingerprint=agent.fingerprint,
+        agent_changes=tuple(sorted({*record.agent_changes, *changes})),
+    )
+
+
+def _open_journal(request: BackendRootRunRequest, start: PreparedRun) -> Journal:
+    """The journal of a run, with what its first commit stores besides messages and state."""
+    thread, first = start.thread, start.first
+    journal = Journal(
+        request.sink,
+        request.checkpoint_store,
+        request.run_identity,
+        start.services.clock,
+        thread.log_length,
+        thread.fence,
+        seq=thread.event_count,
+        topic=start.topic,
+        begins=thread.previous is None,
+        unkept=start.unkept,
+    )
+    if first.has_extras:
+        extras = journal.extras
+        extras.acks.extend(first.acks)
+        extras.tickets.extend(first.tickets)
+        extras.sends.extend(first.sends)
+        extras.rewinds_to = first.rewinds_to
+    return journal
+
+
+class LiveRun:
+    """One run while it runs: the first argument of the loop's functions, and private to them."""
+
+    __slots__ = (
+        "_around",
+        "agent",
+        "agents",
+        "blobs",
+        "budget",
+        "clock",
+        "controls",
+        "created_at_ms",
+        "cut_off",
+        "ending",
+        "frontend_tools",
+        "has_blobs",
+        "identity",
+        "ids",
+        "in_step",
+        "inbox",
+        "inline_limit",
+        "input_count",
+        "input_tokens",
+        "journal",
+        "last_step",
+        "lease",
+        "ledger",
+        "message_id",
+        "metadata",
+        "output_tokens",
+        "overrides",
+        "phases",
+        "profile",
+        "read_result",
+        "reading",
+        "record",
+        "repeats",
+        "request",
+        "requests",
+        "reservation",
+        "routing_key",
+        "services",
+        "state",
+        "step_ends",
+        "steps",
+        "stream",
+        "streamed",
+        "task",
+        "token",
+        "told",
+        "took",
+        "transcript",
+        "unsaved",
+        "until_cancelled",
+        "usual_request",
+        "window",
+    )
+
+    def __init__(
+        self,
+        agent: ResolvedAgent,
+        phases: PhaseRuntime,
+        request: BackendRootRunRequest,
+        start: PreparedRun,
+    ) -> None:
+        services, controls = start.services, start.controls
+        thread, first = start.thread, start.first
+        self.services, self.controls = services, controls
+        self.clock, self.ids = services.clock, services.ids
+        self.phases = phases
+        phases.look_for_actions()
+        self.state = phases.store
+        identity = self.identity = request.run_identity
+        self.routing_key = RoutingKey(thread_id=identity.thread_id, run_id=identity.run_id)
+        self.token = controls.cancellation_token
+        self.lease = controls.lease
+        self.task: asyncio.Task[Any] | None = None
+        self.inbox = request.inbox
+        self.overrides = request.overrides
+        self.frontend_tools = tuple(request.frontend_tools)
+        self.budget = controls.budget
+        self.reservation = (
+            StepReservation(controls.budget, identity.run_id) if controls.budget else None
+        )
+        self.created_at_ms = self.clock.now_ms()
+        previous = thread.previous
+        self.record = None if previous is None else _taken_up(previous, agent)
+        self.request = first.request
+        # The lifecycle state counts steps too, but not any more once a hook has ended the run.
+        self.steps = previous.steps if previous else 0
+        self.input_tokens = previous.input_tokens if previous else 0
+        self.took = taken_before(previous)
+        self.output_tokens = previous.output_tokens if previous else 0
+        self.journal = _open_journal(request, start)
+        self.last_step = thread.last_step
+        self.ledger = {entry.key: entry for entry in thread.calls} if thread.calls else _NO_CALLS
+        self.stream, self.told = thread.stream, thread.told
+        self.input_count = len(first.messages)
+        self.transcript = Transcript(
+            request.messages, first.messages, thread.log, thread.log_length
+        )
+        # Without a store a run is never read again, so nothing of it is kept elsewhere.
+        has_store = request.checkpoint_store is not None
+        self.blobs = services.blobs if has_store else None
+        self.requests: RequestKeeper | None = None
+        if services.keep_requests and has_store:
+            self.requests = RequestKeeper(self.transcript, self.journal, identity)
+        # A text with no more characters than this has at most `max_inline_result` bytes.
+        self.inline_limit = self.blobs.max_inline_result // 4 if self.blobs else sys.maxsize
+        self.has_blobs = False
+        # The characters of results since the last commit.
+        self.unsaved = 0
+        self.read_result: Tool | None = None
+        self.window: object | None = None
+        # An agent, and the last request that only its spec and the conversation have shaped.
+        self.usual_request: tuple[ResolvedAgent, InferenceRequest] | None = None
+        # That request, if this step's request is a copy of it.
+        self.repeats: InferenceRequest | None = None
+        self.in_step = self.ending = False
+        self.message_id = ""
+        # The answer that is being read or was read last in this step, and the `seq` of the step's
+        # end once that is noted.
+        self.reading: StreamAccumulator | None = None
+        self.step_ends = 0
+        # The answer whose calls listeners were sent, until they are logged or withdrawn.
+        self.streamed: StreamAccumulator | None = None
+        # The text of the step's answer before it reached the output limit, if it was continued.
+        self.cut_off = ""
+        # Messages logged before the next step begins, such as late results, belong to the last one.
+        last_step = max(0, self.steps - 1)
+        self.metadata = MessageMetadata(run_id=identity.run_id, step_index=last_step)
+        self.agents: dict[str, ResolvedAgent] = {}
+        self._around: ToolCallContext | None = None
+        self.use(agent)
+        start.topic.attach(self._progress)
+
+    def begin(self, task: asyncio.Task[Any] | None) -> None:
+        """Set the task that runs the loop. In a `with run.until_cancelled` block, cancelling the
+        run interrupts what that task awaits."""
+        self.task = task
+        self.until_cancelled = interruptible(self.token, task)
+
+    @property
+    def response(self) -> str:
+        """The run's output as text: what the model wrote last, or what a check or a function of the
+        agent has made of it."""
+        services = self.agent.env.services
+        if services and AnswerCheck in services and (text := self.state.read(FINAL_OUTPUT)):
+            return text
+        return self.written
+
+    @property
+    def written(self) -> str:
+        """The text of the model's last answer; for a structured output, only its JSON object."""
+        last = self.transcript.last
+        if last is None:
+            return ""
+        if self.agent.spec.output is None:
+            return last.text()
+        # After the output limit, most models continue the JSON text. A model whose output is
+        # restricted to the schema writes the whole object again.
+        text = last.last_text()
+        return self.cut_off + text if self.cut_off and not _is_object(text) else text
+
+    def use(self, agent: ResolvedAgent) -> None:
+        """Make `agent` the current agent, with the client's front-end tools added to its own.
+
+        Raises:
+            ToolIdConflict: a tool of the client has the id of a tool of the agent.
+        """
+        if agent.spec.id not in self.agents:
+            for descriptor in self.frontend_tools:
+                agent = agent.with_tool(FrontEndTool(descriptor))
+            if self.read_result is not None:
+                agent = _with_spare_tool(agent, self.read_result)
+        self.agents[agent.spec.id] = agent
+        self.agent = agent
+        self.profile = agent.env.profile_access(self.services.profiles)
+
+    def offer_read_result(self, tool: Tool) -> None:
+        """Offer the tool that reads large results, from the next step on, to every agent."""
+        self.read_result = tool
+        self.agents = {id: _with_spare_tool(agent, tool) for id, agent in self.agents.items()}
+        self.agent = _with_spare_tool(self.agent, tool)
+
+    def around_calls(self) -> ToolCallContext:
+        """The context that all tool calls share. The caller copies it and adds the fields of one
+        call."""
+        known, journal = self._around, self.journal
+        if (
+            known is not None
+            and known.agent_spec is self.agent.spec
+            and (journal.has_reader or known.forward is None)
+        ):
+            return known
+        self._around = ToolCallContext(
+            call_id="",
+            tool_name="",
+            run_identity=self.identity,
+            agent_spec=self.agent.spec,
+            snapshot=self.state.snapshot(),
+            activity_sink=journal.tell,
+            cancellation_token=self.token,
+            profile_access=self.profile,
+            forward=journal.pass_on if journal.has_reader else None,
+            services=self.agent.env.services,
+            delegates=self.services.delegates,
+            budget=self.budget,
+            depth=self.controls.depth,
+            run_deps=self.services.deps,
+        )
+        return self._around
+
+    def forget_references(self) -> None:
+        """Drop what leads back to the run once it is over.
+
+        The reader of an answer knows its run: only the garbage collector could free both, and it
+        would run four times as often. The context of tool calls is not known to the collector, so
+        a run whose journal keeps an error, and with it this run, would never be freed.
+        """
+        self.reading = self.streamed = self._around = None
+
+    def enter_step(self, message_id: str | None = None) -> None:
+        """Begin a step, or continue the one whose assistant message has `message_id`.
+
+        The metadata of the step's messages names this run and the step.
+        """
+        self.message_id = self.ids.new() if message_id is None else message_id
+        self.cut_off = ""
+        self.in_step, self.reading, self.step_ends = True, None, _NOT_YET
+        self.journal.enter_step()
+        self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
+
+    def _progress(self) -> Progress:
+        return self.journal.progress(self._open_step())
+
+    def _open_step(self) -> StepSnapshot | None:
+        """What listeners have been sent of the open step; `None` if its end was sent."""
+        if self.journal.seq >= self.step_ends:
+            return None
+        if self.reading is not None:
+            return self.reading.so_far(self.message_id)
+        answer = self.last_step
+        if answer is not None and answer.id == self.message_id:
+            return StepSnapshot.of(answer)  # the step of a process that died: it has its answer
+        return StepSnapshot(message_id=self.message_id)
+
+    def has_news(self) -> bool:
+        """Whether messages or journal entries wait for a commit."""
+        return self.transcript.has_pending or self.journal.has_pending
+
+    def is_left(self) -> bool:
+        """Whether this process is to leave the run, for another one to continue it."""
+        controls = self.controls
+        return controls.is_lost or (controls.leave is not None and controls.leave.fired)
+
+    def is_cancelled(self) -> bool:
+        return self.token is not None and self.token.fired
+
+    def check_token(self) -> None:
+        """Return if the run is not cancelled.
+
+        Raises:
+            Cancelled: the run was cancelled.
+        """
+        if self.token is not None and self.token.fired:
+            raise Cancelled
+
+    def context(self, phase: Phase, **extra: Any) -> PhaseContext:
+        return PhaseContext(
+            phase=phase,
+            snapshot=self.state.snapshot(),
+            agent_spec=self.agent.spec,
+            run_identity=self.identity,
+            messages=self.transcript.view(),
+            profile_access=self.profile,
+            run_deps=self.services.deps,
+            **extra,
+        )
+
+    def is_busy(self, phase: Phase) -> bool:
+        """Whether the phase has hooks or scheduled actions to run."""
+        env = self.agent.env
+        if not env.hooks[phase]:
+            return phase in self.phases.queued_for
+        return phase in self.phases.queued_for or env.is_busy(phase, self.state.snapshot())
+
+    async def phase(
+        self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any
+    ) -> None:
+        """Run the hooks of a phase. With `final`, cancelling the run does not interrupt them.
+
+        Raises:
+            Cancelled: the run was cancelled.
+            StateError: a hook or a command failed.
+        """
+        token = None if final else self.token
+        ctx = self.context(phase, cancellation_token=token, **extra)
+        with interruptible(token, self.task):
+            await self.phases.run_phase(self.agent.env, ctx, seed=seed)
+
+
+def _with_spare_tool(agent: ResolvedAgent, tool: Tool) -> ResolvedAgent:
+    """The agent with one more tool, unless it has one with that id, which goes before."""
+    return agent if tool.descriptor().id in agent.tools else agent.with_tool(tool)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(loads(text), dict)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False

@@ -1,0 +1,396 @@
+"""One run from beginning to end: its first phase, its steps, and what happens between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from awaken.core.aio.cancel import first_of, interruptible, is_ours
+from awaken.core.backend import BackendRootRunRequest
+from awaken.core.deps import RunInfo
+from awaken.core.event import AgentEvent, RunStart
+from awaken.core.identity import RunOrigin
+from awaken.core.inbox import InboxClosed, InboxReceiver
+from awaken.core.lifecycle import (
+    AWAITING_TASKS,
+    CANCELLED,
+    NATURAL_END,
+    SUSPENDED,
+    SUSPENDED_END,
+    Blocked,
+    Failed,
+    StartCause,
+    Suspended,
+    TerminationReason,
+)
+from awaken.core.message import Role
+from awaken.core.phase import Phase
+from awaken.core.result import AgentRunResult
+from awaken.core.state.call_keys import TOOL_CALL_STATES
+from awaken.core.state.runtime_keys import (
+    PENDING_WORK,
+    RUN_LIFECYCLE,
+    SetPending,
+    SetRunning,
+    SetWaiting,
+    Start,
+)
+from awaken.core.state.store import UnknownKeyPolicy
+from awaken.core.tool_source import ToolSource
+from awaken.engine.checkpoint import check_termination, complete_step, persist_checkpoint
+from awaken.engine.crash_recovery import abandon, count_unanswered, take_up
+from awaken.engine.finish import break_off, finish, finish_event, tear_down
+from awaken.engine.inbox import read_inbox
+from awaken.engine.large_results import keep_large, take_up_blobs
+from awaken.engine.live_run import LiveRun
+from awaken.engine.output_check import check_answer
+from awaken.engine.phases import PhaseRuntime
+from awaken.engine.prepared_run import PreparedRun
+from awaken.engine.spending import not_counted
+from awaken.engine.step import Outcome, may_switch, step, switch_agent
+from awaken.engine.suspension import (
+    detect_and_replay_resume,
+    suspended_calls,
+    take_expired,
+    wait_for_decisions,
+)
+from awaken.errors import (
+    AgentLoopError,
+    Cancelled,
+    PhaseError,
+    RunLeft,
+    RuntimeFailed,
+    StateError,
+)
+from awaken.plugin.resolved_agent import ResolvedAgent
+
+# Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
+_RUN_START = Phase.RUN_START
+_ANSWERED, _PAUSED = Outcome.NATURAL_END, Outcome.SUSPENDED
+_NEW = StartCause.NEW
+
+
+async def run_agent_loop(
+    agent: ResolvedAgent, phases: PhaseRuntime, request: BackendRootRunRequest, start: PreparedRun
+) -> AgentRunResult:
+    """Run one activation of an agent, from its first phase to its last commit.
+
+    Raises:
+        AgentLoopError: the run failed. Its record and its last event say so too, unless the store
+            could not take them.
+        RunLeft: this process stopped early, and another one will continue the run.
+    """
+    if ToolSource in agent.env.services:
+        agent = await _with_tools_of_run(agent, request, start)
+    run = LiveRun(agent, phases, request, start)
+    run.begin(asyncio.current_task())
+    if run.budget is not None:
+        run.budget.begin()
+    try:
+        end = await _begin(run, start, is_continuation=request.is_continuation)
+        if end is None and _waits_for_work(run):
+            end = await _next(run, _ANSWERED)
+        while end is None:
+            end = await _next(run, await step(run))
+        return await finish(run, end)
+    except RunLeft:
+        raise
+    except BaseException as error:
+        if is_ours(error):
+            # `GeneratorExit` means that the coroutine is being closed: it cannot await any more.
+            if not isinstance(error, GeneratorExit):
+                await tear_down(run)
+            raise
+        failure = _as_loop_error(error)
+        await break_off(run, Failed(value=str(failure)), failure)
+        if failure is error or isinstance(error, KeyboardInterrupt | SystemExit):
+            raise  # hooks and tools never raise these two this far: they are for the process
+        raise failure from error
+    finally:
+        run.forget_references()
+        if run.budget is not None:
+            run.budget.pause()
+
+
+# -- beginning --------------------------------------------------------------------------------
+
+
+async def _with_tools_of_run(
+    agent: ResolvedAgent, request: BackendRootRunRequest, start: PreparedRun
+) -> ResolvedAgent:
+    """The agent with the tools that it has in this run only. A run that was cancelled or given up
+    only has to be ended, for which it needs none.
+
+    Raises:
+        ResolveFailed, ToolIdConflict: they cannot be had; nothing was written.
+    """
+    identity, previous = request.run_identity, start.thread.previous
+    if previous is not None and previous.is_abandoned:
+        return agent
+    info = RunInfo.of(agent.spec.id, identity.thread_id, identity.run_id, start.first.request)
+    try:
+        with interruptible(start.controls.cancellation_token, asyncio.current_task()):
+            return await agent.with_offered(info)
+    except Cancelled:
+        return agent
+
+
+async def _begin(
+    run: LiveRun, start: PreparedRun, *, is_continuation: bool
+) -> TerminationReason | None:
+    """Open the run, carry out the answers to its suspended calls, and run its first phase.
+
+    Returns how the run ends, or `None` if it goes on with a step.
+    """
+    is_new = run.record is None
+    _open_state(run, start, is_continuation)
+    await persist_checkpoint(run)
+    try:
+        if not is_new or run.state.read(TOOL_CALL_STATES) is not None:
+            if end := await _settle_the_past(run):
+                return end
+            if suspended_calls(run.state):
+                return await _suspend(run)
+        elif end := _closed(run):
+            return end
+        run.check_token()
+        run.transcript.extend(read_inbox(run))  # messages that arrived while calls were carried out
+        if run.transcript.has_large:
+            await keep_large(run)  # the model is shown what the next commit will log
+        if may_switch(run) and (refusal := await switch_agent(run)):
+            return refusal
+        if run.is_busy(_RUN_START):
+            await run.phase(_RUN_START)
+        run.check_token()
+    except Cancelled:
+        if run.in_step:
+            await complete_step(run)
+        return CANCELLED
+    return check_termination(run.state)
+
+
+def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None:
+    """Start or continue the lifecycle, activate the plugins, and queue the run's first event."""
+    now, env = run.clock.now_ms(), run.agent.env
+    if not run.state.shares(env.keys):
+        run.state.register_keys(env.keys.values())
+    if is_continuation:
+        run.state.update(RUN_LIFECYCLE, SetRunning(updated_at=now))
+        _forget_work(run)
+    else:
+        run.state.update(RUN_LIFECYCLE, Start(run_id=run.identity.run_id, updated_at=now))
+    _note_start(run, start.first.events)
+    if run.blobs is not None:
+        take_up_blobs(run)
+    env.activate(run.state, run.agent.spec)
+    if start.first.state_seed is not None:
+        run.state.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)
+    if run.reservation is not None:
+        log = start.thread.log
+        count_unanswered(run, log[-1] if log else None)
+
+
+async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
+    """Finish the step that a crash cut short, and carry out the answers to suspended calls.
+
+    Returns how the run ends, or `None` if it goes on.
+    """
+    if end := await _finish_step(run):
+        return end
+    await take_expired(run)
+    if blocked := await detect_and_replay_resume(run):
+        return Blocked(value=blocked)
+    run.check_token()
+    return None
+
+
+async def _finish_step(run: LiveRun) -> TerminationReason | None:
+    """Finish the step that a crash cut short, or give the run up if too many processes died with
+    it. Returns how the run ends, or `None` if it goes on."""
+    if run.record is not None and run.record.is_abandoned and not run.is_cancelled():
+        return await abandon(run)
+    if step := await take_up(run):
+        await complete_step(run)
+        await _persist_or_leave(run)
+        if step.blocked is not None:
+            return Blocked(value=step.blocked)
+    return _closed(run)
+
+
+def _forget_work(run: LiveRun) -> None:
+    """Clear the pending work of the run's earlier activation.
+
+    A plugin whose work is still under way reports it again at the end of the next step. A plugin
+    that does not has no work left, or does not belong to the agent that continues the run.
+    """
+    work = run.state.read(PENDING_WORK)
+    for owner in work.owners if work is not None else ():
+        run.state.update(PENDING_WORK, SetPending(pending=False, owner=owner))
+
+
+def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
+    """Queue the `RunStart` event, and `events` behind it, for the next commit."""
+    identity = run.identity
+    run.journal.note(
+        RunStart(
+            thread_id=identity.thread_id,
+            run_id=identity.run_id,
+            parent_run_id=identity.parent_run_id,
+            identity=identity,
+            cause=_NEW if run.record is None else run.record.next_cause,
+        )
+    )
+    for event in events:
+        run.journal.note(event)
+
+
+# -- between steps ----------------------------------------------------------------------------
+
+
+async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> TerminationReason | None:
+    """Close the step, and commit it if the run goes on. Returns how the run ends, or `None`."""
+    if outcome is _PAUSED:
+        _wait(run, SUSPENDED)
+    if run.in_step:
+        await complete_step(run)
+    if outcome is _PAUSED:
+        return _closed(run) or await _suspend(run)
+    if not isinstance(outcome, Outcome):
+        return outcome
+    arrived = read_inbox(run)
+    if arrived:
+        run.transcript.extend(arrived)
+    end = check_termination(run.state)
+    if end is None and outcome is _ANSWERED and not arrived:
+        end = await _natural_end(run)
+    if end is None:
+        await (_persist_or_leave(run) if run.is_left() else persist_checkpoint(run))
+    return end
+
+
+async def _persist_or_leave(run: LiveRun) -> None:
+    """Commit the end of a step. If this process is to leave the run, release the thread too.
+
+    Raises:
+        RunLeft: another process will continue the run.
+    """
+    leaves = run.is_left()
+    await persist_checkpoint(run, release=leaves)
+    if leaves:
+        raise RunLeft(run.identity.run_id)
+
+
+def _closed(run: LiveRun) -> TerminationReason | None:
+    """How the run ends if a hook or a tool has ended it, else `None`. A suspension is no end."""
+    end = check_termination(run.state)
+    return None if isinstance(end, Suspended) else end
+
+
+async def _natural_end(run: LiveRun) -> TerminationReason | None:
+    """Decide how to go on after a final answer of the model.
+
+    Returns how the run ends, or `None` if the model is to be asked again. While work it started is
+    under way, a subagent's run waits here; any other run ends its activation and stays waiting.
+    """
+    work = run.state.read(PENDING_WORK)
+    if work is None or not work.has_pending:
+        if work is not None and await _has_late_news(run):
+            return None
+        try:
+            return await check_answer(run)
+        except Cancelled:
+            return CANCELLED
+    if run.identity.origin is RunOrigin.SUBAGENT and run.inbox is not None:
+        await _persist_or_leave(run)
+        if not await _is_told(run, run.inbox):
+            return CANCELLED
+        run.transcript.extend(read_inbox(run))
+        return None
+    _wait(run, AWAITING_TASKS)
+    return NATURAL_END
+
+
+async def _has_late_news(run: LiveRun) -> bool:
+    """Read the inbox once more: a task may be recorded as ended before its message has arrived.
+    Returns whether there was a message."""
+    if run.controls.look is None:
+        return False
+    await run.controls.look()
+    arrived = read_inbox(run)
+    run.transcript.extend(arrived)
+    return bool(arrived)
+
+
+def _waits_for_work(run: LiveRun) -> bool:
+    """Whether a subagent's run, continued by this process, had given a final answer and waited for
+    work it started. Such a run reads the news of that work before its model is asked again."""
+    if run.identity.origin is not RunOrigin.SUBAGENT:
+        return False
+    work, said = run.state.read(PENDING_WORK), run.transcript.view()
+    is_pending = work is not None and work.has_pending
+    has_news = run.inbox is not None and len(run.inbox) > 0
+    if not (is_pending or has_news):
+        return False
+    last = said[-1] if said else None
+    return (
+        last is not None
+        and last.role is Role.ASSISTANT
+        and not last.tool_calls
+        and last.produced_by_run_id() == run.identity.run_id
+    )
+
+
+async def _is_told(run: LiveRun, inbox: InboxReceiver) -> bool:
+    """Wait until the inbox has a message, or this process is to leave the run. Returns false if the
+    run is cancelled or the inbox is closed."""
+    try:
+        with interruptible(run.token):
+            left = () if run.controls.leave is None else (run.controls.leave.cancelled(),)
+            await first_of(inbox.ready(), *left)
+    except (Cancelled, InboxClosed):
+        return False
+    return True
+
+
+def _wait(run: LiveRun, reason: str) -> None:
+    run.state.update(RUN_LIFECYCLE, SetWaiting(reason=reason, updated_at=run.clock.now_ms()))
+
+
+async def _suspend(run: LiveRun) -> TerminationReason | None:
+    """Wait until all suspended calls are decided, and carry the decisions out.
+
+    Returns how the run ends, or `None` if it goes on. A run without a queue that waits for
+    decisions ends as suspended.
+    """
+    while True:
+        _wait(run, SUSPENDED)
+        if run.controls.decision_rx is None or not (
+            run.controls.decision_rx.waits or len(run.controls.decision_rx)
+        ):
+            return SUSPENDED_END
+        finish = finish_event(run, SUSPENDED_END, None)
+        await persist_checkpoint(run, termination=SUSPENDED_END, finish=finish)
+        try:
+            with not_counted(run):
+                if not await wait_for_decisions(run):
+                    return SUSPENDED_END
+            run.state.update(RUN_LIFECYCLE, SetRunning(updated_at=run.clock.now_ms()))
+            _note_start(run)
+            await persist_checkpoint(run)
+            if blocked := await detect_and_replay_resume(run):
+                return Blocked(value=blocked)
+        except Cancelled:
+            return CANCELLED
+        if not suspended_calls(run.state):
+            run.transcript.extend(read_inbox(run))
+            if run.has_news():
+                await persist_checkpoint(run)
+            return check_termination(run.state)
+
+
+def _as_loop_error(error: BaseException) -> AgentLoopError:
+    if isinstance(error, AgentLoopError):
+        return error
+    if isinstance(error, StateError):
+        return PhaseError(error)
+    return RuntimeFailed(error)

@@ -1,0 +1,111 @@
+"""Messages to background tasks in which an agent runs.
+
+A message is stored in the task's own thread, which exists before the agent's run starts. The
+process that runs the task moves the message to the agent's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from awaken.clock import Clock
+from awaken.codec import Json
+from awaken.core.aio.owned_tasks import log_error
+from awaken.core.inbox import InboxReceiver
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import Fence, ThreadCommit
+from awaken.core.store.store import Store
+from awaken.engine.inbox import payload_messages
+from awaken.errors import StaleFence, ThreadOwned, VersionConflict
+from awaken.worker.delegates import find_child
+
+PAUSE = 1.0
+log = logging.getLogger("awaken.runtime")
+
+
+class TaskMail:
+    """Stores messages to tasks, and moves each one to the task's agent exactly once."""
+
+    def __init__(
+        self, store: Store, clock: Clock, deliver: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._deliver = deliver
+
+    async def keep(self, thread_id: str, id: str, event: Json) -> None:
+        """Store an event for the process that runs a task. A second event with the same id is
+        ignored.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        (message,) = payload_messages(event)
+        await self._store.send(
+            ThreadCommand(
+                thread_id=thread_id,
+                kind=CommandKind.MESSAGES,
+                messages=(msgspec.structs.replace(message, id=id),),
+                at_ms=self._clock.now_ms(),
+                key=id,
+            )
+        )
+
+    async def bring(self, letters: InboxReceiver, fence: Fence, key: str) -> None:
+        """Move a task's messages to the thread of its agent, until another process owns the task.
+        `key` is that of the call that started the agent."""
+        while True:
+            letter = await letters.recv()
+            while True:
+                try:
+                    agent = await find_child(self._store, fence.thread_id, key)
+                    await self._open(fence.thread_id, agent)
+                    await self._move(letter, fence, agent)
+                    break
+                except StaleFence:
+                    return  # the new owner of the task moves them
+                except Exception as error:
+                    log_error(error, f"a message to the agent of {fence.thread_id} is delayed", log)
+                    await self._clock.sleep(PAUSE)
+
+    async def _open(self, task: str, agent: str) -> None:
+        """Create the agent's thread if it does not exist, so that an agent that starts later finds
+        its messages there."""
+        seen = 0
+        while await self._store.load_thread(agent) is None:
+            begin = ThreadCommit(
+                thread_id=agent,
+                expected_length=0,
+                parent_thread_id=task,
+                at_ms=self._clock.now_ms(),
+            )
+            try:
+                await self._store.commit(begin)
+            except (StaleFence, ThreadOwned, VersionConflict):
+                seen = await self._store.changed(agent, seen)  # the agent is starting
+
+    async def _move(self, letter: Json, fence: Fence, agent: str) -> None:
+        now = self._clock.now_ms()
+        sends = [
+            ThreadCommand(
+                thread_id=agent,
+                kind=CommandKind.MESSAGES,
+                messages=(message,),
+                at_ms=now,
+                key=message.id,
+            )
+            for message in payload_messages(letter)
+        ]
+        commit = ThreadCommit(
+            thread_id=fence.thread_id,
+            expected_length=0,
+            acks=(letter["command"],),
+            sends=tuple(sends),
+            at_ms=now,
+            fence=fence,
+        )
+        await self._store.commit(commit)
+        await self._deliver(agent)

@@ -1,1 +1,0 @@
-"""Executors that ask models, and executors that wrap others. Import them from their modules."""

@@ -1,5 +1,0 @@
-"""A small model on this machine, without a key."""
-
-from awaken.llm.local.executor import LocalModel, open_local
-
-__all__ = ["LocalModel", "open_local"]

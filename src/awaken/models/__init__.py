@@ -1,0 +1,211 @@
+"""Models: the providers, the wrappers around them, and the types that a model of your own uses.
+
+Re-exports only; a provider's module is loaded when one of its names is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from awaken.core.estimate import DEFAULT_COUNTER, TokenCounter
+from awaken.core.inference import (
+    CompactionMode,
+    ContextWindowPolicy,
+    ReasoningBudget,
+    ReasoningEffort,
+    StopReason,
+    StreamResult,
+    TokenUsage,
+)
+from awaken.core.llm import (
+    AllModelsUnavailable,
+    AnswerListener,
+    AnswerTooLarge,
+    ContentBlockStop,
+    ContentFiltered,
+    ContextOverflow,
+    InferenceCancelled,
+    InferenceExecutionError,
+    InferenceRequest,
+    InferenceTimeout,
+    InvalidRequest,
+    LlmExecutor,
+    LlmStreamEvent,
+    ModelAbilities,
+    ModelMissing,
+    NoCredit,
+    Overloaded,
+    PoolAttemptsExhausted,
+    ProviderError,
+    RateLimited,
+    ReasoningDone,
+    RoutingKey,
+    Stop,
+    StreamDriver,
+    StreamInterrupted,
+    StreamSnapshot,
+    ToolCallSigned,
+    Unauthorized,
+    Usage,
+    abilities_of,
+    preview_of,
+)
+from awaken.core.message import (
+    Audio,
+    Base64Source,
+    BlobSource,
+    Citation,
+    CompactionInterval,
+    ContentBlock,
+    Document,
+    Image,
+    MediaSource,
+    MessageMetadata,
+    Opaque,
+    Role,
+    Text,
+    Thinking,
+    ToolResultBlock,
+    ToolUse,
+    UrlSource,
+    Video,
+    Visibility,
+)
+from awaken.core.output import OutputFormat
+from awaken.core.pool import (
+    ModelPoolSpec,
+    PoolHome,
+    PoolMemberSpec,
+    PoolRole,
+    PoolRouting,
+    PoolSwitch,
+    StickyScope,
+)
+from awaken.core.spec import Modalities, ModelSpec, ProviderSpec
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.core.listener import StreamListener
+    from awaken.models.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
+    from awaken.models.bedrock import BedrockConverse
+    from awaken.models.circuit_breaker import CircuitOpen
+    from awaken.models.demo import DemoModel
+    from awaken.models.google import GoogleGemini
+    from awaken.models.history import import_history
+    from awaken.models.local import LocalModel
+    from awaken.models.openai import AzureChat, ChatDialect, OpenAIChat, OpenAIResponses
+    from awaken.models.openai.connection import ConnectionOptions
+    from awaken.models.provider_tools import CodeExecution, FileSearch, WebSearch
+    from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
+    from awaken.models.stream_recovery import MendingExecutor
+
+__all__ = [
+    "DEFAULT_COUNTER",
+    "AllModelsUnavailable",
+    "AnswerListener",
+    "AnswerTooLarge",
+    "AnthropicMessages",
+    "Audio",
+    "AzureChat",
+    "Base64Source",
+    "BedrockConverse",
+    "BedrockMessages",
+    "BlobSource",
+    "ChatDialect",
+    "CircuitOpen",
+    "Citation",
+    "CodeExecution",
+    "CompactionInterval",
+    "CompactionMode",
+    "ConnectionOptions",
+    "ContentBlock",
+    "ContentBlockStop",
+    "ContentFiltered",
+    "ContextOverflow",
+    "ContextWindowPolicy",
+    "DemoModel",
+    "Document",
+    "FileSearch",
+    "GoogleGemini",
+    "Image",
+    "InferenceCancelled",
+    "InferenceExecutionError",
+    "InferenceRequest",
+    "InferenceTimeout",
+    "InvalidRequest",
+    "LlmExecutor",
+    "LlmRetryPolicy",
+    "LlmStreamEvent",
+    "LocalModel",
+    "MediaSource",
+    "MendingExecutor",
+    "MessageMetadata",
+    "Modalities",
+    "ModelAbilities",
+    "ModelMissing",
+    "ModelPoolSpec",
+    "ModelSpec",
+    "NoCredit",
+    "Opaque",
+    "OpenAIChat",
+    "OpenAIResponses",
+    "OutputFormat",
+    "Overloaded",
+    "PoolAttemptsExhausted",
+    "PoolHome",
+    "PoolMemberSpec",
+    "PoolRole",
+    "PoolRouting",
+    "PoolSwitch",
+    "ProviderError",
+    "ProviderSpec",
+    "RateLimited",
+    "ReasoningBudget",
+    "ReasoningDone",
+    "ReasoningEffort",
+    "RetryingExecutor",
+    "Role",
+    "RoutingKey",
+    "StickyScope",
+    "Stop",
+    "StopReason",
+    "StreamDriver",
+    "StreamInterrupted",
+    "StreamListener",
+    "StreamResult",
+    "StreamSnapshot",
+    "Text",
+    "Thinking",
+    "TokenCounter",
+    "TokenUsage",
+    "ToolCallSigned",
+    "ToolResultBlock",
+    "ToolUse",
+    "Unauthorized",
+    "UrlSource",
+    "Usage",
+    "VertexMessages",
+    "Video",
+    "Visibility",
+    "WebSearch",
+    "abilities_of",
+    "import_history",
+    "preview_of",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "awaken.models.bedrock": "BedrockConverse",
+        "awaken.models.circuit_breaker": "CircuitOpen",
+        "awaken.models.anthropic": "AnthropicMessages BedrockMessages VertexMessages",
+        "awaken.models.demo": "DemoModel",
+        "awaken.models.google": "GoogleGemini",
+        "awaken.models.history": "import_history",
+        "awaken.models.local": "LocalModel",
+        "awaken.models.stream_recovery": "MendingExecutor",
+        "awaken.models.provider_tools": "CodeExecution FileSearch WebSearch",
+        "awaken.models.openai": "AzureChat ChatDialect OpenAIChat OpenAIResponses",
+        "awaken.models.openai.connection": "ConnectionOptions",
+        "awaken.models.retry": "LlmRetryPolicy RetryingExecutor",
+        "awaken.core.listener": "StreamListener",
+    },
+)

@@ -1,0 +1,243 @@
+"""Converting a request to the arguments of the SDK's `messages.create`. Pure: nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.codec import dumps_text
+from awaken.core.inference import InferenceOverride
+from awaken.core.llm import InferenceRequest
+from awaken.core.message import Message, Role, Thinking
+from awaken.core.output import OutputFormat
+from awaken.core.tool import ToolDescriptor
+from awaken.models.anthropic.conversation import AnthropicConversation
+from awaken.models.anthropic.messages import BlockParam, system_block, thinking_block
+from awaken.models.anthropic.model_names import Claude, Platform, claude
+from awaken.models.anthropic.schema import strict_schema
+from awaken.models.anthropic.thinking import ThinkingPlan, plan_of
+from awaken.models.settings import choice_of, drop, extra_of, obeyed, with_extra
+from awaken.models.wire import names_back, wire_name
+
+CACHED = {"type": "ephemeral"}
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
+
+# The API's current version has no sampling parameters and on Bedrock no older models.
+_OLD_VERSION = {
+    "anthropic": "2023-06-01",
+    "bedrock": "bedrock-2023-05-31",
+    "vertex": "vertex-2023-10-16",
+}
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments for the SDK, and the tools whose names had to be changed."""
+
+    options: dict[str, Any]
+    names: dict[str, str]
+
+    @property
+    def may_pause(self) -> bool:
+        """Whether the provider has work of its own in this request, in which it may pause."""
+        own = {"mcp_servers", "context_management"} & self.options.get("extra_body", {}).keys()
+        return bool(own) or any(
+            "input_schema" not in tool for tool in self.options.get("tools", ())
+        )
+
+
+def prepare(
+    request: InferenceRequest,
+    *,
+    platform: Platform = "anthropic",
+    max_tokens: int | None = None,
+    betas: Sequence[str] = (),
+    extra_body: Mapping[str, Any] | None = None,
+) -> Prepared:
+    """The arguments for `request`.
+
+    Args:
+        max_tokens: for requests without a limit.
+        betas: beta features to switch on in every request.
+        extra_body: further fields of every request; its `tools` are added to those of `request`.
+
+    Raises:
+        InvalidRequest: the API cannot take a part of it.
+    """
+    model = claude(request.upstream_model)
+    if not model.reasons:
+        request = obeyed(request, ("reasoning_effort",))
+    plan = _fitting(plan_of(model, request.overrides, max_tokens), request, model)
+    request = obeyed(
+        request,
+        ("seed", *_unsampled(request.overrides, 0 if plan.thinks else model.sampling)),
+        () if model.takes_forced_calls else ("forced_tool_choice",),
+    )
+    talk = AnthropicConversation(
+        request.upstream_model,
+        replay=plan.replay,
+        system_role=model.takes_system_messages and platform == "anthropic",
+    )
+    talk.add_all(request.messages)
+    system = _system(request)
+    extra = with_extra(dict(extra_body or {}), extra_of(request.overrides))
+    tools = [_tool(tool) for tool in request.tools] + [
+        dict(tool) for tool in extra.pop("tools", ())
+    ]
+    if request.enable_prompt_cache:
+        _mark(tools, system or talk.system, talk.stable)
+    thinking, needed = _bound(plan, talk.replayed and model.binds_thinking)
+    output, told = _output(request.output, plan.effort)
+    options: dict[str, Any] = {
+        "model": request.upstream_model,
+        "max_tokens": plan.max_tokens,
+        "messages": talk.messages,
+        "stream": True,
+    }
+    parts = {
+        "system": [*system, *talk.system, *told],
+        "tools": tools,
+        "thinking": thinking,
+        "output_config": output,
+        **_settings(request),
+        **_by_hand(request.overrides, model, platform, [*betas, *needed] if needed else (), extra),
+    }
+    options.update((name, part) for name, part in parts.items() if part)
+    return Prepared(options=options, names=names_back(request.tools))
+
+
+def _unsampled(overrides: InferenceOverride | None, most: int) -> tuple[str, ...]:
+    """The sampling parameters that are not sent, if a request may have at most so many."""
+    if most == 0:
+        return ("temperature", "top_p")
+    both = overrides is not None and overrides.temperature is not None
+    return ("top_p",) if both and most == 1 else ()
+
+
+def _system(request: InferenceRequest) -> list[BlockParam]:
+    blocks = (
+        system_block(block, request.upstream_model, f"system[{index}]")
+        for index, block in enumerate(request.system)
+    )
+    return [block for block in blocks if block is not None]
+
+
+def _tool(tool: ToolDescriptor) -> BlockParam:
+    schema = tool.parameters if isinstance(tool.parameters, dict) else {}
+    described = {"description": tool.description} if tool.description else {}
+    return {
+        "name": wire_name(tool.id),
+        **described,
+        "input_schema": schema if "type" in schema else {"type": "object", **schema},
+    }
+
+
+def _bound(plan: ThinkingPlan, bound: bool) -> tuple[dict[str, Any] | None, Sequence[str]]:
+    """The thinking parameter, and the beta features that it needs."""
+    if not bound or plan.thinking is None:
+        return plan.thinking, ()
+    # The context may change between two requests: reasoning that no longer fits is dropped.
+    binding = {"prefix_mismatch_behavior": "drop_block"}
+    return {**plan.thinking, "block_binding": binding}, (BINDING_BETA,)
+
+
+def _mark(tools: list[BlockParam], system: list[BlockParam], stable: list[BlockParam]) -> None:
+    """Set the cache marks, of which there may be four.
+
+    They stand at the end of the tools and of the system prompt, which rarely change, and at the
+    ends of the last two user messages: the request before has cached up to the earlier one.
+    """
+    for block in (*tools[-1:], *system[-1:], *stable[-2:]):
+        block["cache_control"] = CACHED
+
+
+def _output(
+    format: OutputFormat | None, effort: str | None
+) -> tuple[dict[str, Any], Sequence[BlockParam]]:
+    """The output parameters, and instructions for what they cannot express."""
+    output: dict[str, Any] = {"effort": effort} if effort else {}
+    if format is None:
+        return output, ()
+    schema = strict_schema(format.schema)
+    if schema is None:
+        text = (
+            "Answer with nothing but JSON that fits this JSON Schema, without a code fence:\n"
+            f"{dumps_text(format.schema)}"
+        )
+        return output, ({"type": "text", "text": text},)
+    if format.description and "description" not in schema:
+        schema["description"] = format.description
+    return {**output, "format": {"type": "json_schema", "schema": schema}}, ()
+
+
+_CHOICES = {"none": "none", "required": "any"}
+
+
+def _settings(request: InferenceRequest) -> dict[str, Any]:
+    """Stop sequences and the choice of tools."""
+    overrides = request.overrides
+    if overrides is None:
+        return {}
+    choice = choice_of(request)
+    chosen: dict[str, Any] = {}
+    if choice is not None:
+        kind = _CHOICES.get(choice)
+        chosen = {"type": kind} if kind else {"type": "tool", "name": wire_name(choice)}
+    if overrides.parallel_tool_calls is False and request.tools and choice != "none":
+        chosen = {"type": "auto", **chosen, "disable_parallel_tool_use": True}
+    return {"stop_sequences": list(overrides.stop or ()), "tool_choice": chosen}
+
+
+def _by_hand(
+    overrides: InferenceOverride | None,
+    model: Claude,
+    platform: Platform,
+    betas: Sequence[str],
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Headers and fields the SDK has no arguments for."""
+    body: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    if overrides is not None and overrides.temperature is not None:
+        body["temperature"] = overrides.temperature
+    if overrides is not None and overrides.top_p is not None:
+        body["top_p"] = overrides.top_p
+    if body or (platform == "bedrock" and model.version < (4, 7)):
+        if platform == "anthropic":
+            headers["anthropic-version"] = _OLD_VERSION[platform]
+        else:
+            body["anthropic_version"] = _OLD_VERSION[platform]
+    if betas:
+        headers["anthropic-beta"] = ",".join(dict.fromkeys(betas))
+    return {"extra_body": {**body, **extra}, "extra_headers": headers}
+
+
+# -- calls that were begun without thinking -----------------------------------------------------
+
+
+def _fitting(plan: ThinkingPlan, request: InferenceRequest, model: Claude) -> ThinkingPlan:
+    """The plan, without thinking if the model would refuse it.
+
+    A model with a token budget continues its reasoning after its calls, and needs the beginning of
+    it. If the calls were made by another model, or without reasoning, it cannot reason before the
+    next turn. Most models cannot reason before a call that they are forced to.
+    """
+    if not plan.thinks:
+        return plan
+    forced = choice_of(request) not in (None, "none") and not model.forced_while_thinking
+    if forced:
+        drop(request, "reasoning_effort")
+    blind = model.takes_budget and _goes_on_blindly(request.messages)
+    return ThinkingPlan(max_tokens=plan.max_tokens) if forced or blind else plan
+
+
+def _goes_on_blindly(messages: Sequence[Message]) -> bool:
+    for message in reversed(messages):
+        if message.role is Role.USER:
+            return False
+        if message.role is Role.ASSISTANT:
+            first = message.content[0] if message.content else None
+            began = isinstance(first, Thinking) and thinking_block(first) is not None
+            return bool(message.tool_calls) and not began
+    return False

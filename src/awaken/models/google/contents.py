@@ -1,0 +1,215 @@
+"""Converting the messages of a request to Gemini's contents. Pure.
+
+Gemini has two roles, user and model. The results of calls have the role user and must follow the
+calls directly; system messages within a conversation are put in tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from awaken.core.llm import InferenceRequest, InvalidRequest
+from awaken.core.message import (
+    Audio,
+    Citation,
+    ContentBlock,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Role,
+    Text,
+    Thinking,
+    ToolResultBlock,
+    ToolUse,
+    Video,
+)
+from awaken.models.google.model_names import is_older
+from awaken.models.google.parts import (
+    ORIGIN,
+    Part,
+    fits_result,
+    media_part,
+    only_text,
+    opaque_part,
+    signed,
+    text_part,
+    wire_name,
+)
+from awaken.models.wire import call_input, unsupported
+
+# Gemini 3 requires a signature on every call of the current turn. This value is accepted in its
+# place on calls that Gemini did not make itself.
+FOREIGN_CALL = b"skip_thought_signature_validator"
+
+_MEDIA = (Image, Audio, Video, Document)
+
+
+def system_of(request: InferenceRequest) -> list[Part]:
+    """The system instruction: the system prompt and the system messages at the beginning."""
+    parts: list[Part] = []
+    for index, block in enumerate(request.system):
+        parts += text_part(only_text(block, f"system[{index}]", request.upstream_model))
+    for index, message in enumerate(request.messages[: _leading(request.messages)]):
+        for at, block in enumerate(message.content):
+            where = f"messages[{index}].content[{at}]"
+            parts += text_part(only_text(block, where, request.upstream_model))
+    return parts
+
+
+def contents_of(request: InferenceRequest) -> list[dict[str, Any]]:
+    """The conversation.
+
+    Raises:
+        InvalidRequest: there is no user message, or Gemini cannot take a part of it.
+    """
+    messages = request.messages
+    first = _leading(messages)
+    turn = max((i for i, m in enumerate(messages) if m.role is Role.USER), default=-1)
+    contents = _Contents(request.upstream_model)
+    for index in range(first, len(messages)):
+        contents.add(messages[index], index, this_turn=index > turn)
+    return contents.finish()
+
+
+def _leading(messages: Sequence[Message]) -> int:
+    """How many system messages come before everything else."""
+    count = 0
+    while count < len(messages) and messages[count].role is Role.SYSTEM:
+        count += 1
+    return count
+
+
+class _Contents:
+    """The contents while they are built."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._older = is_older(model, 3)
+        self._contents: list[dict[str, Any]] = []
+        self._names: dict[str, str] = {}
+        self._unanswered: set[str] = set()
+        self._later: list[Part] = []
+        self._add: dict[Role, Callable[[Message, str, bool], None]] = {
+            Role.SYSTEM: self._system,
+            Role.USER: self._user,
+            Role.ASSISTANT: self._assistant,
+            Role.TOOL: self._tool,
+        }
+
+    def add(self, message: Message, index: int, *, this_turn: bool) -> None:
+        self._add[message.role](message, f"messages[{index}]", this_turn)
+
+    def finish(self) -> list[dict[str, Any]]:
+        self._settle()
+        if not self._contents:
+            raise InvalidRequest(
+                f"there is nothing to ask model {self._model!r}: messages has no user message"
+            )
+        return self._contents
+
+    def _system(self, message: Message, where: str, _: bool) -> None:
+        text = "".join(
+            only_text(block, f"{where}.content[{at}]", self._model)
+            for at, block in enumerate(message.content)
+        )
+        if text:
+            self._tell([{"text": f"<system>\n{text}\n</system>"}])
+
+    def _user(self, message: Message, where: str, _: bool) -> None:
+        for at, block in enumerate(message.content):
+            if isinstance(block, ToolResultBlock):
+                self._result(block.tool_use_id, block.content, f"{where}.content[{at}]")
+            else:
+                self._tell(self._plain(block, f"{where}.content[{at}]"))
+
+    def _tool(self, message: Message, where: str, _: bool) -> None:
+        self._result(message.tool_call_id or "", message.content, where)
+
+    def _assistant(self, message: Message, where: str, this_turn: bool) -> None:
+        self._settle()
+        parts: list[Part] = []
+        for at, block in enumerate(message.content):
+            if isinstance(block, Thinking):
+                self._thought(block, f"{where}.content[{at}]", parts)
+            else:
+                parts += self._plain(block, f"{where}.content[{at}]")
+        for at, call in enumerate(message.tool_calls or ()):
+            part = self._call(call.id, call.name, call.arguments)
+            parts.append(signed(part, call.signature, f"{where}.tool_calls[{at}].signature"))
+        if this_turn and not self._older:
+            first = next((part for part in parts if "function_call" in part), None)
+            if first is not None:
+                first.setdefault("thought_signature", FOREIGN_CALL)
+        self._say("model", parts)
+
+    def _plain(self, block: ContentBlock, where: str) -> list[Part]:
+        if isinstance(block, Text):
+            return text_part(block.text)
+        if isinstance(block, _MEDIA):
+            return [media_part(block, where)]
+        if isinstance(block, ToolUse):
+            return [self._call(block.id, block.name, block.input)]
+        if isinstance(block, Opaque):
+            return opaque_part(block.data) if block.origin == ORIGIN else []
+        if isinstance(block, Thinking | Citation):
+            return []
+        raise unsupported(self._model, block, where)
+
+    def _thought(self, block: Thinking, where: str, parts: list[Part]) -> None:
+        if block.origin != ORIGIN:
+            return
+        if block.thinking:
+            parts.append(signed({"text": block.thinking, "thought": True}, block.signature, where))
+        elif block.signature:
+            # A signature without a thought belongs to the text before it.
+            if not (parts and "text" in parts[-1] and "thought_signature" not in parts[-1]):
+                parts.append({"text": ""})
+            signed(parts[-1], block.signature, where)
+
+    def _call(self, id: str, name: str, arguments: Any) -> Part:
+        name = self._names[id] = wire_name(name)
+        self._unanswered.add(id)
+        return {"function_call": {"id": id, "name": name, "args": call_input(arguments)}}
+
+    def _result(self, id: str, content: Sequence[ContentBlock], where: str) -> None:
+        texts = [block.text for block in content if isinstance(block, Text)]
+        media = [
+            media_part(block, f"{where}.content[{at}]")
+            for at, block in enumerate(content)
+            if isinstance(block, _MEDIA)
+        ]
+        name = self._names.get(id)
+        if name is None:
+            self._tell([*text_part("".join(texts)), *media])
+            return
+        response: Part = {"id": id, "name": name, "response": {"output": "".join(texts)}}
+        inside = [] if self._older else [part for part in media if fits_result(part)]
+        if inside:
+            response["parts"] = inside
+        self._later += [part for part in media if part not in inside]
+        self._say("user", [{"function_response": response}])
+        self._unanswered.discard(id)
+        if not self._unanswered:
+            self._settle()
+
+    def _tell(self, parts: list[Part]) -> None:
+        """Add parts with the role user, once all calls before them have their results."""
+        if self._unanswered:
+            self._later += parts
+        else:
+            self._say("user", parts)
+
+    def _settle(self) -> None:
+        self._unanswered.clear()
+        later, self._later = self._later, []
+        self._say("user", later)
+
+    def _say(self, role: str, parts: list[Part]) -> None:
+        if not parts:
+            return
+        if self._contents and self._contents[-1]["role"] == role:
+            self._contents[-1]["parts"] += parts
+        else:
+            self._contents.append({"role": role, "parts": parts})

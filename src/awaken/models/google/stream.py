@@ -1,0 +1,267 @@
+"""Reading a streamed answer: Gemini's chunks in, our events out. No I/O."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from awaken.codec import dumps_text
+from awaken.core.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.inference import StopReason, TokenUsage
+from awaken.core.llm import (
+    ContentFiltered,
+    InferenceExecutionError,
+    LlmStreamEvent,
+    ProviderError,
+    ReasoningDone,
+    Stop,
+    ToolCallSigned,
+    Usage,
+)
+from awaken.core.message import Citation, Opaque
+from awaken.ids import Ids
+from awaken.models.google.partial_args import PartialArguments
+from awaken.models.google.parts import ORIGIN, opaque_data
+from awaken.models.parsing import unread
+
+if TYPE_CHECKING:
+    from google.genai import types
+
+_STOPS = {
+    "STOP": StopReason.END_TURN,
+    "MAX_TOKENS": StopReason.MAX_TOKENS,
+    "CONTINUATION": StopReason.MAX_TOKENS,  # the answer is longer than one response may be
+}
+_FILTERED = frozenset(
+    {
+        "SAFETY",
+        "RECITATION",
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+        "MODEL_ARMOR",
+    }
+)
+# The model did what the request does not allow; asking again would lead to the same.
+_WRONG = frozenset({"UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
+_BOTCHED = frozenset(
+    {
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+    }
+)
+
+
+# Parts of tools that Google runs itself.
+_OWN_PARTS = frozenset({"executable_code", "code_execution_result", "tool_call", "tool_response"})
+
+
+class GeminiStream:
+    """One answer: `read` every chunk, then `finish`.
+
+    Args:
+        names: the tools' own names, by their names on the wire.
+    """
+
+    def __init__(self, ids: Ids, names: Mapping[str, str]) -> None:
+        self.began = False
+        self._ids, self._names = ids, names
+        self._response = ""
+        self._calls = 0
+        self._call_id = ""
+        self._partial: PartialArguments | None = None
+        self._said = False
+        self._thinking = False
+        self._usage: types.GenerateContentResponseUsageMetadata | None = None
+        self._sources: types.GroundingMetadata | None = None
+        self._finished: str | None = None
+        self._why = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether the model has finished."""
+        return self._finished is not None
+
+    def read(self, chunk: types.GenerateContentResponse) -> list[LlmStreamEvent]:
+        """The events of one chunk.
+
+        Raises:
+            ContentFiltered: the prompt was refused.
+        """
+        self.began = True
+        events: list[LlmStreamEvent] = []
+        if chunk.usage_metadata is not None:
+            self._usage = chunk.usage_metadata
+        if not chunk.candidates:
+            self._look_for_refusal(chunk)
+            return events
+        candidate = chunk.candidates[0]
+        if candidate.grounding_metadata is not None:
+            self._sources = candidate.grounding_metadata
+        if candidate.content is not None and candidate.content.parts:
+            for part in candidate.content.parts:
+                if part.thought:
+                    self._thought(part, events)
+                elif part.function_call is not None:
+                    self._call(part, part.function_call, chunk.response_id, events)
+                elif (data := opaque_data(part)) is not None:
+                    self._opaque(data, events)
+                else:
+                    self._text(part, events)
+        if candidate.finish_reason is not None:
+            self._finished = candidate.finish_reason.value
+            self._why = candidate.finish_message or ""
+        return events
+
+    def finish(self) -> Iterator[LlmStreamEvent]:
+        """The last events.
+
+        Raises:
+            ProviderError: the stream was cut off, or the model's answer was malformed.
+            InferenceExecutionError: the model called a tool that the request does not allow.
+            ContentFiltered: the answer was refused.
+        """
+        if self._thinking:
+            yield self._thought_over()
+        if self.done:
+            left: list[LlmStreamEvent] = []
+            self._end_partial(left)
+            yield from left
+            if self._sources is not None:
+                yield from _citations(self._sources)
+        if self._usage is not None:
+            yield Usage(usage=_tokens(self._usage))
+        yield Stop(reason=self._stop_reason())
+
+    def _text(self, part: types.Part, events: list[LlmStreamEvent]) -> None:
+        if self._thinking:
+            events.append(self._thought_over())
+        if part.text:
+            self._said = True
+            events.append(TextDelta(delta=part.text))
+        if part.thought_signature:
+            events.append(ReasoningDone(origin=ORIGIN, signature=_signature(part)))
+
+    def _opaque(self, data: dict[str, Any], events: list[LlmStreamEvent]) -> None:
+        if self._thinking:
+            events.append(self._thought_over())
+        self._said = True
+        kind = next(iter(data))
+        keep = Opaque if kind in _OWN_PARTS else unread
+        events.append(keep(origin=ORIGIN, kind=kind, data=data))
+
+    def _thought(self, part: types.Part, events: list[LlmStreamEvent]) -> None:
+        self._thinking = True
+        if part.text:
+            events.append(ReasoningDelta(delta=part.text))
+        if part.thought_signature:
+            events.append(self._thought_over(_signature(part)))
+
+    def _thought_over(self, signature: str | None = None) -> ReasoningDone:
+        self._thinking = False
+        return ReasoningDone(origin=ORIGIN, signature=signature)
+
+    def _call(
+        self,
+        part: types.Part,
+        call: types.FunctionCall,
+        response: str | None,
+        events: list[LlmStreamEvent],
+    ) -> None:
+        if self._thinking:
+            events.append(self._thought_over())
+        if self._partial is None or call.name:
+            self._end_partial(events)
+            if not self._response:
+                self._response = response or self._ids.new()
+            self._call_id = call.id or f"{self._response}-{self._calls}"
+            self._calls += 1
+            name = call.name or ""
+            events.append(ToolCallStart(id=self._call_id, name=self._names.get(name, name)))
+            self._partial = PartialArguments(call.args)
+        self._partial.add(call.partial_args or ())
+        if not call.will_continue:
+            self._end_partial(events)
+        if part.thought_signature:
+            events.append(ToolCallSigned(id=self._call_id, signature=_signature(part)))
+
+    def _end_partial(self, events: list[LlmStreamEvent]) -> None:
+        """Tell the arguments of the call that is open, if there is one."""
+        if self._partial is not None:
+            written = dumps_text(self._partial.values)
+            events.append(ToolCallDelta(id=self._call_id, args_delta=written))
+            self._partial = None
+
+    def _look_for_refusal(self, chunk: types.GenerateContentResponse) -> None:
+        feedback = chunk.prompt_feedback
+        if feedback is not None and feedback.block_reason is not None:
+            said = feedback.block_reason_message or ""
+            raise ContentFiltered(
+                _told("the prompt was blocked", feedback.block_reason.value, said)
+            )
+
+    def _stop_reason(self) -> StopReason:
+        finished = self._finished
+        if finished is None:
+            raise ProviderError("stream ended early: connection reset before the answer was over")
+        if finished in _BOTCHED:
+            raise ProviderError(_told("the model botched its answer", finished, self._why))
+        if finished in _WRONG:
+            raise InferenceExecutionError(
+                _told("the model called a tool that it may not call", finished, self._why)
+            )
+        if finished in _FILTERED:
+            raise ContentFiltered(_told("the answer was stopped", finished, self._why))
+        if finished not in _STOPS and not (self._said or self._calls):
+            raise ProviderError(_told("the model stopped without an answer", finished, self._why))
+        reason = _STOPS.get(finished, StopReason.END_TURN)
+        if self._calls and reason is StopReason.END_TURN:
+            return StopReason.TOOL_USE
+        return reason
+
+
+def _citations(sources: types.GroundingMetadata) -> Iterator[Citation]:
+    """A citation for each source of each supported piece of the text.
+
+    Google's positions count bytes and not characters, so they are only in `data`.
+    """
+    chunks = sources.grounding_chunks or []
+    for support in sources.grounding_supports or ():
+        for index in support.grounding_chunk_indices or ():
+            found = chunks[index].web if index < len(chunks) else None
+            yield Citation(
+                origin=ORIGIN,
+                data=support.model_dump(mode="json", exclude_none=True),
+                url=found.uri if found is not None else None,
+                title=found.title if found is not None else None,
+            )
+
+
+def _told(what: str, code: str, why: str) -> str:
+    return f"{what} ({code}): {why}" if why else f"{what} ({code})"
+
+
+def _signature(part: types.Part) -> str:
+    return b64encode(part.thought_signature or b"").decode()
+
+
+def _tokens(usage: types.GenerateContentResponseUsageMetadata) -> TokenUsage:
+    """The token counts, including those that Gemini counts separately: thoughts, and results of its
+    own tools."""
+    return TokenUsage(
+        prompt_tokens=_sum(usage.prompt_token_count, usage.tool_use_prompt_token_count),
+        completion_tokens=_sum(usage.candidates_token_count, usage.thoughts_token_count),
+        total_tokens=usage.total_token_count,
+        cache_read_tokens=usage.cached_content_token_count,
+        thinking_tokens=usage.thoughts_token_count,
+    )
+
+
+def _sum(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

@@ -1,0 +1,1 @@
+"""The guarded connection to addresses that strangers choose."""

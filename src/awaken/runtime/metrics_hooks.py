@@ -1,0 +1,34 @@
+"""What happens in a runtime, for programs that count it or wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from awaken.core.aio.callbacks import Subscribers
+from awaken.core.result import AgentRunResult
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commits import Fence
+from awaken.runtime.runtime import Runtime
+from awaken.worker.live_runs import ActiveRun
+
+
+class RuntimeNews:
+    """Subscribers of one runtime: to the seconds that submissions have `waited`, to the `commands`
+    that its runs take, to its `takeovers` of other processes' threads, and to what has `ended`: the
+    result of an activation, or `None` if it was cancelled or failed with an error."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        engine = runtime.engine
+        self.waited: Subscribers[float] = engine.waited
+        self.commands: Subscribers[ThreadCommand] = engine.taken
+        self.takeovers: Subscribers[Fence] = engine.taken_over
+        self.ended: Subscribers[AgentRunResult | None] = Subscribers()
+        engine.active.changes.subscribe(self._change)
+
+    def _change(self, run: ActiveRun) -> None:
+        if run.has_ended and run.task is not None:
+            run.task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[AgentRunResult]) -> None:
+        failed = task.cancelled() or task.exception() is not None
+        self.ended.tell(None if failed else task.result())

@@ -1,0 +1,166 @@
+"""Checks of what a caller asks a runtime for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.core.budget import Budget
+from awaken.core.identity import Adapter
+from awaken.core.inference import InferenceOverride
+from awaken.core.message import Message
+from awaken.core.metadata import check_size
+from awaken.core.principal import Principal
+from awaken.core.storable import parse_argument
+from awaken.core.suspension import Decision
+from awaken.core.tool import ToolDescriptor
+from awaken.errors import ConfigError, InvalidId
+from awaken.runtime.agent import Agent
+from awaken.runtime.remote_agent import RemoteAgent
+from awaken.worker.request import RunRequest, WhenBusy
+
+W = TypeVar("W", bound=StrEnum)
+
+Input = str | Message | Iterable[Message | str] | None
+"""What a caller gives a run to read."""
+
+
+def checked_agent(agent: str | Agent | RemoteAgent | None) -> str | None:
+    """The id of the agent that a caller asks for, if it names one.
+
+    Raises:
+        ConfigError: it is neither an agent nor an id.
+    """
+    given: Any = agent
+    if isinstance(given, Agent | RemoteAgent):
+        return given.id
+    if given is not None and not isinstance(given, str):
+        raise ConfigError(f"agent is an agent's id, or an Agent, not {given!r}")
+    return given
+
+
+def checked_when_busy(word: str) -> WhenBusy:
+    """
+    Raises:
+        ConfigError: there is no such word.
+    """
+    try:
+        return word if isinstance(word, WhenBusy) else WhenBusy(word)
+    except ValueError:
+        raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
+
+
+_STORED: tuple[tuple[str, str, Any], ...] = (
+    ("answers", "decisions", tuple[Decision, ...]),
+    ("frontend_tools", "frontend_tools", tuple[ToolDescriptor, ...]),
+    ("overrides", "overrides", InferenceOverride),
+    ("budget", "budget", Budget),
+    ("rewind_to", "rewind_to", str),
+    ("principal", "principal", Principal),
+    ("user", "user", str | None),
+    ("labels", "labels", dict[str, str]),
+    ("state", "state", dict[str, Any]),
+    ("deps_key", "deps_key", Any),
+    ("forwarded_props", "forwarded_props", Any),
+    ("adapter", "adapter", Adapter),
+    ("request_id", "transport_request_id", str | None),
+)
+"""The fields of a request that are stored, besides its messages: how callers name them, how the
+request does, and their types."""
+
+_MESSAGES = tuple[Message, ...]
+_stored_of = attrgetter(*[field for _, field, _ in _STORED])
+_USUAL = _stored_of(RunRequest(thread_id="t"))
+"""Their values if a caller gives none of them."""
+
+
+def parse_request(request: RunRequest) -> RunRequest:
+    """The request as it is after it was stored.
+
+    Raises:
+        ConfigError: a part of it could not be read back.
+    """
+    changed: dict[str, Any] = {}
+    if request.messages != ():
+        messages = parse_argument("input", request.messages, _MESSAGES)
+        if messages != request.messages:
+            changed["messages"] = messages
+    values = _stored_of(request)
+    if values != _USUAL:
+        for (name, field, type_), value, usual in zip(_STORED, values, _USUAL, strict=True):
+            if type(value) is type(usual) and value == usual:
+                continue
+            kept = parse_argument(name, value, type_)
+            if kept != value:
+                changed[field] = kept
+        if request.user or request.labels:
+            check_size(request.user, request.labels)
+    return msgspec.structs.replace(request, **changed) if changed else request
+
+
+def parse_id(name: str, id: str | None, type_: Any = str) -> Any:
+    """The id of something that exists, or the key of a request.
+
+    Raises:
+        ConfigError: it is no text.
+        InvalidId: it has a zero character, which not every store can keep.
+    """
+    given: Any = id
+    if isinstance(given, int) and not isinstance(given, bool):
+        raise ConfigError(f"{name} is a text, not {given!r}: write {name}={str(given)!r}")
+    parsed = parse_argument(name, id, type_)
+    if parsed is not None and "\0" in parsed:
+        raise InvalidId(parsed, what=f"{name} id" if name == "thread" else name)
+    return parsed
+
+
+def parse_principal(principal: Principal | None) -> Principal | None:
+    """
+    Raises:
+        ConfigError: it is not a principal, or one of its fields has a wrong type.
+    """
+    example = "Principal(id='ann')"
+    parsed: Principal | None = parse_argument("principal", principal, Principal | None, example)
+    if parsed is not None:
+        parse_id("principal.id", parsed.id)
+    return parsed
+
+
+def parse_mapping(name: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A mapping that a caller gave, as a dictionary of its own.
+
+    Raises:
+        ConfigError: it is not a mapping.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{name} is a mapping, such as {{'name': 'value'}}, not {given!r}")
+    return dict(given)
+
+
+def check_seconds(name: str, seconds: float) -> None:
+    """
+    Raises:
+        ConfigError: it is not a length of time.
+    """
+    given: Any = seconds
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
+        raise ConfigError(f"{name} is a number of seconds from 0 on, not {given!r}")
+
+
+def parse_word(name: str, word: str, words: type[W]) -> W:
+    """The member of an enumeration that a caller names.
+
+    Raises:
+        ConfigError: there is no such word.
+    """
+    try:
+        return words(word)
+    except ValueError:
+        known = ", ".join(repr(one.value) for one in words)
+        raise ConfigError(f"{name} is one of {known}, not {word!r}") from None

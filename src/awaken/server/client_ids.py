@@ -1,0 +1,205 @@
+"""Ids at the edge: clients see no scope. They are composed and stripped here, nowhere else."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.codec import dumps_text, loads
+from awaken.core.event import (
+    ActivitySnapshot,
+    AgentEvent,
+    Error,
+    MessagesSnapshot,
+    RunEvent,
+    RunFinish,
+    RunStart,
+    ToolCallDone,
+    ToolCallResumed,
+)
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import Failed, TerminationReason
+from awaken.core.message import Message
+from awaken.core.progress import PROGRESS_ACTIVITY
+from awaken.core.suspension import Asker, SuspendTicket
+from awaken.core.thread_ids import scoped_id, without_scope
+from awaken.core.ticket import AskedCall
+from awaken.core.tool import ToolResult
+
+_replace = msgspec.structs.replace
+_PROGRESS_IDS = ("thread_id", "run_id", "parent_run_id")
+_CHILD = "child_run_id"
+"""Where a tool result, or a question, names the run of the delegate that it comes from."""
+
+Asked = TypeVar("Asked", bound=AskedCall)
+
+
+class Names:
+    """The ids of one tenant: as clients see them (outside), and as stores have them (inside)."""
+
+    __slots__ = ("_prefix", "scope")
+
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+        self._prefix = f"{scope}/" if scope else ""
+
+    # -- composing ----------------------------------------------------------------------------
+
+    def new(self, given: str) -> str:
+        """The id of a thread that the client names.
+
+        Raises:
+            InvalidId: clients may not name threads so.
+        """
+        return scoped_id(self.scope, given)
+
+    def inside(self, given: str) -> str:
+        """The id of a thread that should exist, which may be one that a run has made."""
+        return self._prefix + given
+
+    def candidates(self, given: str) -> tuple[str, ...]:
+        """The ids that a client's id of a thread or run may stand for.
+
+        The ids of submitted runs have no scope, and those of delegates have one; so the caller
+        checks the scope in the record that it finds.
+        """
+        return (self._prefix + given, given) if self._prefix else (given,)
+
+    # -- stripping ----------------------------------------------------------------------------
+
+    def outside(self, id: str) -> str:
+        """An id as this tenant's clients see it."""
+        return id.removeprefix(self._prefix)
+
+    def outside_if(self, id: str | None) -> str | None:
+        """The same for an id that may be missing."""
+        return None if id is None else id.removeprefix(self._prefix)
+
+    def text(self, text: str) -> str:
+        """An error text of our own, without the scope in the ids that it quotes."""
+        if not self._prefix or self._prefix not in text:
+            return text
+        return re.sub(rf"(?<![\w./@=+-]){re.escape(self._prefix)}", "", text)
+
+    def reason(self, reason: TerminationReason, thread_id: str) -> TerminationReason:
+        """Why a run of a thread ended, as this tenant's clients see it: a failure quotes ids, and
+        what tools and models have said, which stays as it is."""
+        if not self._prefix or not isinstance(reason, Failed):
+            return reason
+        return Failed(value=without_scope(reason.value, thread_id))
+
+    def values(self, told: dict[str, Any], thread_id: str) -> dict[str, Any]:
+        """The state or the request of a run of a thread, with the ids of the thread's tree as
+        this tenant's clients see them."""
+        if not self._prefix:
+            return told
+        shown: dict[str, Any] = loads(without_scope(dumps_text(told), thread_id), dict[str, Any])
+        return shown
+
+    def event(self, told: RunEvent) -> RunEvent:
+        """An event as this tenant's clients see it."""
+        if not self._prefix:
+            return told
+        return _replace(
+            told,
+            thread_id=self.outside(told.thread_id),
+            run_id=self.outside(told.run_id),
+            parent_run_id=self.outside_if(told.parent_run_id),
+            event=self._stripped(told.event, told.thread_id),
+        )
+
+    def _stripped(self, event: AgentEvent, thread_id: str) -> AgentEvent:
+        match event:
+            case RunStart():
+                return _replace(
+                    event,
+                    thread_id=self.outside(event.thread_id),
+                    run_id=self.outside(event.run_id),
+                    parent_run_id=self.outside_if(event.parent_run_id),
+                    identity=self._identity(event.identity),
+                )
+            case RunFinish():
+                return _replace(
+                    event,
+                    thread_id=self.outside(event.thread_id),
+                    run_id=self.outside(event.run_id),
+                    identity=self._identity(event.identity),
+                    tickets=tuple(map(self.question, event.tickets)),
+                    termination=self.reason(event.termination, event.thread_id),
+                )
+            case Error():
+                return _replace(event, message=without_scope(event.message, thread_id))
+            case ToolCallDone():
+                return _replace(event, result=self._result(event.result))
+            case ToolCallResumed(result={"metadata": {"child_run_id": _} as told} as result):
+                result = {**result, "metadata": self._without_scope(told)}
+                return _replace(event, result=result)
+            case MessagesSnapshot():
+                return _replace(event, messages=tuple(map(self.message, event.messages)))
+            case ActivitySnapshot(content=dict() as report) if _is_progress(event):
+                ids = {name: report.get(name) for name in _PROGRESS_IDS}
+                named = {name: self.outside(id) for name, id in ids.items() if isinstance(id, str)}
+                return _replace(event, content=report | named)
+            case _:
+                return event
+
+    def _result(self, result: ToolResult) -> ToolResult:
+        """A result that tells of a delegate: of its run, or of the question that it asks."""
+        if result.suspension is not None:
+            result = _replace(result, suspension=self._suspended(result.suspension))
+        if _CHILD in result.metadata:
+            result = _replace(result, metadata=self._without_scope(result.metadata))
+        return result
+
+    def _suspended(self, asked: SuspendTicket) -> SuspendTicket:
+        question = asked.suspension
+        parameters = question.parameters
+        if isinstance(parameters, dict) and _CHILD in parameters:
+            parameters = self._without_scope(parameters)
+        question = _replace(question, id=self.text(question.id), parameters=parameters)
+        return _replace(asked, suspension=question, asker=self._asker(asked.asker))
+
+    def _without_scope(self, told: dict[str, Any]) -> dict[str, Any]:
+        """What is told of a delegate, with the id of its run as clients see it."""
+        child = told[_CHILD]
+        return {**told, _CHILD: self.outside(child) if isinstance(child, str) else child}
+
+    def _asker(self, asker: Asker | None) -> Asker | None:
+        if asker is None:
+            return None
+        thread, run = self.outside(asker.thread_id), self.outside(asker.run_id)
+        return _replace(asker, thread_id=thread, run_id=run)
+
+    def question(self, asked: Asked) -> Asked:
+        """The question of a suspended call, as this tenant's clients see it."""
+        if not self._prefix or asked.asker is None:
+            return asked
+        return _replace(asked, ticket_id=self.text(asked.ticket_id), asker=self._asker(asked.asker))
+
+    def message(self, message: Message) -> Message:
+        """A message of the log, as this tenant's clients see it."""
+        made, id = message.metadata, message.id
+        if not self._prefix:
+            return message
+        if id is not None and id.startswith(self._prefix) and "~" in id:
+            message = _replace(message, id=self.outside(id))  # it tells of a task, by the task's id
+        if made is None or made.run_id is None:
+            return message
+        return _replace(message, metadata=_replace(made, run_id=self.outside(made.run_id)))
+
+    def _identity(self, identity: RunIdentity | None) -> RunIdentity | None:
+        if identity is None:
+            return None
+        return _replace(
+            identity,
+            thread_id=self.outside(identity.thread_id),
+            run_id=self.outside(identity.run_id),
+            parent_thread_id=self.outside_if(identity.parent_thread_id),
+            parent_run_id=self.outside_if(identity.parent_run_id),
+        )
+
+
+def _is_progress(event: ActivitySnapshot) -> bool:
+    return event.activity_type == PROGRESS_ACTIVITY

@@ -1,0 +1,133 @@
+"""A chat as a page that is loaded now shows it: users' messages, and one message for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from awaken.codec import Json
+from awaken.core.event import RunEvent
+from awaken.core.message import (
+    Audio,
+    Base64Source,
+    ContentBlock,
+    Document,
+    Image,
+    MediaSource,
+    Message,
+    Text,
+    UrlSource,
+    Video,
+)
+from awaken.core.run import RunRecord
+from awaken.server.protocols.ai_sdk.builder import MessageBuilder
+from awaken.server.protocols.ai_sdk.encode import V7, AiSdkEncoder
+
+_ANY_TYPE = {Image: "image/*", Audio: "audio/*", Video: "video/*", Document: "application/*"}
+
+
+class History:
+    """Reads the events of a thread and of its delegates, and shows its messages.
+
+    Args:
+        thread_id: the thread, as the client sees it.
+        runs: the runs to show.
+    """
+
+    def __init__(self, thread_id: str, runs: Sequence[RunRecord]) -> None:
+        self._made = {run.run_id: _encoder(thread_id, run) for run in runs}
+        self._built = {run_id: MessageBuilder() for run_id in self._made}
+        self._asked = _latest_by_question(runs)
+        self._roots = {run_id: run_id for run_id in self._made}
+        for run_id, encoder in self._made.items():
+            self._apply(run_id, encoder.start())
+
+    def read(self, told: RunEvent) -> None:
+        """Take an event; those of runs that are not shown are ignored."""
+        root = self._roots.get(told.run_id) or self._roots.get(told.parent_run_id or "")
+        if root is not None:
+            self._roots[told.run_id] = root
+            self._apply(root, self._made[root].encode(told))
+
+    def _apply(self, run_id: str, chunks: Iterable[Json]) -> None:
+        for chunk in chunks:
+            self._built[run_id].apply(chunk)
+
+    def messages(self, log: Iterable[Message]) -> list[Json]:
+        """The messages of the page, in the order of the log. Of the runs without a message in the
+        log, only those that failed or were cancelled before they said anything are shown, behind
+        the message that they were to answer; what others said was taken out of view."""
+        for run_id, encoder in self._made.items():
+            self._apply(run_id, encoder.finish())
+        return list(self._in_order(log))
+
+    def _in_order(self, log: Iterable[Message]) -> Iterator[Json]:
+        log = list(log)
+        spoke = {message.produced_by_run_id() for message in log}
+        shown: set[str] = set()
+        for message in log:
+            run_id = message.produced_by_run_id()
+            if message.is_visible_user():
+                yield _user_message(message)
+                asked = self._asked.get(message.id or "")
+                if asked is not None and asked not in spoke and self._ended_early(asked):
+                    yield self._built[asked].message()
+            elif run_id in self._built and run_id not in shown:
+                shown.add(run_id)
+                yield self._built[run_id].message()
+
+    def _ended_early(self, run_id: str) -> bool:
+        return "termination" in self._built[run_id].metadata
+
+
+def _latest_by_question(runs: Iterable[RunRecord]) -> dict[str, str]:
+    """The latest run by the id of the last message that it was to answer."""
+    found: dict[str, str] = {}
+    for run in sorted(runs, key=lambda run: (run.created_at_ms, run.run_id)):
+        if run.request is not None and run.request.input_message_ids:
+            found[run.request.input_message_ids[-1]] = run.run_id
+    return found
+
+
+def _encoder(thread_id: str, run: RunRecord) -> AiSdkEncoder:
+    return AiSdkEncoder(
+        thread_id=thread_id,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        frontend=frontend_of(run),
+        version=V7,
+    )
+
+
+def frontend_of(run: RunRecord) -> list[str]:
+    """The names of the tools that the page carries out itself."""
+    return [tool.id for tool in run.request.frontend_tools] if run.request is not None else []
+
+
+def _user_message(message: Message) -> Json:
+    parts = list(chain.from_iterable(_parts(block) for block in message.content))
+    return {"id": message.id, "role": "user", "parts": parts}
+
+
+def _parts(block: ContentBlock) -> Iterator[Json]:
+    match block:
+        case Text(text=text):
+            yield {"type": "text", "text": text}
+        case Image(source=source) | Audio(source=source) | Video(source=source):
+            yield _file(source, _ANY_TYPE[type(block)])
+        case Document(source=source, title=title):
+            name = {"filename": title} if title else {}
+            yield _file(source, _ANY_TYPE[Document]) | name
+
+
+def _file(source: MediaSource, any_type: str) -> dict[str, Json]:
+    match source:
+        case UrlSource(url=url):
+            return {"type": "file", "mediaType": any_type, "url": url}
+        case Base64Source(media_type=media_type, data=data):
+            url = f"data:{media_type};base64,{data}"
+            return {"type": "file", "mediaType": media_type, "url": url}
+        case _:
+            # The caller puts the bytes of blobs into the messages; this one was not among them.
+            name = source.name or source.media_type
+            return {"type": "text", "text": f"[a file, {name}, that cannot be shown here]"}

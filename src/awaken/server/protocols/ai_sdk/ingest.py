@@ -1,0 +1,224 @@
+"""From a chat request to what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from typing import Any
+
+import msgspec
+
+from awaken.codec import digest, dumps_text
+from awaken.core.message import Message
+from awaken.core.store.submissions import SubmitMode
+from awaken.core.suspension import Decision, ToolCallResume, ToolCallResumeMode
+from awaken.core.ticket import Ticket
+from awaken.server.protocols.ai_sdk.parts import user_message
+from awaken.server.protocols.ai_sdk.request import ChatRequest
+from awaken.server.protocols.intake import BadRequest, Intake, Known
+
+_IS_ANSWER = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
+
+
+def ingest(
+    request: ChatRequest, known: Known, *, thread_id: str, agent_id: str | None = None
+) -> Intake:
+    """What a request asks for: a new message, an answer to open questions, an edited message, or
+    another answer to an old one.
+
+    Of the messages, only users' are taken: the log has its own record of what agents said.
+
+    Raises:
+        BadRequest: it asks for nothing, or cannot be read.
+    """
+    if request.trigger == "regenerate-message" or _is_edited(request, known):
+        asked = _again(request, known)
+    else:
+        asked = _submitted(request, known)
+    return msgspec.structs.replace(
+        asked,
+        thread_id=thread_id,
+        agent_id=agent_id or request.agent_id,
+        frontend_tools=tuple(tool.descriptor() for tool in request.tools),
+    )
+
+
+# -- new messages and answers -------------------------------------------------------------------
+
+
+def _submitted(request: ChatRequest, known: Known) -> Intake:
+    new = _new_messages(request, known)
+    decisions = tuple(_decisions(request, known.tickets))
+    if not new and not decisions:
+        decisions = _answered_before(request, known.closed)
+    if not new and not decisions:
+        raise BadRequest("There is nothing to do: send a new message, or answer a question.")
+    # Questions that a new message leaves open are given up, and with them the run that asks.
+    gives_up = bool(new and known.tickets and not decisions)
+    return Intake(
+        messages=_with_context(request, new),
+        decisions=decisions,
+        mode=SubmitMode.INTERRUPT if gives_up else SubmitMode.QUEUE,
+        key=_key(new, decisions),
+    )
+
+
+def _new_messages(request: ChatRequest, known: Known) -> tuple[Message, ...]:
+    """The users' messages behind the last one that the log knows. A request whose last message is
+    a user's is always for that one: if the log has it, the request was sent before."""
+    if not request.messages:
+        return ()
+    ids = _known_ids(known)
+    behind = 0
+    for index, message in enumerate(request.messages):
+        if message.id in ids:
+            behind = index + 1
+    new = [message for message in request.messages[behind:] if message.role == "user"]
+    last = request.messages[-1]
+    if not new and last.role == "user":
+        new = [last]
+    return tuple(user_message(message) for message in new)
+
+
+def _known_ids(known: Known) -> set[str | None]:
+    """The ids under which the page knows messages of the log: an agent's are one for each run."""
+    runs = {message.produced_by_run_id() for message in known.messages}
+    return {message.id for message in known.messages} | runs - {None}
+
+
+def _key(new: tuple[Message, ...], decisions: tuple[Decision, ...]) -> str | None:
+    parts = [f"message:{new[-1].id}"] if new else []
+    if decisions:
+        said = [(target, one.action, one.result, one.reason) for target, one in decisions]
+        parts.append(f"answers:{digest(said)}")
+    return " ".join(parts) or None
+
+
+def _with_context(request: ChatRequest, new: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The new messages, behind one for the model with what the page says about itself."""
+    told = {"state": request.state, "context": request.context}
+    given = {name: value for name, value in told.items() if value not in (None, {}, [], "")}
+    if not new or not given:
+        return new
+    text = f"<frontend-context>{dumps_text(given)}</frontend-context>"
+    return (Message.internal_system(text, id=_context_id(new[-1].id)), *new)
+
+
+def _context_id(message_id: str | None) -> str:
+    return f"{message_id}.context"
+
+
+# -- answers ------------------------------------------------------------------------------------
+
+
+def _decisions(request: ChatRequest, tickets: Iterable[Ticket]) -> Iterator[Decision]:
+    """The answers to questions. A page repeats its whole history, so a question is answered only by
+    its own part, in the message of the run that asks it."""
+    for ticket in tickets:
+        for part in _parts_of(request, ticket):
+            answer = _answer(ticket, part, request)
+            if answer is not None:
+                yield ticket.key, answer
+
+
+def _parts_of(request: ChatRequest, ticket: Ticket) -> list[dict[str, Any]]:
+    """The part of the call that asks; the last one, since ids of calls may repeat."""
+    messages = [message for message in request.messages if message.id == ticket.run_id]
+    parts = [part for message in messages for part in message.parts]
+    return [part for part in parts if part.get("toolCallId") == ticket.call_id][-1:]
+
+
+def _answer(ticket: Ticket, part: dict[str, Any], request: ChatRequest) -> ToolCallResume | None:
+    approval = part.get("approval")
+    approval = approval if isinstance(approval, dict) else {}
+    is_named = approval.get("id") == ticket.key
+    takes_output = ticket.answer_mode is _IS_ANSWER
+    match part.get("state"):
+        case "approval-responded" if is_named:
+            return _approval(approval, request, takes_output)
+        case "output-denied" if is_named or takes_output:
+            return ToolCallResume.deny(_text(approval.get("reason")))
+        case "output-available" if takes_output and not part.get("preliminary"):
+            return ToolCallResume.approve(part.get("output"))
+        case "output-error" if takes_output:
+            return ToolCallResume.approve({"error": _text(part.get("errorText")) or "it failed"})
+    return None
+
+
+def _approval(
+    approval: dict[str, Any], request: ChatRequest, takes_output: bool = False
+) -> ToolCallResume:
+    """A yes, a no, or "not as asked, but with this": a no with a value in `answers`.
+
+    The page keeps the yes or the no and sends it with each later request, but sends the value with
+    one request alone. If that one is lost or refused, a yes would approve the call as it was asked.
+
+    Raises:
+        BadRequest: a value stands beside a yes.
+    """
+    key, reason = str(approval.get("id")), _text(approval.get("reason"))
+    is_approved, has_value = approval.get("approved") is True, key in request.answers
+    if is_approved and has_value:
+        raise BadRequest(
+            f"The answer to {key} has a value in `answers` and approved: true: send the value with "
+            "approved: false, so that nothing is approved if the value is lost."
+        )
+    if not has_value:
+        if is_approved:
+            return ToolCallResume.approve(reason=reason)
+        return ToolCallResume.deny(reason)
+    value = request.answers[key]
+    if takes_output:
+        return ToolCallResume.approve(value, reason=reason)
+    return ToolCallResume.edit(value, reason=reason)
+
+
+def _answered_before(request: ChatRequest, closed: Sequence[Ticket]) -> tuple[Decision, ...]:
+    """The answers to questions that are not open any more. If this request was carried out before,
+    the store finds it by its key; otherwise it refuses the answers.
+
+    The page still has its answers to earlier questions of the run. Those of one request were taken
+    at one time, so the request had the last of them.
+    """
+    given = {ticket.key: _taken_at(ticket) for ticket in closed}
+    answers = tuple(_decisions(request, closed))
+    last = max((given[key] for key, _ in answers), default=0)
+    return tuple((key, answer) for key, answer in answers if given[key] == last)
+
+
+def _taken_at(ticket: Ticket) -> float:
+    """When the question was answered; a question that never was is later than all others."""
+    return ticket.decision.updated_at if ticket.decision is not None else inf
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+# -- edited messages, and other answers ---------------------------------------------------------
+
+
+def _is_edited(request: ChatRequest, known: Known) -> bool:
+    """Whether the last message is a user's that the log has, and the page has changed it."""
+    if not request.messages or request.message_id is None:
+        return False
+    last = request.messages[-1]
+    is_named = last.role == "user" and last.id == request.message_id
+    return is_named and any(message.id == last.id for message in known.messages)
+
+
+def _again(request: ChatRequest, known: Known) -> Intake:
+    """Go on from the last user's message of the request; what the log has behind it is dropped."""
+    last = next((one for one in reversed(request.messages) if one.role == "user"), None)
+    if last is None:
+        raise BadRequest("There is no message to answer: send one first.")
+    new = (user_message(last),)
+    ids = {message.id for message in known.messages}
+    rewind_to = next((id for id in (_context_id(last.id), last.id) if id in ids), None)
+    latest = known.messages[-1].id if known.messages else ""
+    return Intake(
+        messages=_with_context(request, new),
+        rewind_to=rewind_to,
+        mode=SubmitMode.INTERRUPT if rewind_to is not None else SubmitMode.QUEUE,
+        key=f"again:{last.id} {latest}" if rewind_to is not None else _key(new, ()),
+    )

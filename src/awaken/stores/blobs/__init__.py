@@ -1,0 +1,1 @@
+"""Blob stores: in a folder, and in memory."""

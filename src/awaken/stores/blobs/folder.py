@@ -1,0 +1,182 @@
+"""Blobs in a folder: one file each, with a head of 4 KiB and then the content.
+
+A file is `<folder>/<scope>/<first two digits of the id>/<id>`; the default scope is `_`. The names
+that callers give are inside the head and never part of a path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.core.blobs import (
+    WHOLE,
+    Blob,
+    BlobUses,
+    ByteRange,
+    FreedBlobs,
+    check_blob,
+    is_blob_id,
+    is_scope,
+)
+from awaken.errors import BlobNotFound, StoreUnavailable
+from awaken.stores.blobs.blob_file import HEAD, PART, NewBlobFile, OpenBlobFile
+
+_DEFAULT_SCOPE = "_"
+_GONE = ".gone"
+"""How the name of a file ends that a sweep is deleting."""
+_BATCH = 500
+
+
+class FolderBlobs:
+    """Blobs as files. Several processes may use one folder at once.
+
+    `uses` is the store whose threads refer to the blobs. The folder is made by the first `put`.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], uses: BlobUses, *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.folder = Path(folder)
+        self._uses = uses
+        self._clock = clock
+
+    def _of_scope(self, scope: str) -> Path:
+        return self.folder / (scope or _DEFAULT_SCOPE)
+
+    async def put(
+        self, scope: str, stream: AsyncIterable[bytes], media_type: str, name: str | None = None
+    ) -> Blob:
+        check_blob(scope, media_type, name)
+        folder = self._of_scope(scope)
+        with self._explained():
+            new = await asyncio.to_thread(NewBlobFile, folder)
+        try:
+            async for piece in stream:
+                with self._explained():
+                    await asyncio.to_thread(new.write, piece)
+            with self._explained():
+                return await asyncio.to_thread(
+                    new.finish, folder, scope, media_type, name, self._clock.now_ms()
+                )
+        finally:
+            new.drop()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn an error of the operating system into `StoreUnavailable`."""
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnavailable(
+                f"no blob can be written to {self.folder}: {error}; make the folder writable, and "
+                "check that the disk has space"
+            ) from error
+
+    @asynccontextmanager
+    async def open(
+        self, scope: str, id: str, range: ByteRange = WHOLE
+    ) -> AsyncIterator[OpenedBlob]:
+        if not is_scope(scope) or not is_blob_id(id):
+            raise BlobNotFound(id)
+        path = self._of_scope(scope) / id[:2] / id
+        try:
+            file = await asyncio.to_thread(OpenBlobFile, path, id, range)
+        except OSError as error:
+            raise StoreUnavailable(f"blob {id} cannot be read from {path}: {error}") from error
+        try:
+            yield OpenedBlob(file)
+        finally:
+            file.close()
+
+    async def delete_unreferenced(self, before_ms: int, *, scope: str | None = None) -> FreedBlobs:
+        if scope is not None and not is_scope(scope):
+            return FreedBlobs()
+        folder = self.folder if scope is None else self._of_scope(scope)
+        old = await asyncio.to_thread(_files_before, folder, before_ms)
+        blobs = size = 0
+        for start in range(0, len(old), _BATCH):
+            batch = old[start : start + _BATCH]
+            used = await self._uses.used_blobs({_id_of(path) for path in batch})
+            for freed in await asyncio.to_thread(_delete, batch, used, before_ms):
+                blobs, size = blobs + 1, size + freed
+        return FreedBlobs(blobs=blobs, bytes=size)
+
+
+class OpenedBlob:
+    """A blob of a folder that is being read."""
+
+    def __init__(self, file: OpenBlobFile) -> None:
+        self._file = file
+
+    @property
+    def blob(self) -> Blob:
+        return self._file.blob
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while piece := await asyncio.to_thread(self._file.read):
+            yield piece
+
+
+# -- the sweep --------------------------------------------------------------------------------
+
+
+def _id_of(path: Path) -> str:
+    return path.name.removesuffix(_GONE)
+
+
+def _is_before(path: Path, before_ms: int) -> bool:
+    return path.stat(follow_symlinks=False).st_mtime_ns < before_ms * 1_000_000
+
+
+def _files_before(folder: Path, before_ms: int) -> list[Path]:
+    """The blobs and unfinished files that were written before that time."""
+    found: list[Path] = []
+    for where, _, names in os.walk(folder):
+        for path in (Path(where, name) for name in names):
+            if path.name.startswith(PART) or is_blob_id(_id_of(path)):
+                with suppress(FileNotFoundError):
+                    if _is_before(path, before_ms):
+                        found.append(path)
+    return found
+
+
+def _delete(paths: Sequence[Path], used: frozenset[str], before_ms: int) -> list[int]:
+    """Delete the files that are not used; returns the sizes of the deleted blobs."""
+    freed: list[int] = []
+    for path in paths:
+        with suppress(OSError):  # another process deletes it, too, or reads it (on Windows)
+            if path.name.startswith(PART):
+                path.unlink()
+            elif _id_of(path) in used:
+                _bring_back(path)
+            elif (size := _delete_blob(path, before_ms)) is not None:
+                freed.append(size)
+    return freed
+
+
+def _delete_blob(path: Path, before_ms: int) -> int | None:
+    """Delete a blob unless it was put again meanwhile; returns the size of its content."""
+    gone = path if path.name.endswith(_GONE) else path.with_name(path.name + _GONE)
+    # Between a look at the file's time and its deletion, a process could put the blob again, and
+    # commit a use of it. Under another name it cannot: its `put` writes a new file.
+    os.replace(path, gone)
+    if not _is_before(gone, before_ms):
+        _bring_back(gone)
+        return None
+    size = gone.stat().st_size - HEAD
+    gone.unlink()
+    return size
+
+
+def _bring_back(path: Path) -> None:
+    """Give a blob its name again; a sweep that was killed may have left it without."""
+    if not path.name.endswith(_GONE):
+        return
+    with suppress(FileExistsError):
+        os.link(path, path.with_name(_id_of(path)))
+    path.unlink()

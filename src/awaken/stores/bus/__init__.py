@@ -1,0 +1,1 @@
+"""Live buses: within a process, and over NATS."""

@@ -1,0 +1,173 @@
+"""The live bus within one process: owners and listeners share an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from awaken.core.bus import BusHealth, Heard, Progress, Sent, Standing
+from awaken.core.event import RunEvent, StepEnd
+from awaken.core.store.commits import Fence
+
+MOST_UNREAD = 1_000
+"""How many events a listener may leave unread. With one more it loses them all, and is told so."""
+
+
+MOST_KEPT = 2_000
+"""How many events of an open step are kept for readers that come back: about 256 KiB."""
+
+
+class LocalListening:
+    """A listener of one thread: a bounded buffer with one wake-up for a batch."""
+
+    __slots__ = ("_events", "_lost", "_waiting", "_woken")
+
+    def __init__(self) -> None:
+        self._events: list[RunEvent] = []
+        self._lost = self._woken = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    def add(self, event: RunEvent) -> None:
+        if len(self._events) >= MOST_UNREAD:
+            self.lose()
+        else:
+            self._events.append(event)
+            if not self._woken:
+                self.wake()
+
+    def lose(self) -> None:
+        """Drop what is unread, and tell the listener that events are missing."""
+        self._events, self._lost = [], True
+        self.wake()
+
+    def wake(self) -> None:
+        self._woken = True
+        waiting = self._waiting
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    async def heard(self) -> Heard:
+        while not self._woken:
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        heard = Heard(self._events, self._lost)
+        self._events, self._lost, self._woken = [], False, False
+        return heard
+
+
+class LocalTopic:
+    """The topic of a thread that this process owns."""
+
+    __slots__ = ("_base", "_bus", "_progress", "_sent", "epoch", "n", "thread_id", "wanted")
+
+    def __init__(self, bus: LocalBus, fence: Fence) -> None:
+        self._bus = bus
+        self._progress: Callable[[], Progress] | None = None
+        self.thread_id, self.epoch, self.n = fence.thread_id, fence.epoch, 0
+        self.wanted = fence.thread_id in bus.listeners
+        self._base: Standing | None = None
+        self._sent: list[RunEvent] = []
+
+    def publish(self, event: RunEvent) -> None:
+        if self._base is None and event.seq is not None:
+            self._keep_from(event, event.seq, back=1)
+        if len(self._sent) < MOST_KEPT:
+            self._sent.append(event)
+        if type(event.event) is StepEnd and event.seq is not None and not event.ahead:
+            self._keep_from(event, event.seq)
+        for listening in self._bus.listeners.get(self.thread_id, ()):
+            listening.add(event)
+
+    def attach(self, progress: Callable[[], Progress]) -> None:
+        self._progress = progress
+
+    def snapshot(self) -> Standing | None:
+        if self._progress is None:
+            return None
+        run_id, seq, ahead, turn = self._progress()
+        return Standing(run_id=run_id, epoch=self.epoch, n=self.n, seq=seq, ahead=ahead, turn=turn)
+
+    def set_wanted(self, is_wanted: bool) -> None:
+        if is_wanted and not self.wanted:
+            # What was not sent before cannot be recalled: the turn so far stands for it.
+            self._base, self._sent = self.snapshot(), []
+        self.wanted = is_wanted
+
+    def _keep_from(self, event: RunEvent, seq: int, back: int = 0) -> None:
+        """Keep what is sent behind an event, or with `back`, that event and what follows."""
+        n = self.n if event.live is None else event.live[1]
+        self._base = Standing(run_id=event.run_id, epoch=self.epoch, n=n - back, seq=seq - back)
+        self._sent = []
+
+    def recall(self) -> Sent | None:
+        """What was sent since the last step ended, or since there is a listener."""
+        return Sent(self._base, self._sent) if self._base is not None else None
+
+    def close(self) -> None:
+        self._progress = None
+        self._bus.forget(self)
+
+
+class LocalBus:
+    """Passes events on to listeners in the same process. Used from one event loop only.
+
+    `listeners` are those of each thread that has some.
+    """
+
+    def __init__(self) -> None:
+        self.listeners: dict[str, list[LocalListening]] = {}
+        self._topics: dict[str, LocalTopic] = {}
+
+    async def open(self) -> None:
+        return
+
+    async def close(self) -> None:
+        return
+
+    @property
+    def health(self) -> BusHealth | None:
+        return None
+
+    def topic(self, fence: Fence) -> LocalTopic:
+        known = self._topics.get(fence.thread_id)
+        if known is None or known.epoch != fence.epoch:
+            known = self._topics[fence.thread_id] = LocalTopic(self, fence)
+        return known
+
+    def forget(self, topic: LocalTopic) -> None:
+        """Called by a topic that is closed: its listeners look into the store."""
+        if self._topics.get(topic.thread_id) is topic:
+            del self._topics[topic.thread_id]
+            for listening in self.listeners.get(topic.thread_id, ()):
+                listening.lose()
+
+    @asynccontextmanager
+    async def listen(self, thread_id: str) -> AsyncIterator[LocalListening]:
+        listening = LocalListening()
+        self.listeners.setdefault(thread_id, []).append(listening)
+        self._set_wanted(thread_id)
+        try:
+            yield listening
+        finally:
+            others = self.listeners[thread_id]
+            others.remove(listening)
+            if not others:
+                del self.listeners[thread_id]
+            self._set_wanted(thread_id)
+
+    def _set_wanted(self, thread_id: str) -> None:
+        topic = self._topics.get(thread_id)
+        if topic is not None:
+            topic.set_wanted(thread_id in self.listeners)
+
+    async def snapshot(self, thread_id: str) -> Standing | None:
+        topic = self._topics.get(thread_id)
+        return None if topic is None else topic.snapshot()
+
+    def recall(self, thread_id: str, epoch: int) -> Sent | None:
+        topic = self._topics.get(thread_id)
+        return topic.recall() if topic is not None and topic.epoch == epoch else None

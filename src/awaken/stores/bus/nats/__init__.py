@@ -1,0 +1,1 @@
+"""The live bus over NATS, for processes on many machines."""

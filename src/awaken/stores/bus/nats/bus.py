@@ -1,0 +1,311 @@
+"""The live bus over NATS: within the process as `LocalBus`, and to other nodes over a `Link`.
+
+- The owner of a thread publishes its events only while another node follows the thread.
+- A node says which threads it follows to all nodes, again every ten seconds. So the next owner of a
+  thread knows that it is followed before it has sent anything.
+- The owner of a thread answers where it stands. A thread without an owner has no one on that
+  subject, and NATS itself says so at once.
+
+Every message may be lost: a follower finds holes by the numbers of events, and reads the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Self
+
+from awaken.codec import dumps
+from awaken.core.aio.owned_tasks import OwnedTasks
+from awaken.core.bus import BusHealth, Standing
+from awaken.core.event import RunEvent
+from awaken.core.store.commits import Fence
+from awaken.stores.bus.local import MOST_UNREAD, LocalBus, LocalListening, LocalTopic
+from awaken.stores.bus.nats.address import read_address
+from awaken.stores.bus.nats.connection import Link
+from awaken.stores.bus.nats.interests import Interests, chunks
+from awaken.stores.bus.nats.wire import (
+    LONGEST_BATCH,
+    MOST_THREADS,
+    VERSION,
+    Answer,
+    Interest,
+    Subjects,
+    Unreadable,
+    batch_of,
+    hash_of,
+    interest_of,
+    pack,
+    standing_of,
+)
+
+log = logging.getLogger("awaken.bus")
+
+BATCH_EVERY = 0.02
+"""Seconds between two messages with events of one thread."""
+TELL_EVERY, HOLDS_FOR = 10.0, 25.0
+"""Seconds after which a node says again what it follows, and after which its word is void."""
+
+
+class NatsTopic(LocalTopic):
+    """The topic of a thread that this process owns. `is_followed`: by another node."""
+
+    __slots__ = ("_nats", "hash", "is_followed", "lost", "unsent")
+
+    def __init__(self, bus: NatsBus, fence: Fence) -> None:
+        super().__init__(bus, fence)
+        self._nats = bus
+        self.hash = hash_of(fence.thread_id)
+        self.is_followed = self.lost = False
+        self.unsent: list[RunEvent] = []
+
+    def publish(self, event: RunEvent) -> None:
+        super().publish(event)
+        if self.is_followed:
+            self._nats.hold(self, event)
+
+
+class NatsBus(LocalBus):
+    """Passes events on to listeners in this process, and over NATS to those in others.
+
+    Open it before use; unopened, or while NATS is away, it is a bus within the process. Used from
+    one event loop only.
+    """
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        read = read_address(address)
+        self._subjects = Subjects(read.deployment)
+        self._node = secrets.token_hex(8)
+        self._counts: Counter[str] = Counter()
+        self._interests = Interests()
+        self._threads: dict[str, str] = {}  # of topics, by their hashes
+        self._due: dict[NatsTopic, None] = {}
+        self._sending: asyncio.TimerHandle | None = None
+        self._sent_at = 0.0
+        self._tasks = OwnedTasks(log)
+        self._link = Link(
+            read,
+            self._subjects.inbox(self._node),
+            self._counts,
+            came=self._has_come,
+            went=self._has_gone,
+            overran=self._has_overrun,
+        )
+        self._link.subscribe(self._subjects.interest, self._hear_interest)
+        self._followed: dict[str, str] = {}  # threads by the subjects of their events
+
+    @classmethod
+    def from_address(cls, address: str) -> Self:
+        """
+        Raises:
+            ConfigError: the address is malformed.
+        """
+        return cls(address)
+
+    # -- life ---------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect. If NATS does not answer, this says so in the log, and goes on trying."""
+        self._sending = None  # a timer of an event loop that is closed would never fire
+        await self._link.open()
+        if not len(self._tasks):
+            self._tasks.start_repeating(self._renew, TELL_EVERY, "the live bus cannot renew")
+
+    async def close(self) -> None:
+        await self._tasks.close(1.0)
+        self._send_due()
+        await self._link.close()
+
+    @property
+    def health(self) -> BusHealth:
+        return BusHealth(is_up=self._link.is_up, sent=self._link.sent, dropped=dict(self._counts))
+
+    def _has_come(self) -> None:
+        self._tell_all(asks=True)
+        self._lose_all()
+
+    def _has_gone(self) -> None:
+        self._interests.clear()
+        self._set_all_followed()
+        self._lose_all()
+
+    def _lose_all(self) -> None:
+        """Let every listener look into the store, and ask the owner where it stands."""
+        for listeners in self.listeners.values():
+            for listening in listeners:
+                listening.lose()
+
+    def _has_overrun(self, subject: str) -> None:
+        for listening in self.listeners.get(self._followed.get(subject, ""), ()):
+            listening.lose()
+
+    async def _renew(self) -> None:
+        await asyncio.sleep(TELL_EVERY)
+        self._tell_all()
+        self._interests.expire(asyncio.get_running_loop().time())
+        self._set_all_followed()
+
+    # -- owners -------------------------------------------------------------------------------
+
+    def topic(self, fence: Fence) -> NatsTopic:
+        known = self._topics.get(fence.thread_id)
+        if isinstance(known, NatsTopic) and known.epoch == fence.epoch:
+            return known
+        topic = self._topics[fence.thread_id] = NatsTopic(self, fence)
+        self._threads[topic.hash] = fence.thread_id
+        self._set_wanted(fence.thread_id)
+        asked = partial(self._hear_question, fence.thread_id)
+        self._link.subscribe(self._subjects.owner(topic.hash), asked)
+        return topic
+
+    def forget(self, topic: LocalTopic) -> None:
+        if self._topics.get(topic.thread_id) is topic and isinstance(topic, NatsTopic):
+            del self._threads[topic.hash]
+            self._link.unsubscribe(self._subjects.owner(topic.hash))
+            if topic.is_followed:
+                # Listeners elsewhere look into the store, as those here do.
+                self._send(topic)
+                topic.lost = True
+                self._send(topic)
+        super().forget(topic)
+
+    def _set_wanted(self, thread_id: str) -> None:
+        topic = self._topics.get(thread_id)
+        if isinstance(topic, NatsTopic):
+            topic.is_followed = topic.hash in self._interests
+            topic.set_wanted(topic.is_followed or thread_id in self.listeners)
+
+    def _set_all_followed(self) -> None:
+        for thread_id in self._topics:
+            self._set_wanted(thread_id)
+
+    def hold(self, topic: NatsTopic, event: RunEvent) -> None:
+        """Send an event with the next batch."""
+        if len(topic.unsent) >= MOST_UNREAD:
+            self._counts["unsent"] += len(topic.unsent)
+            topic.unsent.clear()
+            topic.lost = True
+        topic.unsent.append(event)
+        self._due[topic] = None
+        if self._sending is None:
+            loop = asyncio.get_running_loop()
+            # The first event after a pause goes out at once, with what comes in the same instant.
+            rest = self._sent_at + BATCH_EVERY - loop.time()
+            self._sending = loop.call_later(max(0.0, rest), self._send_due)
+
+    def _send_due(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending, self._sent_at = None, asyncio.get_running_loop().time()
+        due, self._due = self._due, {}
+        for topic in due:
+            self._send(topic)
+
+    def _send(self, topic: NatsTopic) -> None:
+        events, lost = topic.unsent, topic.lost
+        topic.unsent, topic.lost = [], False
+        if not self._link.is_up or not (events or lost):
+            return
+        subject = self._subjects.events(topic.hash)
+        for data, count, dropped in pack(events, lost, min(LONGEST_BATCH, self._link.longest)):
+            if dropped:
+                self._counts["too_large"] += dropped
+            self._link.publish(subject, data, count)
+
+    def _hear_question(self, thread_id: str, data: bytes, reply: str) -> None:
+        """A node asks where the owner of a thread stands; from then on it follows the thread."""
+        topic = self._topics.get(thread_id)
+        if topic is None or not self._subjects.is_inbox(reply) or not self._note(data):
+            return
+        answer = dumps(Answer(VERSION, topic.snapshot()))
+        if len(answer) > self._link.longest:
+            self._counts["too_large"] += 1
+            answer = dumps(Answer(VERSION, None))
+        self._link.publish(reply, answer)
+
+    # -- interest -----------------------------------------------------------------------------
+
+    def _hear_interest(self, data: bytes, reply: str) -> None:
+        interest = self._note(data)
+        if interest is not None and interest.asks:
+            self._tell_all()
+
+    def _note(self, data: bytes) -> Interest | None:
+        """Note what a node follows. Returns its message, or `None` if that cannot be read."""
+        try:
+            interest = interest_of(data)
+        except Unreadable as error:
+            self._counts[error.reason] += 1
+            return None
+        until = asyncio.get_running_loop().time() + HOLDS_FOR
+        for thread in interest.threads:
+            if interest.ends:
+                self._interests.remove(thread, interest.node)
+            elif not self._interests.add(thread, interest.node, until):
+                self._counts["interest"] += 1
+            if thread in self._threads:
+                self._set_wanted(self._threads[thread])
+        return interest
+
+    def _tell_all(self, *, asks: bool = False) -> None:
+        """Say to all nodes which threads this one follows."""
+        size = max(1, min(MOST_THREADS, self._link.longest // 64))
+        for threads in chunks(map(hash_of, self.listeners), size):
+            self._tell(*threads)
+        if asks:
+            self._tell(asks=True)
+
+    def _tell(self, *threads: str, ends: bool = False, asks: bool = False) -> None:
+        interest = Interest(VERSION, self._node, threads, ends, asks)
+        self._link.publish(self._subjects.interest, dumps(interest))
+
+    # -- listeners ----------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def listen(self, thread_id: str) -> AsyncIterator[LocalListening]:
+        async with super().listen(thread_id) as listening:
+            thread = hash_of(thread_id)
+            subject = self._subjects.events(thread)
+            if len(self.listeners[thread_id]) == 1:
+                self._followed[subject] = thread_id
+                self._link.subscribe(subject, partial(self._hear_events, thread_id))
+                self._tell(thread)
+            try:
+                yield listening
+            finally:
+                if len(self.listeners[thread_id]) == 1:
+                    del self._followed[subject]
+                    self._link.unsubscribe(subject)
+                    self._tell(thread, ends=True)
+
+    def _hear_events(self, thread_id: str, data: bytes, reply: str) -> None:
+        try:
+            batch = batch_of(data, thread_id)
+        except Unreadable as error:
+            self._counts[error.reason] += 1
+            return
+        for listening in self.listeners.get(thread_id, ()):
+            if batch.lost:
+                listening.lose()
+            for event in batch.events:
+                listening.add(event)
+
+    async def snapshot(self, thread_id: str) -> Standing | None:
+        standing = await super().snapshot(thread_id)
+        if standing is not None:
+            return standing
+        thread = hash_of(thread_id)
+        follows = (thread,) if thread_id in self.listeners else ()
+        question = dumps(Interest(VERSION, self._node, follows))
+        data = await self._link.request(self._subjects.owner(thread), question)
+        try:
+            return None if data is None else standing_of(data, thread_id)
+        except Unreadable as error:
+            self._counts[error.reason] += 1
+            return None

@@ -1,0 +1,137 @@
+"""Being told of what other nodes wrote: by `NOTIFY` at once, and by looking in any case.
+
+Every hint may be lost. A hint says only that something is there to be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+import asyncpg
+
+from awaken.stores.postgres.address import Address
+from awaken.stores.postgres.connections import Connector, Db, end
+from awaken.stores.postgres.errors import explain
+from awaken.stores.postgres.watch import COMMANDS, Watch, until_set
+
+log = logging.getLogger("awaken.stores")
+
+LOOK_SECONDS = 0.2
+"""How often the threads that tasks wait for are looked at."""
+_HEARD_WITHIN = 2.0
+
+_TELL = """
+SELECT pg_notify($2 || coalesce('n' || t.owner, 'work'), t.pk::text)
+FROM @threads AS t WHERE t.id = ANY ($1::text[])
+"""
+_FREE = "UPDATE @threads SET owner = NULL WHERE owner = $2"
+# Nodes are told of the threads in which a run is to go on.
+_AND_TELL = """
+SELECT pg_notify($1 || 'work', f.pk::text) FROM freed AS f
+WHERE EXISTS (SELECT 1 FROM @runs AS r WHERE r.id = f.open_run AND r.status = 'running')
+   OR EXISTS (SELECT 1 FROM @commands AS c WHERE c.thread = f.pk AND c.kind = 'run')
+"""
+_RELEASE = f"WITH freed AS ({_FREE} AND id = $3 AND epoch = $4 RETURNING pk, open_run) {_AND_TELL}"
+_RELEASE_ALL = f"WITH freed AS ({_FREE} RETURNING pk, open_run) {_AND_TELL}"
+# What a thread looks like: a write to its head, metadata, commands or stream log shows.
+_MARKS = """
+SELECT t.id, t.xmin::text, t.position, t.epoch,
+       (SELECT m.xmin::text FROM @thread_metadata AS m WHERE m.thread = t.pk),
+       (SELECT max(c.id) FROM @commands AS c WHERE c.thread = t.pk),
+       (SELECT count(*) FROM @commands AS c WHERE c.thread = t.pk),
+       (SELECT s.xmin::text FROM @streams AS s WHERE s.thread = t.pk ORDER BY s.number DESC LIMIT 1)
+FROM @threads AS t WHERE t.id = ANY (?::text[])
+"""
+
+
+def channel_of(schema: str) -> str:
+    """How the names of a schema's channels begin: channels belong to the whole database."""
+    return f"awk_{hashlib.blake2b(schema.encode(), digest_size=8).hexdigest()}_"
+
+
+async def tell(db: Db, thread_ids: Collection[str]) -> None:
+    """Tell the owners of threads, or all nodes for a thread without one, that a command waits."""
+    await db.rows(_TELL, list(thread_ids), channel_of(db.schema.name))
+
+
+async def release(db: Db, node: int, thread_id: str, epoch: int) -> None:
+    """Release a thread that the node has claimed."""
+    await db.rows(_RELEASE, channel_of(db.schema.name), node, thread_id, epoch)
+
+
+async def release_all(db: Db, node: int) -> None:
+    """Release every thread of the node."""
+    await db.rows(_RELEASE_ALL, channel_of(db.schema.name), node)
+
+
+async def look(db: Db, watch: Watch) -> None:
+    """Wake the tasks whose threads were changed by other processes."""
+    waited = watch.waited
+    found: dict[str, Any] = {row[0]: tuple(row) for row in await db.rows(_MARKS, waited)}
+    watch.compare(waited, found)
+
+
+class Listener:
+    """Listens for hints on a connection of its own.
+
+    Args:
+        heard: called with every hint.
+    """
+
+    def __init__(
+        self, address: Address, connector: Connector, watch: Watch, heard: Callable[[], None]
+    ) -> None:
+        self._address = address
+        self._connector = connector
+        self._watch = watch
+        self._heard = heard
+        self._self_test = asyncio.Event()
+        self.is_deaf = True
+        """Whether hints do not come through; then nodes look more often."""
+
+    async def listen(self, node: int) -> None:
+        """Listen until the connection breaks."""
+        if not self._address.has_session(direct=True):
+            # A session of a pooler may hear this node's first hint, and none of the later ones.
+            self._say_deaf()
+            await asyncio.Event().wait()
+        begin = channel_of(self._address.schema)
+        try:
+            connection = await self._connector.connect(direct=True)
+        except Exception as error:
+            raise explain(self._address.shown, error) from error
+        broken = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: broken.set())
+            await connection.add_listener(f"{begin}n{node}", self._hint)
+            await connection.add_listener(f"{begin}work", self._hint)
+            self._self_test.clear()
+            await connection.execute("SELECT pg_notify($1, '')", f"{begin}n{node}")
+            await until_set(self._self_test, _HEARD_WITHIN)
+            self._watch.mark_all()  # of what was told before, nothing was heard
+            if self.is_deaf:
+                self._say_deaf()
+            await broken.wait()
+        finally:
+            self.is_deaf = True
+            await end(connection)
+
+    def _say_deaf(self) -> None:
+        log.warning(
+            "no hint comes through %s, which may be a pooler: this node looks four times a "
+            "second instead; give the address of the database itself with direct=",
+            self._address.shown,
+        )
+
+    def _hint(self, connection: asyncpg.Connection, pid: int, channel: str, payload: str) -> None:
+        self.is_deaf = False
+        self._self_test.set()
+        if channel.endswith("work") and payload.isdigit():
+            self._watch.free(int(payload))
+        else:
+            self._watch.mark([COMMANDS])
+        self._heard()

@@ -1,1 +1,0 @@
-"""From a model's stream of events to its answer, and back."""

@@ -1,0 +1,325 @@
+"""The damage to threads whose processes were killed: lost, done twice, invalid, left open.
+
+Pure: pictures and notes in, sentences out. `compare` finds the differences from an undisturbed
+thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+import msgspec
+
+from awaken.codec import digest, dumps, dumps_text
+from awaken.core.event import ToolCallDone
+from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.message import Message, Role
+from awaken.core.store.commits import CallPhase
+from awaken.core.suspension import ToolCallOutcome
+from awaken.core.ticket import TicketStatus
+from awaken.core.transcript import effective_view
+from awaken.core.value import Value
+from awaken.testing.chaos.store_dump import Picture
+from awaken.testing.chaos.witness import Note, NoteKind
+
+_OPEN = (CallPhase.INTENT, CallPhase.SUSPENDED)
+_NOTHING = Picture()
+
+
+def _none() -> tuple[str, ...]:
+    """An empty default that JSON still shows."""
+    return ()
+
+
+class Damage(Value, frozen=True, kw_only=True):
+    """What should not have happened, in one sentence each.
+
+    `ownerless` is remote work that goes on without a run here; only a check of the remote agent
+    finds it.
+    """
+
+    lost: tuple[str, ...] = msgspec.field(default_factory=_none)
+    doubled: tuple[str, ...] = msgspec.field(default_factory=_none)
+    invalid: tuple[str, ...] = msgspec.field(default_factory=_none)
+    left_open: tuple[str, ...] = msgspec.field(default_factory=_none)
+    ownerless: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.sentences())
+
+    def sentences(self) -> tuple[str, ...]:
+        return self.lost + self.doubled + self.invalid + self.left_open + self.ownerless
+
+
+def damage_between(
+    pictures: Sequence[Picture], final: Picture, notes: Sequence[Note], once: Collection[str]
+) -> Damage:
+    """The damage that the kills did to the pictures' thread and the threads beneath it.
+
+    Args:
+        pictures: one after each kill.
+        notes: the witness's notes, from all processes.
+        once: the tools that must not run twice.
+    """
+    return Damage(
+        lost=(
+            *(text for picture in pictures for text in _lost_since(picture, final)),
+            *_lost_commits(notes, final),
+            *_lost_messages(notes, final),
+            *_asked_again(notes),
+        ),
+        doubled=(*_doubled_effects(notes, once), *_doubled_runs(notes, once)),
+        invalid=(*_faults_shown(notes), *_everywhere(final, _faults)),
+        left_open=(
+            *([] if final.runs else ["there is no run"]),
+            *_orphans_at(pictures, final),
+            *_everywhere(final, _left_open),
+        ),
+    )
+
+
+def _everywhere(final: Picture, found: Callable[[Picture], Iterable[str]]) -> Iterator[str]:
+    """The findings for each thread, with the thread's id."""
+    for thread in final.threads():
+        where = "" if thread is final else f" (thread {thread.thread_id})"
+        yield from (text + where for text in found(thread))
+
+
+def _by_id(final: Picture) -> dict[str, Picture]:
+    return {thread.thread_id: thread for thread in final.threads()}
+
+
+# -- lost -------------------------------------------------------------------------------------
+
+
+def _lost_since(picture: Picture, final: Picture) -> Iterator[str]:
+    """What was stored at a kill and is missing or changed at the end."""
+    known = _by_id(final)
+    for thread in picture.threads():
+        if thread.thread_id in known:
+            now = known[thread.thread_id]
+            where = "" if now is final else f" (thread {thread.thread_id})"
+            yield from (text + where for text in _lost_in(thread, now))
+        elif thread.runs:
+            yield f"thread {thread.thread_id} is gone"
+
+
+def _lost_in(picture: Picture, final: Picture) -> Iterator[str]:
+    for what, before, after in (
+        ("message", picture.messages, final.messages),
+        ("event", picture.events, final.events),
+    ):
+        for place, value in enumerate(before):
+            if place >= len(after):
+                yield f"{what} {place + 1} of {len(before)} is gone"
+            elif dumps(value) != dumps(after[place]):
+                yield f"{what} {place + 1} was changed"
+    for call in picture.calls:
+        now = final.phase_of(call.key)
+        if call.phase not in _OPEN and now is not call.phase:
+            yield f"the outcome of {call.tool_name} was {call.phase} and is {now}"
+    kept = {run.run_id for run in final.runs}
+    yield from (f"run {run.run_id} is gone" for run in picture.runs if run.run_id not in kept)
+
+
+def _lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
+    """What a store has confirmed and does not have."""
+    known = _by_id(final)
+    for note in notes:
+        if note.kind is not NoteKind.COMMIT:
+            continue
+        thread = known.get(note.name, _NOTHING)
+        length, messages = note.detail["length"], note.detail["messages"]
+        for place, (message_id, mark) in enumerate(messages, start=length - len(messages)):
+            found = thread.messages[place] if place < len(thread.messages) else None
+            if found is None or digest(found) != mark:
+                yield f"message {place + 1} ({message_id}) was committed and is not there"
+        for key, phase in note.detail["calls"]:
+            if phase not in _OPEN and thread.phase_of(key) != phase:
+                yield f"call {key} was committed as {phase} and is {thread.phase_of(key)}"
+
+
+def _lost_messages(notes: Sequence[Note], final: Picture) -> Iterator[str]:
+    """Messages that were sent to a thread and are neither in its log nor waiting to be read."""
+    known = _by_id(final)
+    for note in notes:
+        for thread_id, message_id in _sent(note):
+            thread = known.get(thread_id, _NOTHING)
+            came = [*(message.id for message in thread.messages), *thread.unread]
+            if message_id not in came:
+                yield f"message {message_id} was sent to thread {thread_id} and never came"
+
+
+def _sent(note: Note) -> list[tuple[str, str]]:
+    if note.kind is NoteKind.COMMIT:
+        return [(thread_id, message_id) for thread_id, message_id in note.detail.get("sends", ())]
+    if note.kind is NoteKind.SENT:
+        return [(note.name, message_id) for message_id in note.detail]
+    return []
+
+
+def _asked_again(notes: Sequence[Note]) -> Iterator[str]:
+    """Requests to a model whose answer was stored already.
+
+    Runs ask concurrently: a request belongs to the thread that holds its messages.
+    """
+    homes = {
+        message_id: note.name
+        for note in notes
+        if note.kind is NoteKind.COMMIT
+        for message_id, _ in note.detail["messages"]
+    }
+    asked: dict[str, str] = {}
+    answered: set[str] = set()
+    for note in notes:
+        if note.kind is NoteKind.MODEL:
+            question = note.detail["question"]
+            if question in answered:
+                yield f"{note.name} was asked again for an answer that had been committed"
+            home = next((homes[id] for id in note.detail["messages"] if id in homes), None)
+            if home is not None:
+                asked[home] = question
+        elif note.kind is NoteKind.COMMIT and note.detail["answers"] and note.name in asked:
+            answered.add(asked[note.name])
+
+
+# -- done twice -------------------------------------------------------------------------------
+
+
+def _doubled_effects(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]:
+    """Side effects that happened twice, whichever call caused them: a call with a new key does harm
+    as well."""
+    done = Counter(
+        (note.name, dumps_text(note.detail))
+        for note in notes
+        if note.kind is NoteKind.EFFECT and note.name in once
+    )
+    for (name, what), times in done.items():
+        if times > 1:
+            yield f"{name} took effect {times} times: {what}"
+
+
+def _doubled_runs(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]:
+    """Calls that ran again without a decision or `verify` saying that they had not happened."""
+    ran: dict[str, NoteKind] = {}
+    for note in notes:
+        if note.name not in once:
+            continue
+        name, key, before = note.name, note.key, ran.get(note.key)
+        if note.kind is NoteKind.START:
+            if before is not None:
+                yield f"{name} ran again in call {key}"
+            ran[key] = note.kind
+        elif note.kind is NoteKind.END:
+            ran[key] = note.kind
+        elif note.kind is NoteKind.ASKED:
+            ran.pop(key, None)
+        elif note.kind is NoteKind.VERIFIED and note.detail == "False":
+            if before is NoteKind.END:
+                yield f"{name} had run to its end, and its verify says that it did not happen"
+            ran.pop(key, None)
+
+
+# -- invalid ----------------------------------------------------------------------------------
+
+
+def transcript_faults(messages: Sequence[Message]) -> list[str]:
+    """What a provider would refuse: each call must have one result, directly after it, in order."""
+    faults: list[str] = []
+    expected: deque[str] = deque()
+    for message in messages:
+        if message.role is Role.TOOL:
+            call_id = message.tool_call_id or ""
+            if expected and expected[0] == call_id:
+                expected.popleft()
+            else:
+                faults.append(f"the result of {call_id!r} is not behind its call")
+            continue
+        faults.extend(f"call {call_id!r} has no result" for call_id in expected)
+        expected = deque(call.id for call in message.tool_calls or ())
+    return faults + [f"call {call_id!r} has no result" for call_id in expected]
+
+
+def log_faults(log: Sequence[Message]) -> list[str]:
+    """The faults in a thread's messages after all runs have ended."""
+    faults = transcript_faults(effective_view(log))
+    ids = Counter(message.id for message in log)
+    faults.extend(f"message {id} is there {times} times" for id, times in ids.items() if times > 1)
+    calls = Counter[str | None](c.id for message in log for c in message.tool_calls or ())
+    results = Counter(message.tool_call_id for message in log if message.role is Role.TOOL)
+    for call_id in calls.keys() | results.keys():
+        if calls[call_id] != results[call_id]:
+            faults.append(
+                f"call {call_id!r} is there {calls[call_id]} times, "
+                f"its result {results[call_id]} times"
+            )
+    return faults
+
+
+def _faults_shown(notes: Sequence[Note]) -> Iterator[str]:
+    for note in notes:
+        if note.kind is NoteKind.FAULT:
+            yield f"{note.name} was shown a transcript in which {note.detail}"
+
+
+def _faults(thread: Picture) -> Iterator[str]:
+    """The faults in a thread's messages and events."""
+    yield from log_faults(thread.messages)
+    seqs = [event.seq for event in thread.events]
+    if seqs != list(range(1, len(seqs) + 1)):
+        yield f"events are numbered {seqs}"
+    done = Counter(
+        event.event.message_id
+        for event in thread.events
+        if isinstance(event.event, ToolCallDone)
+        and event.event.outcome is not ToolCallOutcome.SUSPENDED
+    )
+    yield from (
+        f"the end of {id} was told {times} times" for id, times in done.items() if times > 1
+    )
+
+
+# -- left open --------------------------------------------------------------------------------
+
+
+def _left_open(thread: Picture) -> Iterator[str]:
+    for run in thread.runs:
+        if run.status is not RunStatus.DONE:
+            yield f"run {run.run_id} is {run.status}"
+    for ticket in thread.tickets:
+        if ticket.status is TicketStatus.OPEN:
+            yield f"the ticket of {ticket.tool_name} is still open"
+    if thread.owner is not None:
+        yield f"the thread is still owned by {thread.owner}"
+    if thread.runs and thread.runs[0].termination_reason != CANCELLED:
+        yield from (f"message {id} waits to be read" for id in thread.unread)
+    yield from (f"run {run_id} waits to be recovered" for run_id in thread.interrupted)
+
+
+def _orphans_at(pictures: Sequence[Picture], final: Picture) -> Iterator[str]:
+    """The delegates that were left behind: at a kill, before any recovery, and at the end.
+
+    The rule holds in the store at every instant: a delegate whose parent run is done is done
+    itself, or has a cancel pending.
+    """
+    at_kills = (text for picture in pictures for text in _orphans(picture))
+    yield from (f"at a kill, {text}" for text in dict.fromkeys(at_kills))
+    yield from _orphans(final)
+
+
+def _orphans(picture: Picture) -> Iterator[str]:
+    """The orphans among all runs of a picture, as `list_orphans` finds them in a store."""
+    ended = {
+        run.run_id
+        for thread in picture.threads()
+        for run in thread.runs
+        if run.status is RunStatus.DONE
+    }
+    for thread in picture.threads():
+        for run in () if thread.has_cancel else thread.runs:
+            if run.is_delegated and run.status is not RunStatus.DONE and run.parent_run_id in ended:
+                yield (
+                    f"run {run.run_id} waits for run {run.parent_run_id}, which has ended, and no "
+                    "cancel is pending"
+                )

@@ -1,0 +1,106 @@
+"""Finding out whether any run in a store still goes on, and which tickets wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.core.aio.cancel import first_of
+from awaken.core.lifecycle import RunStatus
+from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind
+from awaken.core.store.store import Store
+from awaken.core.store.threads import RunQuery, TicketQuery
+from awaken.core.ticket import Ticket, TicketStatus
+from awaken.testing.chaos.store_dump import task_of
+
+_MANY = 500
+LOOK_UP = 0.05
+"""The most seconds to wait for a change before checking again."""
+
+
+async def open_runs(store: Store) -> list[RunRecord]:
+    """Runs that have not ended, in any thread."""
+    found: list[RunRecord] = []
+    for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CREATED):
+        found.extend(await store.list_runs(RunQuery(status=status, limit=_MANY)))
+    return found
+
+
+async def list_orphans(store: Store) -> list[RunRecord]:
+    """The delegates that wait for nothing: their parent run has ended, they have not, and no
+    cancel is pending for them. There must never be one, once the parent's end is committed."""
+    orphans: list[RunRecord] = []
+    for run in await open_runs(store):
+        parent = await store.load_run(run.parent_run_id or "") if run.is_delegated else None
+        if parent is not None and parent.status is RunStatus.DONE:
+            commands = await store.load_commands(run.thread_id)
+            if not any(command.kind is CommandKind.CANCEL for command in commands):
+                orphans.append(run)
+    return orphans
+
+
+async def questions(store: Store) -> list[Ticket]:
+    """The tickets that an approver can answer now."""
+    tickets = await store.list_tickets(TicketQuery(status=TicketStatus.OPEN, limit=_MANY))
+    return answerable(tickets, await open_runs(store))
+
+
+def answerable(tickets: Iterable[Ticket], runs: Iterable[RunRecord]) -> list[Ticket]:
+    """The tickets that an approver can answer. A delegate's ticket is answered through its parent
+    run, and cannot be answered once that has ended.
+
+    Args:
+        runs: all runs that have not ended.
+    """
+    known = {run.run_id: run for run in runs}
+    return [
+        ticket
+        for ticket in tickets
+        if ticket.status is TicketStatus.OPEN
+        and ticket.run_id in known
+        and not _asks_through_another(known[ticket.run_id], known)
+    ]
+
+
+def _asks_through_another(run: RunRecord, known: dict[str, RunRecord]) -> bool:
+    parent = known.get(run.parent_run_id or "")
+    return run.is_delegated and (parent is None or task_of(parent) is None)
+
+
+async def at_rest(store: Store, *, clock: Clock = SYSTEM_CLOCK) -> bool:
+    """Whether all runs have ended or wait for an answer."""
+    waiting = await open_runs(store)
+    if any(run.status is not RunStatus.WAITING for run in waiting):
+        return False
+    # Looked at twice, because a thread may be claimed or released between the two reads.
+    return (
+        not await _are_owned(store, waiting)
+        and not await store.list_interrupted(now_ms=clock.now_ms())
+        and not await _are_owned(store, waiting)
+    )
+
+
+async def _are_owned(store: Store, runs: Iterable[RunRecord]) -> bool:
+    """Whether the thread of one of the runs has an owner."""
+    threads = [await store.load_thread(run.thread_id) for run in runs]
+    return any(thread is not None and thread.owner is not None for thread in threads)
+
+
+class ThreadChanges:
+    """Waits until one of the runs' threads has changed since the last call.
+
+    It also returns after a short time, because a thread that begins meanwhile is not watched.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[str, int] = {}
+
+    async def wait(self, runs: Iterable[RunRecord]) -> None:
+        threads = {run.thread_id for run in runs}
+        await first_of(*map(self._changed, threads), asyncio.sleep(LOOK_UP))
+
+    async def _changed(self, thread_id: str) -> None:
+        self._seen[thread_id] = await self._store.changed(thread_id, self._seen.get(thread_id, 0))

@@ -1,0 +1,279 @@
+"""Running agents on a backend, as a root or as a delegate, and the checks of every result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from functools import wraps
+from typing import Any
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.core.aio.cancel import CancellationToken
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.backend import (
+    BackendCapabilities,
+    BackendContinuationCapability,
+    BackendControl,
+    BackendDelegateRunRequest,
+    BackendOutputCapability,
+    BackendParentContext,
+    BackendRootRunRequest,
+    BackendWaitCapability,
+    ExecutionBackend,
+    ExecutionBackendError,
+)
+from awaken.core.backend_result import (
+    BackendRunResult,
+    BackendStatusKind,
+)
+from awaken.core.events import CollectingSink
+from awaken.core.identity import RunIdentity
+from awaken.core.lifecycle import (
+    BehaviorRequested,
+    CancelledEnd,
+    NaturalEnd,
+    RunStatus,
+    Suspended,
+)
+from awaken.core.message import Message
+from awaken.testing.conformance.backends.subject import BackendCheck, BackendPart, BackendSubject
+from awaken.testing.conformance.making import PATIENCE
+
+PARENT = BackendParentContext(
+    parent_run_id="parent-run", parent_thread_id="parent-thread", parent_tool_call_id="parent-call"
+)
+REFUSALS = (
+    "backend does not support root execution",
+    "backend does not support delegated execution",
+)
+
+
+class NotSupported(Exception):
+    """The backend does not run agents in this way, and says so with the contract's error."""
+
+
+class Ask(msgspec.Struct, kw_only=True):
+    """A request to an agent, and the events that came while it worked."""
+
+    part: BackendPart = BackendPart.ECHO
+    text: str = "hello"
+    run: str = "run"
+    before: tuple[Message, ...] = ()
+    token: CancellationToken | None = None
+    sink: CollectingSink = msgspec.field(default_factory=CollectingSink)
+    saved: dict[str, Json] = msgspec.field(default_factory=dict)
+    changes: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def message(self) -> Message:
+        return Message.user(self.text, id=f"{self.run}-{len(self.before)}")
+
+    async def save(self, values: Mapping[str, Json]) -> None:
+        self.saved.update(values)
+
+    def identity(self, agent_id: str) -> RunIdentity:
+        return RunIdentity(thread_id=f"thread-of-{self.run}", run_id=self.run, agent_id=agent_id)
+
+
+Way = Callable[[BackendSubject, Ask, ExecutionBackend], Coroutine[Any, Any, BackendRunResult]]
+"""Runs an agent on a backend, and returns a result that passed the general checks."""
+WayCheck = Callable[[BackendSubject, Way], Awaitable[None]]
+
+
+class BothWays:
+    """Collects checks; each becomes two, one for roots and one for delegates."""
+
+    def __init__(self) -> None:
+        self.checks: list[BackendCheck] = []
+
+    def __call__(self, check: WayCheck) -> WayCheck:
+        for way, name in ((as_root, "as_a_root"), (as_delegate, "as_a_delegate")):
+            self.checks.append(_one_way(check, way, name))
+        return check
+
+    def alone(self, check: BackendCheck) -> BackendCheck:
+        """Collect a check that is not run both ways."""
+        self.checks.append(check)
+        return check
+
+
+def _one_way(check: WayCheck, way: Way, name: str) -> BackendCheck:
+    @wraps(check)
+    async def checked(subject: BackendSubject) -> None:
+        try:
+            await check(subject, way)
+        except NotSupported:
+            return  # another check, `it_runs_agents_in_one_way_at_least`, covers this
+
+    checked.__name__ = f"{check.__name__}_{name}"
+    return checked
+
+
+# -- asking -----------------------------------------------------------------------------------
+
+
+async def root_request(subject: BackendSubject, ask: Ask) -> BackendRootRunRequest:
+    agent_id = subject.agent_id(ask.part)
+    request = BackendRootRunRequest(
+        agent_id=agent_id,
+        messages=[*ask.before, ask.message],
+        new_messages=[ask.message],
+        sink=ask.sink,
+        resolver=subject.resolver,
+        run_identity=ask.identity(agent_id),
+        control=BackendControl(cancellation_token=ask.token),
+        save_state=ask.save,
+    )
+    return await subject.prepare(msgspec.structs.replace(request, **ask.changes))
+
+
+async def as_root(subject: BackendSubject, ask: Ask, backend: ExecutionBackend) -> BackendRunResult:
+    """Run the agent as a root run."""
+    request = await root_request(subject, ask)
+    result = await _only_its_errors(backend.execute_root(request))
+    _holds_together(result, request.agent_id, backend.capabilities())
+    assert result.run_id in (None, ask.run), "a root run keeps the id it was given"
+    return result
+
+
+async def as_delegate(
+    subject: BackendSubject, ask: Ask, backend: ExecutionBackend
+) -> BackendRunResult:
+    """Run the agent as a delegate."""
+    request = BackendDelegateRunRequest(
+        agent_id=subject.agent_id(ask.part),
+        messages=[*ask.before, ask.message],
+        new_messages=[ask.message],
+        sink=ask.sink,
+        resolver=subject.resolver,
+        parent=PARENT,
+        control=BackendControl(cancellation_token=ask.token),
+    )
+    result = await _only_its_errors(backend.execute_delegate(request))
+    _holds_together(result, request.agent_id, backend.capabilities())
+    assert result.run_id != PARENT.parent_run_id, "a delegate is a run of its own"
+    return result
+
+
+async def _only_its_errors(run: Awaitable[BackendRunResult]) -> BackendRunResult:
+    """
+    Raises:
+        NotSupported: the backend does not run agents in this way.
+        ExecutionBackendError: the run failed.
+        AssertionError: the backend raised an error of another class.
+    """
+    try:
+        return await run
+    except ExecutionBackendError as error:
+        if error.message in REFUSALS:
+            raise NotSupported from error
+        if not error.message.strip():
+            raise AssertionError(f"{type(error).__name__} does not say what is wrong") from error
+        raise
+    except Exception as error:
+        raise AssertionError(
+            f"{type(error).__name__} escaped where only an ExecutionBackendError may: {error}"
+        ) from error
+
+
+async def fails(run: Awaitable[BackendRunResult]) -> str:
+    """The text of a run's failure, given as an error or as a failed result."""
+    try:
+        result = await run
+    except ExecutionBackendError as error:
+        return error.message
+    assert result.status.kind is BackendStatusKind.FAILED, result
+    return result.status.message or ""
+
+
+# -- checks of every result -------------------------------------------------------------------
+
+_ENDS = {
+    BackendStatusKind.COMPLETED: (NaturalEnd, BehaviorRequested, Suspended),
+    BackendStatusKind.CANCELLED: (CancelledEnd,),
+}
+_WAITS = {
+    BackendStatusKind.WAITING_INPUT: (
+        BackendWaitCapability.INPUT,
+        BackendWaitCapability.INPUT_AND_AUTH,
+    ),
+    BackendStatusKind.WAITING_AUTH: (
+        BackendWaitCapability.AUTH,
+        BackendWaitCapability.INPUT_AND_AUTH,
+    ),
+}
+
+
+def _holds_together(result: BackendRunResult, agent_id: str, can: BackendCapabilities) -> None:
+    kind, end = result.status.kind, result.termination
+    assert result.agent_id == agent_id
+    assert result.steps >= 0
+    if kind in _ENDS:
+        assert isinstance(end, _ENDS[kind]), f"{result.status} does not end with {end}"
+    elif kind in (BackendStatusKind.FAILED, BackendStatusKind.TIMEOUT):
+        assert not isinstance(end, NaturalEnd | BehaviorRequested | Suspended), end
+    if kind is BackendStatusKind.FAILED:
+        assert (result.status.message or "").strip(), "a failure says what is wrong"
+    if waits(result):
+        assert can.waits is not BackendWaitCapability.NONE, f"{result.status} is not claimed"
+        assert can.waits in _WAITS.get(kind, (can.waits,)), f"{result.status} is not claimed"
+    if result.response is not None and result.output.text is not None:
+        assert result.output.text == result.response
+    if can.output is BackendOutputCapability.TEXT:
+        assert result.output.artifacts == (), "artifacts are not claimed"
+    if can.continuation is BackendContinuationCapability.NONE:
+        assert result.state is None, "state for a continuation that is not claimed"
+
+
+def waits(result: BackendRunResult) -> bool:
+    """Whether the run waits for input, authorization or an answer."""
+    return result.status.durable_run_status(result.termination) is RunStatus.WAITING
+
+
+def completed(result: BackendRunResult, text: str) -> None:
+    """Check that the run completed with this text."""
+    assert result.status.kind is BackendStatusKind.COMPLETED, result
+    assert isinstance(result.termination, NaturalEnd | BehaviorRequested)
+    assert (result.output.text_or(result.response) or "") == text
+
+
+# -- running agents ---------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def under_way(
+    subject: BackendSubject, way: Way, ask: Ask, backend: ExecutionBackend
+) -> AsyncIterator[asyncio.Task[BackendRunResult]]:
+    """A run of the slow agent, once it is working; at the end of the block it is cancelled."""
+    run = start_task(way(subject, ask, backend))
+    working = start_task(subject.until_working())
+    try:
+        await asyncio.wait([run, working], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        if run.done():
+            raise AssertionError(f"the slow agent ended by itself: {run.result()}")
+        assert working.done(), "the slow agent never was at work"
+        working.result()
+        yield run
+    finally:
+        for task in (run, working):
+            task.cancel()
+        await asyncio.wait([run, working], timeout=PATIENCE)
+
+
+async def ends(run: asyncio.Task[BackendRunResult]) -> BackendRunResult:
+    """The result of a run that was cancelled."""
+    _, stuck = await asyncio.wait([run], timeout=PATIENCE)
+    assert not stuck, "the run was told to stop, and goes on"
+    return run.result()
+
+
+async def stops(subject: BackendSubject) -> None:
+    """Check that the slow agent itself has stopped, too."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await subject.until_stopped()
+    except TimeoutError:
+        raise AssertionError("the slow agent was to stop, and is still at work") from None

@@ -1,0 +1,35 @@
+"""The runtime: starts runs, keeps track of live ones, resumes abandoned ones, finds runs by id.
+
+Its names are loaded on first use: a program that only describes agents does not load the loop.
+"""
+
+from typing import TYPE_CHECKING
+
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.core.defaults import CANCEL_GRACE, MAX_RUNS
+    from awaken.worker.live_runs import ActiveRun, ActiveRuns
+    from awaken.worker.request import RunKind, RunRequest, WhenBusy
+    from awaken.worker.worker import AgentRuntime
+
+__all__ = [
+    "CANCEL_GRACE",
+    "MAX_RUNS",
+    "ActiveRun",
+    "ActiveRuns",
+    "AgentRuntime",
+    "RunKind",
+    "RunRequest",
+    "WhenBusy",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".live_runs": "ActiveRun ActiveRuns",
+        "awaken.core.defaults": "CANCEL_GRACE MAX_RUNS",
+        ".request": "RunKind RunRequest WhenBusy",
+        ".worker": "AgentRuntime",
+    },
+)

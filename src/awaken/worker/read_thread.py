@@ -1,0 +1,223 @@
+"""Resolving a run's agent and reading as much of its thread as that agent can use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+import msgspec
+
+from awaken.core.backend import ExecutionBackendError
+from awaken.core.lifecycle import RunStatus
+from awaken.core.message import Message, Role
+from awaken.core.registry import ExecutionResolver
+from awaken.core.rewind import before_hidden
+from awaken.core.run import RunRecord
+from awaken.core.state.run_keys import CONTEXT_WINDOW
+from awaken.core.store.store import Store
+from awaken.core.store.threads import ThreadContext
+from awaken.core.thread import Thread
+from awaken.core.thread_ids import Place, place_of
+from awaken.core.window import shortened
+from awaken.engine.context_window import counter_of, policy_of
+from awaken.errors import ResolveError, ResolveFailed, ThreadBusy
+from awaken.ext import compaction
+from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
+from awaken.worker.opening import read_between, wants_whole_log
+from awaken.worker.prepare import choose_agent
+from awaken.worker.request import RunRequest
+
+_replace = msgspec.structs.replace
+
+
+FIRST_PIECE = 128
+"""How many of the last messages are read first if a token limit applies. While they leave room,
+each further read doubles the number."""
+MOST_LEADING = 8
+"""How many messages at a thread's beginning are searched for system messages."""
+
+
+async def with_rewind(store: Store, request: RunRequest) -> RunRequest:
+    """The request, with the position in the log of the message that it rewinds the thread to.
+
+    Raises:
+        RewindRefused: no message in view has the id that it names.
+    """
+    if request.rewind_to is None or request.rewinds_to is not None:
+        return request
+    to = await store.find_rewind(request.thread_id, request.rewind_to)
+    return _replace(request, rewinds_to=to)
+
+
+async def resolve_and_read(
+    store: Store, request: RunRequest, resolver: ExecutionResolver
+) -> tuple[ResolvedExecution, ThreadContext]:
+    """The agent of the request, and the part of the thread that the agent needs: as the request's
+    rewind leaves it, if it has one.
+
+    Raises:
+        AgentNotFound, ResolveFailed: the agent cannot run.
+        ThreadBusy: the thread cannot be rewound because a run of it is open.
+    """
+    agent: ResolvedExecution | None = None
+    if request.agent_id is not None and not request.decisions:
+        agent = resolve(resolver, request.agent_id)
+    wish = _Wish(agent) if agent is not None else None
+    tail = wish.first if wish is not None else 0
+    if request.rewinds_to is None:
+        context = await store.load_context(request.thread_id, tail=tail)
+    else:
+        context = await store.load_rewound(request.thread_id, request.rewinds_to, tail=tail)
+        if context is not None and context.thread.open_run_id is not None:
+            raise ThreadBusy(request.thread_id, context.thread.open_run_id)
+    if context is None:
+        context = ThreadContext(thread=await _new_thread(store, request), is_new=True)
+    if agent is None or wish is None:
+        agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
+        wish = _Wish(agent)
+    if context.is_new:
+        return agent, context
+    # The caller owns the thread: no other process changes it between these reads.
+    while more := wish.more(context):
+        skipped = before_hidden(context.hidden, context.skipped - more)
+        piece = await read_between(store, context, skipped, context.skipped)
+        context = _replace(context, messages=[*piece, *context.messages], skipped=skipped)
+    if context.skipped and wish.is_limited:
+        most = MOST_LEADING if wish.most is None else min(wish.most, MOST_LEADING)
+        context = _replace(context, leading=await _leading(store, context, most))
+    return agent, context
+
+
+async def _new_thread(store: Store, request: RunRequest) -> Thread:
+    """The thread that the request's first commit will create."""
+    above = None
+    if request.parent_thread_id is not None:
+        above = await store.load_thread(request.parent_thread_id)
+    place = place_of(request.thread_id) if above is None else Place(above.scope, above.family)
+    return Thread(id=request.thread_id, scope=place.scope, family=place.family)
+
+
+class _Wish:
+    """How much of a thread an agent needs: all of it, a number of messages, or as many as fit its
+    context window.
+
+    The calls of an open run are read in any case. Messages that a summary covers are not needed.
+    """
+
+    def __init__(self, agent: ResolvedExecution) -> None:
+        policy = agent.spec.context_policy
+        self.most = policy.max_messages if policy is not None else None
+        self._room: int | None = None
+        if isinstance(agent, ResolvedAgent):
+            if (held := policy_of(agent)) is not None:
+                self._room, self._counter = held.max_context_tokens, counter_of(agent)
+        elif not wants_whole_log(agent):
+            self.most = 1
+        self._seen = self._covered = 0
+        self._tokens = 0.0
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the model's context window limits how much is read."""
+        return self._room is not None
+
+    @property
+    def first(self) -> int | None:
+        """How many of the last messages to read first; `None` means all."""
+        if self._room is None:
+            return self.most
+        return FIRST_PIECE if self.most is None else min(self.most, FIRST_PIECE)
+
+    def more(self, context: ThreadContext) -> int:
+        """How many earlier messages to read next; 0 once enough were read."""
+        skipped, read = context.skipped, len(context.messages)
+        if skipped == 0 or self.first is None:
+            return skipped
+        self._look(context, context.messages[: read - self._seen])
+        self._seen = read
+        if not _has_open_turn(context):
+            return min(skipped, max(read, self.first))
+        most = skipped if self.most is None else min(skipped, self.most - read)
+        if self._room is not None:
+            if self._tokens >= self._room:
+                return 0
+            most = min(most, skipped - self._covered)
+        return max(0, min(most, max(read, self.first)))
+
+    def _look(self, context: ThreadContext, messages: Sequence[Message]) -> None:
+        if self._room is None:
+            return
+        known = context.thread_state.extensions.get(CONTEXT_WINDOW.name)
+        factor = CONTEXT_WINDOW.load(known).factor if known is not None else 1.0
+        for message in messages:
+            self._tokens += self._counter.message(shortened(message)) * factor
+            if message.metadata is not None and message.metadata.compaction is not None:
+                self._covered = max(self._covered, message.metadata.compaction.to_seq)
+
+
+def _has_open_turn(context: ThreadContext) -> bool:
+    """Whether the calls of the open run, if it has any, are among the messages read so far."""
+    run = context.open_run
+    if run is None or run.status is RunStatus.DONE or not context.calls:
+        return True
+    return any(message.tool_calls for message in context.messages)
+
+
+async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[Message]:
+    """Messages that were not read but are needed: the system messages at the thread's beginning,
+    its last summary, and the last input message of the open run."""
+    skipped = context.skipped
+    begins = await read_between(store, context, 0, min(skipped, most))
+    found = list(takewhile(lambda message: message.role is Role.SYSTEM, begins))
+    known = context.thread_state.extensions.get(compaction.COMPACTION.name)
+    seq = compaction.COMPACTION.load(known).last_summary_seq if known is not None else None
+    if seq is not None and len(found) < seq <= skipped:
+        found += await read_between(store, context, seq - 1, seq)
+    asked = _last_asked(context)
+    if asked is not None and max(len(found), seq or 0) < asked <= skipped:
+        found += await read_between(store, context, asked - 1, asked)
+    return found
+
+
+def _last_asked(context: ThreadContext) -> int | None:
+    """The number of the open run's last input message; `None` if no run is open."""
+    run = context.open_run
+    if run is None or run.status is RunStatus.DONE or run.input is None or run.input.range is None:
+        return None
+    return run.input.range.to_seq
+
+
+def resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedExecution:
+    """Resolve an agent, and check that its backend can be built if it runs on one.
+
+    Raises:
+        AgentNotFound: no such agent.
+        ResolveFailed: it cannot run.
+    """
+    try:
+        execution: ResolvedExecution = resolver.resolve_execution(agent_id)
+        if isinstance(execution, ResolvedBackendAgent):
+            execution.backend()
+    except ResolveError as error:
+        raise ResolveFailed(str(error)) from error
+    except ExecutionBackendError as error:
+        raise ResolveFailed(error.message) from error
+    return execution
+
+
+def agent_before(
+    resolver: ExecutionResolver, run: RunRecord, asked: ResolvedExecution
+) -> ResolvedExecution:
+    """The agent that settles the calls of a continued run: the one that made them. Returns the
+    requested agent if the run's own is not registered here."""
+    before = run.agent_id
+    if before == asked.spec.id or before not in resolver.agent_ids():
+        return asked
+    return resolve(resolver, before)
+
+
+def can_hand_over(before: ResolvedExecution, asked: ResolvedExecution) -> bool:
+    """Whether the agent `asked` can continue a run of `before`: both must run in this process."""
+    if before is asked:
+        return True
+    return isinstance(before, ResolvedAgent) and isinstance(asked, ResolvedAgent)

@@ -1,0 +1,495 @@
+"""`AgentRuntime`: takes requests, claims their threads, and runs their agents."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+from contextvars import ContextVar
+from functools import partial
+
+import msgspec
+
+from awaken.backend import remote
+from awaken.backend.dispatch import validate_root_execution_request
+from awaken.backend.local import LocalBackend
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.cancel import interruptible, is_ours
+from awaken.core.aio.owned_tasks import OwnedTasks, start_task, when_ended
+from awaken.core.blobs import RunBlobs, blobs_of
+from awaken.core.bus import LiveBus
+from awaken.core.defaults import MAX_RUNS
+from awaken.core.deps import DepsMakers
+from awaken.core.events import EventSink, NullEventSink
+from awaken.core.profile import ProfileStore, profiles_of
+from awaken.core.recovery import ToolEffect
+from awaken.core.registry import ExecutionResolver
+from awaken.core.result import AgentRunResult
+from awaken.core.store.commits import Fence, ThreadCommit
+from awaken.core.store.store import Store
+from awaken.core.task import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
+from awaken.core.tool_context import traits_of
+from awaken.engine.prepared_run import RunControls, RunServices
+from awaken.engine.registry import RegistryHandle
+from awaken.errors import (
+    AwakenError,
+    InvalidResume,
+    RunLeft,
+    RuntimeFault,
+    ThreadAlreadyRunning,
+    ThreadOwned,
+)
+from awaken.ext.tasks import current_background_task_context, leave_surroundings
+from awaken.ext.tasks.journal import Tasks
+from awaken.ext.tasks.resolver import BackgroundControlResolver
+from awaken.ids import UUID7, Ids
+from awaken.plugin.resolved_agent import ResolvedAgent
+from awaken.tool.thread_pool import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
+from awaken.worker.accounts import Accounts
+from awaken.worker.activate import choose, has_command, has_ended
+from awaken.worker.claims import ClaimUse
+from awaken.worker.command_listener import CommandListener
+from awaken.worker.delegates import Delegates
+from awaken.worker.dependencies import Dependencies, use_deps
+from awaken.worker.failures import Interrupted, error_for_caller
+from awaken.worker.live_control import RunAccess
+from awaken.worker.live_runs import ActiveRun, ActiveRuns, Behalf
+from awaken.worker.messages import Messages
+from awaken.worker.one_loop import OneLoop
+from awaken.worker.opening import Opening, local_run, open_account, remote_run
+from awaken.worker.outboxes import Outboxes
+from awaken.worker.pending_commits import Unkept
+from awaken.worker.request import (
+    AskAgain,
+    CancelFirst,
+    Inherited,
+    RunRequest,
+    WhenBusy,
+    continuation,
+)
+from awaken.worker.shutdown import cancel_and_wait
+from awaken.worker.stopping import Stopping
+from awaken.worker.takeover import count_takeover, end_abandoned
+
+RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
+"""The agents that runs of the running code use, if they are not those of the registry."""
+
+log = logging.getLogger("awaken.runtime")
+_NO_SINK, _ALONE = NullEventSink(), Inherited()
+_LOCAL = LocalBackend()
+_TAKEN = (InvalidResume, ThreadAlreadyRunning)
+"""The errors of continuing a paused run that another process has continued meanwhile."""
+
+
+class AgentRuntime(Stopping):
+    """Runs agents; each thread has at most one live run.
+
+    Subscribers of `waited` are called with the seconds from the submission of a run, or the time
+    that it names, to its start here; those of `taken_over` with each claim on a thread whose owner
+    has died.
+    """
+
+    def __init__(
+        self,
+        registry: RegistryHandle[ExecutionResolver],
+        store: Store,
+        *,
+        bus: LiveBus,
+        profiles: ProfileStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = UUID7,
+        tool_threads: int = DEFAULT_LIMIT,
+        max_runs: int = MAX_RUNS,
+        keep_requests: bool = True,
+        blobs: RunBlobs | None = None,
+        deps: DepsMakers | None = None,
+    ) -> None:
+        super().__init__(store, clock, ActiveRuns())
+        self.max_runs = max_runs
+        self.keep_requests = keep_requests
+        self.commands = CommandListener(store)
+        self.active.changes.subscribe(self._listen_while_live)
+        self.owned = OwnedTasks(log)
+        self.bus = bus
+        self.registry = registry
+        self.profiles = profiles
+        self.blobs = blobs
+        self.ids = ids
+        self.tool_threads = ToolThreads(tool_threads)
+        self.one_loop = OneLoop()
+        self.left_alone: dict[str, str] = {}
+        """The open runs that were found and are not resumed here, and why."""
+        self.deps = Dependencies(store, deps or {})
+        self.waited: Subscribers[float] = Subscribers()
+        self.taken_over: Subscribers[Fence] = Subscribers()
+        self.delegates = Delegates(
+            self.run,
+            store,
+            clock,
+            self.active,
+            lambda: self.closed,
+            self.deliver,
+            self._effect_of,
+        )
+        self.accounts = Accounts(store, clock)
+        self.claims.released.subscribe(self.unattended.tell)
+        self.unkept = Unkept(store, self.claims)
+        self.tasks = Tasks(
+            store,
+            self.active,
+            clock,
+            self.claims,
+            self.deliver,
+            self.delegates,
+            self.accounts,
+            lambda: self.commands.subscribe(self.hear),
+            self.tool_threads,
+            self.unkept,
+            self.deps,
+        )
+        self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
+        self.outboxes = Outboxes(store, clock, self.messages, self.tasks, self.claims)
+        store.lease.when_lost(self._has_lost)
+
+    # -- running ------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        request: RunRequest,
+        sink: EventSink | None = None,
+        inherited: Inherited | None = None,
+        *,
+        fence: Fence | None = None,
+    ) -> AgentRunResult:
+        """Run an agent until the run ends or pauses. A paused run waits for an answer, for input,
+        or for a background task. With `fence`, the caller has claimed the thread; it is released
+        when the run ends, pauses or cannot start.
+
+        Raises:
+            ConfigError: the runtime belongs to another event loop.
+            ThreadAlreadyRunning: the thread, or the run, is live in this or another process.
+            AgentNotFound, ResolveFailed: the agent cannot run.
+            InvalidResume: the run cannot be continued, or a decision answers no open question.
+            RewindRefused: no message in view has the id `rewind_to`.
+            ThreadBusy: the thread cannot be rewound while a run of it is open.
+            RunLeft: the runtime was closed before the run ended; another process can recover it.
+            AgentLoopError: the run failed; its record says why.
+        """
+        request = request.signed()
+        try:
+            slot = await self._slot(request)
+        except BaseException:
+            if fence is not None:
+                await self.claims.release(fence)
+            raise
+        slot.left_on_close = request.left_on_close
+        self.commands.subscribe(self.hear)
+        # The run has its own task: cancelling the caller must not interrupt a commit.
+        task = slot.task = start_task(
+            self._drive(request, slot, sink or _NO_SINK, inherited or _ALONE, fence)
+        )
+        try:
+            await when_ended(task)
+            return task.result()
+        except asyncio.CancelledError:
+            if not task.done():
+                await cancel_and_wait(task, slot)
+            elif task.cancelled() and (slot.is_lost or self.leave_of(request).is_cancelled()):
+                # The runtime cancelled the task, not the caller: another process continues the run.
+                raise RunLeft(slot.run_id or request.thread_id) from None
+            raise
+        except Interrupted as error:
+            raise error.interrupt from None
+
+    async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
+        """Like `run`, without a sink."""
+        return await self.run(request)
+
+    async def _drive(
+        self,
+        request: RunRequest,
+        slot: ActiveRun,
+        sink: EventSink,
+        inherited: Inherited,
+        claimed: Fence | None,
+    ) -> AgentRunResult:
+        """The body of a run's task: prepare the run and let its backend execute it.
+
+        This is repeated in the same slot if the run paused and a command arrived for it meanwhile,
+        and if another run of the thread had to end before the request could start its own.
+        """
+        self._set_surroundings(inherited)
+        paused: AgentRunResult | None = None
+        later: list[tuple[RunRequest, EventSink]] = []
+        waits = False
+        try:
+            while True:
+                fence, claimed = claimed, None
+                opening: Opening | None = None
+                try:
+                    fence = fence or await self._claim(request, slot)
+                    opening = await self._open(request, slot, sink, fence, inherited)
+                    if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
+                        prepared = await local_run(opening, opening.agent)
+                        await self._begin(opening)
+                        ended = await _LOCAL.execute_root(prepared)
+                        assert ended.run is not None, "a run in this process says how it ended"
+                        result = ended.run
+                    else:
+                        result = await self._run_elsewhere(opening)
+                    # In here, so that an error in it is made one for the caller, too.
+                    is_called = result.waits and await self._is_called(slot, result)
+                except BaseException as error:
+                    if fence is not None:
+                        await self._let_go(fence, opening.unkept if opening else (), error)
+                    failure = error_for_caller(error)
+                    if isinstance(failure, CancelFirst):
+                        later.append((request, sink))
+                        request, sink = continuation(request, failure.run_id), NullEventSink()
+                    elif paused is not None and isinstance(failure, _TAKEN):
+                        waits = True
+                        return paused  # another process has continued it first
+                    elif later and await has_ended(self.store, failure, request):
+                        request, sink = later.pop()
+                    elif not isinstance(failure, AskAgain):
+                        raise failure from failure.__cause__
+                else:
+                    self.claims.drop(fence)  # the run's last commit has released the thread
+                    if later:
+                        request, sink = later.pop()
+                    elif is_called:
+                        # A command arrived before the thread was released: continue with it.
+                        paused, request = result, continuation(request, result.run_id)
+                    else:
+                        waits = result.waits
+                        return result
+                slot.renew()
+        finally:
+            await self._free(slot, waits, sys.exception())
+
+    async def _is_called(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
+        """Whether a command waits for a run that has just paused.
+
+        A caller that cancels the run leaves that to the run while its slot is taken, so the store
+        is read again if the cancel came during the first read.
+        """
+        if await has_command(self.store, slot.thread_id, paused):
+            return True
+        return slot.token.is_cancelled() and await has_command(self.store, slot.thread_id, paused)
+
+    def _set_surroundings(self, inherited: Inherited) -> None:
+        """Give the run's task its context variables."""
+        AMBIENT_TASK_JOURNAL.set(self.tasks)
+        AMBIENT_MESSAGE_SINK.set(self.messages)
+        TOOL_THREADS.set(self.tool_threads)
+        if not inherited.depth:
+            # The caller may itself be inside a tool call or a task. Only a delegate's run keeps
+            # the caller's context.
+            leave_surroundings()
+
+    async def _free(self, slot: ActiveRun, waits: bool, error: BaseException | None) -> None:
+        """Free the slot of a run that has ended or paused, after its dependencies were closed, and
+        report its thread as unattended if commands may wait there.
+
+        This is done in the run's own task, so that a client that has read the run's last event can
+        start the next run at once.
+        """
+        try:
+            if slot.deps is not None:
+                await use_deps(slot, None, error)
+        finally:
+            slot.release()
+        if not waits:
+            self.deps.forget(slot.run_id)
+        if waits or slot.missed or slot.told_early or slot.has_next:
+            self.unattended.tell(slot.thread_id)
+
+    async def _slot(self, request: RunRequest) -> ActiveRun:
+        if self.is_stopping:
+            raise RuntimeFault(f"the runtime is {'closed' if self.closed else 'draining'}")
+        self.one_loop.bind()
+        self.unkept.keep_trying()
+        while True:
+            try:
+                return self.active.reserve(request.thread_id)
+            except ThreadAlreadyRunning:
+                holder = self.active.find_by_thread(request.thread_id)
+                if request.when_busy is not WhenBusy.QUEUE or holder is None:
+                    raise
+                await holder.wait_ended(None)
+                if self.is_stopping:
+                    raise RuntimeFault("the runtime was closed while the request waited") from None
+
+    async def _let_go(
+        self, fence: Fence, unkept: Sequence[ThreadCommit], error: BaseException
+    ) -> None:
+        """Release the thread of a run that failed. If some of its commits were not made yet, hold
+        them instead, and release the thread after them.
+
+        A run that ends releases its thread with its last commit; a failed one may not have.
+        """
+        if isinstance(error, GeneratorExit) and is_ours(error):
+            self.claims.drop(fence)
+            return  # the coroutine is being closed and must not await
+        if unkept:
+            self.unkept.hold(fence, unkept, partial(self._has_left, fence.thread_id))
+            return
+        await self.claims.release(fence)
+
+    def _has_lost(self, fence: Fence) -> None:
+        """Leave the run of a thread that another process has claimed."""
+        run = self.active.find_by_thread(fence.thread_id)
+        if run is not None and run.fence == fence:
+            run.give_up()
+
+    async def _has_left(self, thread_id: str) -> None:
+        self.unattended.tell(thread_id)
+
+    async def _run_elsewhere(self, opening: Opening) -> AgentRunResult:
+        """Run an agent on its backend, or end a run that was taken over too often.
+
+        A request that the backend cannot carry out is refused before anything is started.
+        """
+        agent = opening.agent
+        if opening.is_abandoned or isinstance(agent, ResolvedAgent):
+            return await end_abandoned(opening)
+        request, start = await remote_run(opening, agent)
+        created_at = self.clock.now_ms()
+        if not opening.sent.cancelled:
+            can_go_on = agent.backend().capabilities().continuation.is_possible
+            if opening.is_cut_short and not can_go_on:
+                start.first.messages, start.first.acks = (), ()
+                if opening.asks_for_more:
+                    # This request gets a run of its own: its sink must not see the old one end.
+                    request = msgspec.structs.replace(request, sink=NullEventSink())
+                ended = await remote.close_cut_short(agent, request, created_at, start)
+                if opening.asks_for_more:
+                    raise AskAgain
+                return ended
+            validate_root_execution_request(agent, request)
+        if not self.store.lease.held:
+            await self.store.lease.regained()
+        await self._begin(opening)
+        return await remote.execute_remote_root_lifecycle(
+            agent, request, created_at, opening.slot.token, request.persisted_state, start=start
+        )
+
+    async def _begin(self, opening: Opening) -> None:
+        """Let commands reach the run from now on. Those already in its context were read."""
+        slot = opening.slot
+        slot.begin(opening.fence, opening.context.commands)
+        self.claims.mark(opening.fence, ClaimUse.LIVE)
+        for command in opening.context.commands:
+            self.taken.tell(command)
+        if opening.sent.cancelled:
+            slot.token.cancel()
+        if slot.told_early:
+            slot.told_early = False
+            await self.deliver(slot.thread_id)
+
+    async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
+        """Claim the thread before it is read. The claim lasts until the run ends or pauses.
+
+        Raises:
+            ThreadAlreadyRunning: another process owns the thread, and the request does not queue.
+        """
+        if self.unkept:
+            await self.unkept.settle(request.thread_id)
+        while True:
+            try:
+                return await self.claims.claim(request.thread_id)
+            except ThreadOwned as owned:
+                if request.when_busy is not WhenBusy.QUEUE:
+                    raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
+            with interruptible(slot.token):
+                await self.store.released(request.thread_id)
+
+    async def _open(
+        self,
+        request: RunRequest,
+        slot: ActiveRun,
+        sink: EventSink,
+        fence: Fence,
+        inherited: Inherited,
+    ) -> Opening:
+        """Read the thread, resolve the agent, and choose the run.
+
+        Raises:
+            CancelFirst: the thread's open run has to end before the request can start its own.
+            InvalidResume: the run cannot be continued, or a decision answers no open question.
+        """
+        if fence.taken_from is not None:
+            self.taken_over.tell(fence)
+            await count_takeover(self.store, fence, self.clock.now_ms())
+        resolver = self._resolver()
+        chosen = await choose(self.store, self.delegates, resolver, self.clock, self.ids, request)
+        request, agent, context = chosen.request, chosen.agent, chosen.context
+        choice, sent = chosen.choice, chosen.sent
+        self.active.name(slot, choice.run_id)
+        slot.topic = self.bus.topic(fence)
+        slot.behalf = Behalf.of(request)
+        deps, previous = None, choice.previous
+        is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
+        if (self.deps.types or request.deps is not None) and not is_to_end:
+            deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
+            await use_deps(slot, deps)
+        access = RunAccess(self, request.thread_id)
+        controls = slot.controls = RunControls(
+            cancellation_token=slot.token,
+            leave=self.leave_of(request),
+            look=access.deliver,
+            depth=inherited.depth,
+            lease=self.store.lease,
+            give_up=access.give_up,
+        )
+        opening = Opening(
+            request=request,
+            sink=sink,
+            slot=slot,
+            fence=fence,
+            agent=agent,
+            context=context,
+            choice=choice,
+            sent=sent,
+            store=self.store,
+            resolver=resolver,
+            services=RunServices(
+                resolver=resolver,
+                profiles=profiles_of(self.profiles, context.thread.scope),
+                delegates=self.delegates,
+                blobs=blobs_of(self.blobs, context.thread.scope),
+                keep_requests=self.keep_requests,
+                clock=self.clock,
+                ids=self.ids,
+                deps=deps,
+            ),
+            controls=controls,
+        )
+        above = inherited.budget
+        if opening.own_budget or above is not None or self.accounts.holds(choice.run_id):
+            await open_account(opening, self.accounts, above)
+        return opening
+
+    def _effect_of(self, agent_id: str, tool_name: str) -> ToolEffect | None:
+        """The effect of an agent's tool; `None` if this process has no such agent or tool."""
+        try:
+            agent = self.registry.snapshot().resolve_execution(agent_id)
+        except AwakenError:
+            return None
+        tool = agent.tools.get(tool_name) if isinstance(agent, ResolvedAgent) else None
+        return None if tool is None else traits_of(tool).effect
+
+    def _resolver(self) -> ExecutionResolver:
+        """The resolver for the run's agents. In a background task, the agents it resolves can
+        cancel that task."""
+        known, task = RESOLVER.get() or self.registry.snapshot(), current_background_task_context()
+        if task is None:
+            return known
+        return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
+
+    def _listen_while_live(self, run: ActiveRun) -> None:
+        """Stop listening for other processes' commands when the last live run has ended."""
+        if run.has_ended and not self.active:
+            self.commands.unsubscribe(self.hear)

@@ -132,7 +132,7 @@ async def test_the_target_is_one_of_several() -> None:
         ("several", None, BackendAgentNotFound, "has no agent 'remote'; it has: echo, recalling"),
         ("several", "ghost", BackendAgentNotFound, "has no agent 'ghost'"),
         ("missing", None, BackendAgentNotFound, "module 'process_agents' has no 'missing'"),
-        ("nonsense", None, ExecutionFailed, "process_agents:nonsense is a int: point at an Agent"),
+        ("nonsense", None, ExecutionFailed, "process_agents:nonsense is an int: point at an Agent"),
         ("later", None, ExecutionFailed, "process_agents:later is a coroutine"),
         ("broken", None, ExecutionFailed, "raised LookupError: no such thing"),
     ],

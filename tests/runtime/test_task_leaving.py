@@ -34,8 +34,8 @@ from awaken.ext.tasks import (
     TaskParentContext,
     TaskResult,
 )
-from awaken.ext.tasks.journal_records import KeptTask
 from awaken.testing import FunctionModel
+from awaken.worker.task_records import KeptTask
 
 pytestmark = pytest.mark.anyio
 

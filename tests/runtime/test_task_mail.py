@@ -15,8 +15,8 @@ from awaken import Agent, Message, Runtime
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.task import DurableMessageRequest
 from awaken.ext.tasks import BackgroundLimits, BackgroundTaskPlugin
-from awaken.ext.tasks.journal_records import KeptTask
 from awaken.stores.memory import MemoryStore
+from awaken.worker.task_records import KeptTask
 
 pytestmark = pytest.mark.anyio
 

@@ -17,11 +17,11 @@ from awaken.core.lifecycle import CANCELLED, NATURAL_END
 from awaken.core.llm import InferenceRequest
 from awaken.core.store.commits import Committed, Fence, ThreadCommit
 from awaken.core.task import DurableMessageRequest
-from awaken.ext.tasks import task_inbox as task_mail
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.worker import command_listener as listen
 from awaken.worker import recovery
+from awaken.worker import task_inbox as task_mail
 
 pytestmark = pytest.mark.anyio
 

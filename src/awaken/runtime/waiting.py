@@ -19,10 +19,10 @@ from awaken.core.unreadable import UnreadableRow
 from awaken.core.value import Value
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ext.tasks import TaskProgress, find_live_task
-from awaken.ext.tasks.journal_records import KeptTask
 from awaken.worker import AgentRuntime, operations
 from awaken.worker.delegates import parent_of
 from awaken.worker.messages import root_of
+from awaken.worker.task_records import KeptTask
 
 PATIENCE = 5.0
 """Seconds without a change after which a waiting caller checks that the run still has an owner."""

@@ -13,10 +13,10 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.core.thread_ids import child_ids, task_uid
 from awaken.errors import UnreadableRecord
-from awaken.ext.tasks.journal_records import KeptTask
 from awaken.worker.operations import Reached, end_told, tell_to_end
 from awaken.worker.orphans import has_agent, is_elsewhere, levels
 from awaken.worker.submissions import withdraw
+from awaken.worker.task_records import KeptTask
 from awaken.worker.worker import AgentRuntime
 
 _STOPPED, _FINISHED, _UNKNOWN = (

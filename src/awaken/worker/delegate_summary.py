@@ -19,7 +19,7 @@ from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery
 from awaken.core.task import TaskStatus
 from awaken.core.thread_ids import agent_ids, child_ids, task_uid
-from awaken.ext.tasks.journal_records import KeptTask
+from awaken.worker.task_records import KeptTask
 
 LIMIT = 4000
 """The approximate length of the whole text; calls that only read are left out first."""

@@ -30,11 +30,11 @@ from awaken.errors import (
     ThreadOwned,
     UnreadableRecord,
 )
-from awaken.ext.tasks.journal_records import KeptTask
 from awaken.worker.delegates import orphaned, parent_of
 from awaken.worker.edited_arguments import check_edits
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.orphans import carry_on, end_all, end_without_agent, has_agent, is_elsewhere
+from awaken.worker.task_records import KeptTask
 from awaken.worker.worker import AgentRuntime
 
 _MANY = 1000

@@ -7,7 +7,6 @@ from awaken.core.aio.cancel import CancellationToken
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.store.store import Store
-from awaken.ext.tasks.journal import Tasks
 from awaken.tool.thread_pool import ToolThreads
 from awaken.worker.claims import Claims
 from awaken.worker.command_listener import CommandListener
@@ -16,6 +15,7 @@ from awaken.worker.live_runs import ActiveRuns
 from awaken.worker.pending_commits import Unkept
 from awaken.worker.request import RunRequest
 from awaken.worker.shutdown import wait_or_tear_down
+from awaken.worker.task_journal import Tasks
 
 
 class Stopping(LiveControl):

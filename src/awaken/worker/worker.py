@@ -42,7 +42,6 @@ from awaken.errors import (
     ThreadOwned,
 )
 from awaken.ext.tasks import current_background_task_context, leave_surroundings
-from awaken.ext.tasks.journal import Tasks
 from awaken.ext.tasks.resolver import BackgroundControlResolver
 from awaken.ids import UUID7, Ids
 from awaken.plugin.resolved_agent import ResolvedAgent
@@ -72,6 +71,7 @@ from awaken.worker.request import (
 from awaken.worker.shutdown import cancel_and_wait
 from awaken.worker.stopping import Stopping
 from awaken.worker.takeover import count_takeover, end_abandoned
+from awaken.worker.task_journal import Tasks
 
 RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
 """The agents that runs of the running code use, if they are not those of the registry."""

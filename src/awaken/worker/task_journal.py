@@ -43,8 +43,6 @@ from awaken.engine.inbox import payload_messages
 from awaken.errors import AwakenError, NotFound, StaleFence, StoreError
 from awaken.ext import tasks as background
 from awaken.ext.tasks import find_live_task
-from awaken.ext.tasks.journal_records import INTERRUPTED, KeptTask, commit_of
-from awaken.ext.tasks.task_inbox import TaskMail
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.thread_pool import TOOL_THREADS, ToolThreads
 from awaken.worker.accounts import Accounts
@@ -53,6 +51,8 @@ from awaken.worker.dependencies import Dependencies
 from awaken.worker.live_runs import ActiveRun, ActiveRuns, Behalf
 from awaken.worker.pending_commits import Unkept, commit_once
 from awaken.worker.takeover import counted
+from awaken.worker.task_inbox import TaskMail
+from awaken.worker.task_records import INTERRUPTED, KeptTask, commit_of
 
 log = logging.getLogger("awaken.runtime")
 

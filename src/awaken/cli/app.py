@@ -52,10 +52,11 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 }
 """The commands and their short help. A command's module is loaded when the command is called."""
 _NAMES = [name for commands in _SECTIONS.values() for name in commands]
+_PACKAGES = ("chaos", "demo")
+"""The commands with a package of their own."""
 _load, _ = lazy_names(
     __name__,
-    {f"awaken.cli.{name}": name for name in _NAMES if name != "console"}
-    | {"awaken.cli.commands.console": "console_command"},
+    {f"awaken.cli.{'' if name in _PACKAGES else 'commands.'}{name}": name for name in _NAMES},
 )
 
 
@@ -68,7 +69,7 @@ class Sections(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _NAMES:
             return None
-        command: click.Command = _load("console_command" if cmd_name == "console" else cmd_name)
+        command: click.Command = _load(cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -25,9 +25,7 @@ KEY_VARIABLE = "AWAKEN_KEY"
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
 @click.option("--no-open", is_flag=True, help="Print the address of the page, and open nothing.")
 @click.option("--link", is_flag=True, help="Print one more address of a server that runs already.")
-def console_command(
-    target: str | None, store: str | None, port: int, no_open: bool, link: bool
-) -> Exit:
+def console(target: str | None, store: str | None, port: int, no_open: bool, link: bool) -> Exit:
     """Open the console in a browser, on the threads of the store.
 
     \b

@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator
 from statistics import median
 
 from awaken import Agent, Message, Runtime, tool
-from awaken.core.estimate import DEFAULT_COUNTER
 from awaken.core.inference import ContextWindowPolicy
 from awaken.core.llm import InferenceRequest, LlmStreamEvent
 from awaken.core.store.commits import ThreadCommit
+from awaken.core.window import DEFAULT_COUNTER
 from awaken.ext.compaction import COMPACTION
 from awaken.stores.memory import MemoryStore
 from awaken.testing import stream_of, text_response, tool_call_response

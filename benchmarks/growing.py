@@ -16,8 +16,7 @@ from typing import Any
 
 from awaken import Agent, Command, Plugin, Runtime, ToolOutput, ToolResult, tool
 from awaken.core.event import ToolCallDone
-from awaken.core.lifecycle import RunStatus
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase, RunStatus
 from awaken.core.run import RunRecord
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import MutationBatch

@@ -45,7 +45,7 @@ from awaken.server.client_ids import Names
 from awaken.server.event_frames import EventFrames
 from awaken.server.http_protocol import PatientHttp
 from awaken.server.limits import Limits
-from awaken.server.listening import bind
+from awaken.server.serve import bind
 
 WORD = "token "
 FREE = Limits(rate=1e6, burst=1_000_000)

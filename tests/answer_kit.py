@@ -8,7 +8,7 @@ from typing import TypeVar
 from awaken import Runtime
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 
 R = TypeVar("R")
 

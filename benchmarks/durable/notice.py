@@ -23,7 +23,7 @@ from awaken.core.lifecycle import CANCELLED
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.core.message import Role
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.ids import UUID7
 from benchmarks.durable.disk import MS
 from benchmarks.durable.elsewhere import Ask

@@ -14,14 +14,14 @@ from awaken.core.deps import RunInfo
 from awaken.core.event import RunEvent
 from awaken.core.inference import InferenceOverride, ModelSettings
 from awaken.core.intercept import Block, SetResult, Suspend
+from awaken.core.lifecycle import Phase
 from awaken.core.message import Message, ToolCall
-from awaken.core.phase import Phase
 from awaken.core.profile import ProfileKey
 from awaken.core.secret import RedactedString
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import Command
 from awaken.core.state.key import Merge, Scope, StateKey
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.core.state.run_keys import RUN_LIFECYCLE, Done
 from awaken.core.suspension import SuspendTicket, ToolCallResume
 from awaken.core.tool import Retry, ToolDescriptor, ToolError, ToolResult
 from awaken.core.tool_context import RunContext, ToolCallContext, ToolOutput

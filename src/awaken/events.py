@@ -9,9 +9,11 @@ from awaken.core.event import (
     ActivityDelta,
     ActivitySnapshot,
     AgentEvent,
+    CollectingSink,
     ContextCompacted,
     Error,
     Event,
+    EventSink,
     InferenceComplete,
     MessagesRewound,
     MessagesSnapshot,
@@ -36,7 +38,6 @@ from awaken.core.event import (
     ToolCallStreamDelta,
     is_terminal,
 )
-from awaken.core.events import CollectingSink, EventSink
 from awaken.core.identity import Adapter, RunIdentity, RunMode, RunOrigin
 from awaken.core.lifecycle import (
     NATURAL_END,
@@ -52,7 +53,7 @@ from awaken.core.lifecycle import (
     Suspended,
     TerminationReason,
 )
-from awaken.core.progress import ProgressStatus, ToolCallProgress
+from awaken.core.tool import ProgressStatus, ToolCallProgress
 
 __all__ = [
     "DURABLE",

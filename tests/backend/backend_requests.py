@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from awaken.backend import BackendControl, BackendDelegateRunRequest, BackendRootRunRequest
-from awaken.core.events import NullEventSink
+from awaken.core.event import NullEventSink
 from awaken.core.identity import RunIdentity
 from awaken.core.inbox import DecisionQueue
 from awaken.core.inference import InferenceOverride

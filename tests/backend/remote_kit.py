@@ -24,13 +24,12 @@ from awaken.backend import (
 )
 from awaken.codec import Json
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.event import AgentEvent, RunEvent, RunFinish, RunStart, StepStart
-from awaken.core.events import CollectingSink
+from awaken.core.event import AgentEvent, CollectingSink, RunEvent, RunFinish, RunStart, StepStart
 from awaken.core.identity import RequestOrigin, RunIdentity
 from awaken.core.lifecycle import NATURAL_END, Failed, RunStatus, StartCause, TerminationReason
 from awaken.core.message import Message
-from awaken.core.result import AgentRunResult
 from awaken.core.run import (
+    AgentRunResult,
     MessageSeqRange,
     PersistedState,
     RunMessageInput,

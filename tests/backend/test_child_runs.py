@@ -47,8 +47,7 @@ from awaken.backend import (
     run_child_agent_checked,
 )
 from awaken.core.budget import Budget
-from awaken.core.event import RunFinish, RunStart
-from awaken.core.events import CollectingSink, NullEventSink
+from awaken.core.event import CollectingSink, NullEventSink, RunFinish, RunStart
 from awaken.core.identity import RunOrigin
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped, Suspended
 from awaken.core.message import Role
@@ -56,7 +55,7 @@ from awaken.core.registry import ExecutionResolver
 from awaken.core.run import PersistedState
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import MutationBatch
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.state.run_keys import RUN_LIFECYCLE
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent
 from awaken.testing import ScriptedModel, tool_call_response
 

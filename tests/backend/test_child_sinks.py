@@ -10,6 +10,7 @@ from awaken.core.event import (
     ActivityDelta,
     ActivitySnapshot,
     AgentEvent,
+    CollectingSink,
     Error,
     ReasoningDelta,
     RunEvent,
@@ -19,11 +20,10 @@ from awaken.core.event import (
     ToolCallStart,
     ToolCallStreamDelta,
 )
-from awaken.core.events import CollectingSink
 from awaken.core.identity import RunIdentity
-from awaken.core.progress import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
 from awaken.core.spec import AgentSpec
 from awaken.core.state.snapshot import Snapshot
+from awaken.core.tool import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
 from awaken.core.tool_context import ToolCallContext
 from awaken.errors import ConfigError
 

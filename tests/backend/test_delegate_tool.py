@@ -17,8 +17,7 @@ from awaken.backend import (
     ExecutionBackend,
 )
 from awaken.backend.delegate_tool import MAX_DEPTH, DelegateTool
-from awaken.core.event import ActivitySnapshot, AgentEvent, TextDelta, ToolCallDone
-from awaken.core.events import CollectingSink
+from awaken.core.event import ActivitySnapshot, AgentEvent, CollectingSink, TextDelta, ToolCallDone
 from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END
 from awaken.core.llm import InferenceRequest

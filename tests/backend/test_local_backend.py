@@ -20,14 +20,13 @@ from awaken.backend import (
     LocalBackend,
 )
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.event import RunFinish, RunStart
-from awaken.core.events import CollectingSink, NullEventSink
+from awaken.core.event import CollectingSink, NullEventSink, RunFinish, RunStart
 from awaken.core.identity import RunIdentity, RunOrigin
 from awaken.core.inbox import InboxSender
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Suspended
 from awaken.core.message import Message
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.state.run_keys import RUN_LIFECYCLE
 from awaken.core.state.store import StateStore
 from awaken.core.suspension import ToolCallResume, ToolCallStatus
 from awaken.engine import LoopStatePlugin, build_agent_env

@@ -39,7 +39,7 @@ from awaken.codec import Json
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.event import Error, StepEnd
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.errors import RunLeft, StorageError

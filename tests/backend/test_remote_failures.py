@@ -40,8 +40,7 @@ from awaken.backend import (
     execute_remote_root_lifecycle,
 )
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.event import Error, StepEnd, TextDelta
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, Error, StepEnd, TextDelta
 from awaken.core.lifecycle import NATURAL_END, Failed, RunStatus
 from awaken.core.run import PersistedState
 from awaken.core.spec import AgentSpec

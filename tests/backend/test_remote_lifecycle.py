@@ -43,8 +43,7 @@ from awaken.backend import (
     load_checkpoint_state,
 )
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.event import InferenceComplete, RunFinish, StepEnd, TextDelta
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, InferenceComplete, RunFinish, StepEnd, TextDelta
 from awaken.core.lifecycle import (
     BEHAVIOR_REQUESTED,
     NATURAL_END,
@@ -57,8 +56,7 @@ from awaken.core.lifecycle import (
     TerminationReason,
 )
 from awaken.core.message import Message, MessageMetadata
-from awaken.core.result import AgentRunResult
-from awaken.core.run import PersistedState, RunRecord, WaitingReason
+from awaken.core.run import AgentRunResult, PersistedState, RunRecord, WaitingReason
 from awaken.core.spec import AgentSpec, RemoteEndpoint
 from awaken.core.store.store import Store
 from awaken.errors import RuntimeFailed, StoreUnavailable

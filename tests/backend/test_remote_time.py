@@ -12,7 +12,7 @@ from test_remote_cancelling import Endless
 from awaken.core.account import Account
 from awaken.core.budget import Amount, Budget, Spending
 from awaken.core.lifecycle import NATURAL_END, RunStatus, Stopped
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.engine.prepared_run import PreparedRun
 from awaken.errors import RunLeft
 from awaken.stores.memory import MemoryStore

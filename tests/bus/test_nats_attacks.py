@@ -27,7 +27,7 @@ from awaken.core.bus import Listening, Progress, Standing, Topic
 from awaken.core.event import RunEvent, StepSnapshot, TextDelta
 from awaken.core.store.commits import Fence
 from awaken.stores.bus.nats import connection as link
-from awaken.stores.bus.nats.interests import Interests
+from awaken.stores.bus.nats.bus import Interests
 from awaken.stores.bus.nats.wire import (
     Answer,
     Batch,

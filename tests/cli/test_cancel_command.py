@@ -14,11 +14,10 @@ from awaken.codec import loads
 from awaken.core.budget import Budget
 from awaken.core.identity import RequestOrigin
 from awaken.core.lifecycle import RunStatus
-from awaken.core.receipt import CancelOutcome, CancelReceipt
-from awaken.core.run import RunRecord, RunRequestSnapshot
+from awaken.core.run import CancelOutcome, CancelReceipt, RunRecord, RunRequestSnapshot
 from awaken.core.store.store import Store
 from awaken.core.store.threads import Page
-from awaken.testing.conformance.making import record, write
+from awaken.testing.conformance.helpers import record, write
 
 
 async def fill(runtime: Runtime) -> None:

@@ -36,7 +36,7 @@ from awaken.core.lifecycle import (
     TerminationReason,
 )
 from awaken.core.run import RunWaitingTicket
-from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.core.suspension import ToolCallOutcome, ToolCallResume
 from awaken.core.tool import ToolError, ToolResult
 

@@ -14,8 +14,7 @@ from store_kit import write_store
 from team_kit import write_team
 
 from awaken import Message, Runtime, ToolCallResume
-from awaken.cli.pytest_file import write_test
-from awaken.cli.source import Source, SourceCall, block, quoted
+from awaken.cli.pytest_file import Source, SourceCall, block, quoted, write_test
 from awaken.codec import loads
 from awaken.core.lifecycle import NATURAL_END
 from awaken.core.run import RunRecord

@@ -20,8 +20,8 @@ from awaken.core.message import MessageRecord
 from awaken.core.run import RunRecord
 from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.core.store.threads import Page
+from awaken.core.suspension import Ticket
 from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket
 
 
 async def fill(runtime: Runtime) -> None:

@@ -12,10 +12,17 @@ from rich.console import Console
 
 from awaken.cli.builtin_agent import calculate, count_words
 from awaken.cli.decider import read_approval, read_value
-from awaken.cli.flow import Flow
+from awaken.cli.output import (
+    Flow,
+    ago,
+    call_words,
+    clean,
+    print_table,
+    seconds,
+    size,
+    terminal_line,
+)
 from awaken.cli.store_address import WayBack, way_back
-from awaken.cli.tables import print_table
-from awaken.cli.text import ago, call_words, clean, seconds, size, terminal_line
 from awaken.core.run import RunWaitingTicket
 from awaken.core.suspension import ResumeAction, ToolCallResumeMode
 from awaken.core.tool import ToolError

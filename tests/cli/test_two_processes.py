@@ -13,11 +13,10 @@ from cli_process import Here, Printed, on_pipe, on_terminal, only_key, write_app
 from awaken.codec import from_json, loads
 from awaken.core.event import RunEvent, RunFinish, ToolCallReady
 from awaken.core.lifecycle import CANCELLED
-from awaken.core.receipt import CancelOutcome, CancelReceipt
-from awaken.core.run import RunRecord
+from awaken.core.run import CancelOutcome, CancelReceipt, RunRecord
 from awaken.core.store.threads import Page
+from awaken.core.suspension import Ticket, TicketStatus
 from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket, TicketStatus
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from awaken.core.store.threads import Freed
 from awaken.core.thread import Thread
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.access import a_deed
-from awaken.testing.conformance.making import record, write
+from awaken.testing.conformance.helpers import record, write
 from awaken.worker import RunRequest
 
 

@@ -14,15 +14,13 @@ from awaken.core.backend import (
     BackendDelegateRunRequest,
     BackendOutputCapability,
     BackendRootRunRequest,
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
     BackendTranscriptCapability,
     BackendWaitCapability,
     ExecutionBackend,
     RemoteError,
-)
-from awaken.core.backend_result import (
-    BackendRunOutput,
-    BackendRunResult,
-    BackendRunStatus,
 )
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END
 from awaken.core.message import Message, Role

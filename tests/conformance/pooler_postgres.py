@@ -31,7 +31,7 @@ from awaken.testing.conformance import (
     shared_store_checks,
     store_checks,
 )
-from awaken.testing.conformance.making import says, texts, write
+from awaken.testing.conformance.helpers import says, texts, write
 from awaken.testing.conformance.state_machine import store_machine
 from postgres_kit import Postgres, free_port, plain_user
 

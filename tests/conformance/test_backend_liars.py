@@ -14,20 +14,17 @@ from awaken.core.backend import (
     BackendCapabilities,
     BackendContinuationCapability,
     BackendDelegateRunRequest,
+    BackendOutputArtifact,
     BackendRootRunRequest,
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
     BackendWaitCapability,
     ExecutionBackend,
     ExecutionBackendError,
     RemoteError,
 )
-from awaken.core.backend_result import (
-    BackendOutputArtifact,
-    BackendRunOutput,
-    BackendRunResult,
-    BackendRunStatus,
-)
-from awaken.core.event import ActivitySnapshot, AgentEvent, RunEvent, TextDelta
-from awaken.core.events import EventSink
+from awaken.core.event import ActivitySnapshot, AgentEvent, EventSink, RunEvent, TextDelta
 from awaken.core.lifecycle import NATURAL_END
 from awaken.core.message import Message
 from awaken.core.run import PersistedState

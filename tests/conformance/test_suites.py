@@ -7,7 +7,7 @@ import pkgutil
 from typing import Any
 
 from awaken.testing import conformance
-from awaken.testing.conformance.making import Suite
+from awaken.testing.conformance.helpers import Suite
 
 
 def test_every_check_of_the_kit_is_in_one_of_the_lists() -> None:

@@ -17,10 +17,10 @@ from starlette.routing import Mount
 
 from awaken import Agent, Runtime, tool
 from awaken.core.budget import Price
+from awaken.core.identity import Principal
 from awaken.core.inference import StopReason, StreamResult, TokenUsage
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role, Text, ToolCall
-from awaken.core.principal import Principal
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import ToolCallResume
 from awaken.core.tool import ToolDescriptor

@@ -24,8 +24,7 @@ from awaken.core.llm import (
 )
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery, TicketQuery
-from awaken.core.suspension import ToolCallResume
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus, ToolCallResume
 from awaken.models import ContextWindowPolicy
 from awaken.runtime.live.outline import outline
 from awaken.runtime.live.tree import follow_tree

@@ -16,7 +16,7 @@ from console_kit import Shop, open_shop, said
 from playwright.async_api import Browser, Page, expect
 
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Ticket, TicketStatus
 from awaken.server.keys import add_key
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from awaken.cli.browser import has_browser
+from awaken.cli.output import has_browser
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from console_kit import Shop, open_shop
 from hostile import TEXTS
 from playwright.async_api import Browser, Page, expect
 
-from awaken.core.metadata import ThreadPatch
+from awaken.core.thread import ThreadPatch
 from awaken.server.keys import add_key
 
 pytestmark = pytest.mark.anyio

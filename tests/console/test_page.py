@@ -12,9 +12,9 @@ from console_kit import ANN, Shop, open_shop
 from hostile import TEXTS
 from playwright.async_api import Browser, Page, Route, expect
 
-from awaken.core.metadata import ThreadPatch
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import ToolCallResume
+from awaken.core.thread import ThreadPatch
 from awaken.server.keys import add_key
 from poisoned_kit import agents as poisoned_agents
 from poisoned_kit import poison_sqlite

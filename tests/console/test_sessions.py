@@ -18,7 +18,7 @@ from console_kit import Shop, open_shop
 import console_libraries
 from awaken.core.access import Door
 from awaken.server import app
-from awaken.server.auth import LOCAL
+from awaken.server.auth import LOCAL, Claims, Tokens
 from awaken.server.console import Pages, Sessions
 from awaken.server.console.pages import FOLDER
 from awaken.server.console.sessions import SESSION_SECONDS, WORD_SECONDS
@@ -26,7 +26,6 @@ from awaken.server.errors import Refused
 from awaken.server.keys import add_key, revoke_key
 from awaken.server.route import Route
 from awaken.server.routes import ROUTES
-from awaken.server.tokens import Claims, Tokens
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.core.event import RunEvent, TextDelta
-from awaken.core.events import CollectingSink, EventSink, NullEventSink
+from awaken.core.event import CollectingSink, EventSink, NullEventSink, RunEvent, TextDelta
 
 pytestmark = pytest.mark.anyio
 

@@ -8,12 +8,11 @@ import pytest
 
 from awaken.core.event import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamDelta
 from awaken.core.identity import RunIdentity
-from awaken.core.progress import ProgressStatus
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import Command
 from awaken.core.state.key import StateKey
 from awaken.core.state.snapshot import Snapshot
-from awaken.core.tool import ToolDescriptor, ToolResult
+from awaken.core.tool import ProgressStatus, ToolDescriptor, ToolResult
 from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits, traits_of
 
 pytestmark = pytest.mark.anyio

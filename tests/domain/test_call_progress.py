@@ -6,7 +6,7 @@ import msgspec
 
 from awaken.codec import dumps, loads, to_json
 from awaken.core.identity import RunIdentity
-from awaken.core.progress import ProgressStatus, ToolCallProgress
+from awaken.core.tool import ProgressStatus, ToolCallProgress
 
 IDENTITY = RunIdentity(thread_id="t1", run_id="r1", agent_id="a1")
 

@@ -1,6 +1,5 @@
 """Rules of thumb for tokens (01 §1.11)."""
 
-from awaken.core.estimate import TokenCounter, estimate_message_tokens, estimate_tool_tokens
 from awaken.core.message import (
     Audio,
     Base64Source,
@@ -15,6 +14,7 @@ from awaken.core.message import (
     Video,
 )
 from awaken.core.tool import ToolDescriptor
+from awaken.core.window import TokenCounter, estimate_message_tokens, estimate_tool_tokens
 
 
 def test_text_and_thinking_count_by_their_bytes() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from awaken.codec import dumps, loads
 from awaken.core.run import RunWaitingTicket
-from awaken.core.suspension import Asker, ToolCallResumeMode
-from awaken.core.ticket import AskedCall, Ticket
-from awaken.testing.conformance.making import ticket
+from awaken.core.suspension import AskedCall, Asker, Ticket, ToolCallResumeMode
+from awaken.testing.conformance.helpers import ticket
 
 ASKED = ticket("m:0", arguments={"path": "/"}, reason="careful", expires_at=9)
 

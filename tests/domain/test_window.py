@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from awaken.core.estimate import TokenCounter
 from awaken.core.inference import ContextWindowPolicy
 from awaken.core.message import Image, Message, Text, ToolCall, UrlSource
 from awaken.core.transcript import INTERRUPTED
-from awaken.core.window import Cut, Window, clamped, shortened, truncate
+from awaken.core.window import Cut, TokenCounter, Window, clamped, shortened, truncate
 
 
 class Ten(TokenCounter):

@@ -13,10 +13,10 @@ import pytest
 
 from awaken.core.backend import (
     BackendRootRunRequest,
+    BackendRunStatus,
     ExecutionBackend,
 )
-from awaken.core.backend_result import BackendRunStatus
-from awaken.core.events import NullEventSink
+from awaken.core.event import NullEventSink
 from awaken.core.identity import RunIdentity
 from awaken.core.message import Message
 from awaken.core.spec import RemoteEndpoint

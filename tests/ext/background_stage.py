@@ -13,14 +13,13 @@ from awaken.backend import (
 )
 from awaken.backend.local import new_phase_runtime
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.events import NullEventSink
+from awaken.core.event import NullEventSink
 from awaken.core.identity import RunIdentity
 from awaken.core.inbox import inbox_channel
 from awaken.core.message import Message
-from awaken.core.result import AgentRunResult
-from awaken.core.run import PersistedState
+from awaken.core.run import AgentRunResult, PersistedState
 from awaken.core.state.key import StateKey
-from awaken.core.state.runtime_keys import ACTIVE_AGENT, RUN_LIFECYCLE
+from awaken.core.state.run_keys import ACTIVE_AGENT, RUN_LIFECYCLE
 from awaken.core.state.store import StateStore, UnknownKeyPolicy
 from awaken.engine.prepared_run import (
     FirstCommit,

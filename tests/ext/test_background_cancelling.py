@@ -29,7 +29,7 @@ from awaken.ext.tasks import (
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.tasks.records import family
+from awaken.ext.tasks.record_rules import family
 
 pytestmark = pytest.mark.anyio
 

@@ -25,7 +25,7 @@ from awaken.ext.tasks import (
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.tasks.records import brief
+from awaken.ext.tasks.record_rules import brief
 
 pytestmark = pytest.mark.anyio
 

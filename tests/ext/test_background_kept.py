@@ -13,7 +13,7 @@ from awaken.ext.tasks import (
     TaskResult,
     WaitTaskTool,
 )
-from awaken.ext.tasks.records import ERROR_KEPT, brief
+from awaken.ext.tasks.record_rules import ERROR_KEPT, brief
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,7 @@ from awaken.ext.tasks import (
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.tasks.records import retained
+from awaken.ext.tasks.record_rules import retained
 
 pytestmark = pytest.mark.anyio
 

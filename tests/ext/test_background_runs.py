@@ -11,12 +11,10 @@ from background_stage import ThreadStage
 
 from awaken import Agent, PhaseContext, Registrar, Runtime, ToolCallContext, tool
 from awaken.backend import BackendDelegateRunRequest, BackendRunResult, LocalBackend
-from awaken.core.event import RunFinish
-from awaken.core.events import NullEventSink
-from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.core.event import NullEventSink, RunFinish
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Phase, RunStatus
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Message, Role, Visibility
-from awaken.core.phase import Phase
 from awaken.core.run import RunRecord, WaitingReason
 from awaken.core.state.key import StateKey
 from awaken.core.task import AMBIENT_TASK_JOURNAL, TaskParentContext, TaskStatus

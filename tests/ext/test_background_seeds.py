@@ -16,8 +16,7 @@ from awaken.backend import (
     BackendStatusKind,
     LocalBackend,
 )
-from awaken.core.event import RunStart
-from awaken.core.events import CollectingSink, EventSink, NullEventSink
+from awaken.core.event import CollectingSink, EventSink, NullEventSink, RunStart
 from awaken.core.message import Message
 from awaken.core.state.store import StateStore
 from awaken.engine import build_agent_env

@@ -20,13 +20,12 @@ from background_kit import (
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.codec import Json
-from awaken.core.recovery import Recover, ToolEffect
 from awaken.core.state.command import Command
-from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.core.suspension import ToolCallResume
 from awaken.core.task import TaskStatus
 from awaken.core.thread_ids import task_uid
-from awaken.core.tool import ToolDescriptor, ToolKind, ToolResult, ToolStatus
+from awaken.core.tool import Recover, ToolDescriptor, ToolEffect, ToolKind, ToolResult, ToolStatus
 from awaken.core.tool_context import Tool, ToolOutput, traits_of
 from awaken.errors import ConfigError
 from awaken.ext.tasks import (

@@ -10,9 +10,8 @@ import pytest
 from background_kit import Bench, call, call_context, settle
 
 from awaken import tool
-from awaken.core.recovery import ToolEffect
 from awaken.core.task import PersistedTaskMeta, TaskStatus
-from awaken.core.tool import ToolError
+from awaken.core.tool import ToolEffect, ToolError
 from awaken.core.tool_context import Tool, ToolOutput
 from awaken.ext.tasks import (
     BackgroundLimits,
@@ -21,7 +20,7 @@ from awaken.ext.tasks import (
     TaskResult,
     background,
 )
-from awaken.ext.tasks.records import ORPHANED
+from awaken.ext.tasks.record_rules import ORPHANED
 from awaken.tool.output import WORKER_DIED, cut_short_result
 
 pytestmark = pytest.mark.anyio

@@ -7,11 +7,11 @@ import pytest
 from compaction_kit import LONG, Chat, settle, shown
 
 from awaken import Agent, Message, Runtime, tool
-from awaken.core.estimate import DEFAULT_COUNTER
 from awaken.core.event import TextDelta
 from awaken.core.inference import ContextWindowPolicy
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, ProviderError
 from awaken.core.message import Role
+from awaken.core.window import DEFAULT_COUNTER
 from awaken.ext.compaction import COMPACTED, FAILED, SKIPPED
 from awaken.ext.compaction.plan import plan, summary_text
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel, tool_call_response

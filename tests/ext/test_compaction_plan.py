@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from awaken.codec import from_json
-from awaken.core.estimate import DEFAULT_COUNTER
 from awaken.core.inference import CompactionMode, ContextWindowPolicy
 from awaken.core.message import CompactionInterval, Message, MessageMetadata, ToolCall
+from awaken.core.window import DEFAULT_COUNTER
 from awaken.ext.compaction import CompactionConfig, CompactionState
 from awaken.ext.compaction.config import section_schema
 from awaken.ext.compaction.plan import (

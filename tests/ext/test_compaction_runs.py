@@ -15,7 +15,7 @@ from awaken.core.inference import ContextWindowPolicy, StreamResult, TokenUsage
 from awaken.core.lifecycle import NaturalEnd
 from awaken.core.llm import ContentFiltered, InferenceRequest
 from awaken.core.message import CompactionInterval, Role
-from awaken.core.state.runtime_keys import SPENDING
+from awaken.core.state.run_keys import SPENDING
 from awaken.errors import BuildError, ConfigError
 from awaken.ext.compaction import COMPACTED, FAILED, SKIPPED, STARTED
 from awaken.stores.memory import MemoryStore

@@ -11,7 +11,7 @@ from answer_kit import by_id
 from awaken import Agent, Command, ContextMessage, Message, Phase, PhaseContext, Registrar, Runtime
 from awaken.core.message import Role
 from awaken.core.spec import AgentSpec
-from awaken.core.state.runtime_actions import ADD_CONTEXT_MESSAGE
+from awaken.core.state.command import ADD_CONTEXT_MESSAGE
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.ext.handoff import Handoff, HandoffInputPlugin, HandoffPlugin, InputFilter

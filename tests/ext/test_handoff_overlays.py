@@ -11,11 +11,10 @@ from handoff_kit import offered, prompt, seen, to
 from awaken import Agent, PhaseContext, Registrar, Runtime, ToolDescriptor, tool
 from awaken.codec import dumps, loads
 from awaken.core.budget import Price
-from awaken.core.lifecycle import Blocked
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Blocked, Phase
 from awaken.core.registry import ModelResolver
 from awaken.core.spec import AgentSpec
-from awaken.core.state.runtime_keys import AGENT_OVERLAYS, PutOverlay
+from awaken.core.state.run_keys import AGENT_OVERLAYS, PutOverlay
 from awaken.errors import ConfigError, ModelNotFound, ResolveFailed
 from awaken.ext.handoff import AgentOverlay, Handoff
 from awaken.plugin.resolved_agent import ResolvedAgent

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from awaken import Registrar
 from awaken.codec import dumps, loads
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.state.key import Merge, Scope
-from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.ext.handoff import (
     HANDOFF,
     HANDOFF_COUNT,

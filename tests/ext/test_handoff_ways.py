@@ -10,13 +10,12 @@ from handoff_kit import offered, seen, to
 
 from answer_kit import by_id
 from awaken import Agent, Command, Phase, PhaseContext, Registrar, Runtime, ToolCallContext, tool
-from awaken.core.event import InferenceComplete, RunFinish, RunStart
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, InferenceComplete, RunFinish, RunStart
 from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import NATURAL_END
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
-from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.core.tool_context import ToolOutput
 from awaken.errors import ConfigError
 from awaken.ext.handoff import HANDOFF, Clear, Handoff, HandoffPlugin, HandoffRequest

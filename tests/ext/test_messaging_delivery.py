@@ -22,7 +22,7 @@ from awaken import Agent, Runtime
 from awaken.codec import Json
 from awaken.core.identity import RunIdentity
 from awaken.core.inbox import InboxReceiver, inbox_channel
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.spec import AgentSpec
 from awaken.core.state.store import StateStore, UnknownKeyPolicy
 from awaken.core.task import (

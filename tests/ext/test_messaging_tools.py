@@ -13,7 +13,7 @@ from awaken.codec import Json, to_json
 from awaken.core.identity import RunIdentity
 from awaken.core.message import ToolCall
 from awaken.core.state.key import Merge, Scope
-from awaken.core.state.runtime_keys import TOOL_RETRIES
+from awaken.core.state.run_keys import TOOL_RETRIES
 from awaken.core.task import DurableMessageRequest
 from awaken.core.tool_context import ToolOutput
 from awaken.ext.tasks import (

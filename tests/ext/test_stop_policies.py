@@ -15,7 +15,7 @@ from awaken.core.spec import (
     Timeout,
     TokenBudget,
 )
-from awaken.core.state.runtime_keys import StopConditionStats as Stats
+from awaken.core.state.run_keys import StopConditionStats as Stats
 from awaken.ext.stop import evaluate
 from awaken.ext.stop.policy import first_stop
 

@@ -21,7 +21,7 @@ from awaken.core.spec import (
     Timeout,
     TokenBudget,
 )
-from awaken.core.state.runtime_keys import STOP_STATS, StopConditionStats
+from awaken.core.state.run_keys import STOP_STATS, StopConditionStats
 from awaken.errors import InferenceFailed, ValidationFailed
 from awaken.ext.stop import StopConditionPlugin
 from awaken.stores.memory import MemoryStore

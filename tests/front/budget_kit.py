@@ -15,7 +15,7 @@ from awaken.core.inference import StreamResult, TokenUsage
 from awaken.core.lifecycle import Stopped
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
-from awaken.core.state.runtime_keys import SPENDING
+from awaken.core.state.run_keys import SPENDING
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 T = "t"

@@ -31,19 +31,18 @@ sys.path.append("tests")
 
 from awaken import Agent, Budget, Message, ModelSettings, Runtime, ToolCallResume, tool
 from awaken.core.event import RunEvent, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.core.identity import Principal
 from awaken.core.inference import InferenceOverride, StopReason
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.core.message import Image, MessageMetadata, Text, ToolCall, UrlSource
-from awaken.core.metadata import ThreadPatch
-from awaken.core.principal import Principal
 from awaken.core.run import PersistedState, RunRecord
 from awaken.core.state.key import StateKey
 from awaken.core.storable import is_storable
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import CallEntry
 from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket
+from awaken.core.thread import Thread, ThreadPatch
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import AwakenError
 from postgres_kit import running_postgres

@@ -9,7 +9,7 @@ import pytest
 from awaken import Agent, Runtime, ToolCallResume, tool
 from awaken.core.message import Role
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus, call_digest, is_digest_of
+from awaken.core.suspension import TicketStatus, call_digest, is_digest_of
 from awaken.errors import ConfigError, InvalidResume
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

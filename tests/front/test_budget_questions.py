@@ -27,10 +27,9 @@ from awaken.core.budget import BUDGET_LIMIT, Budget, Price
 from awaken.core.event import RunFinish
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.core.message import Role
-from awaken.core.receipt import CancelOutcome
-from awaken.core.run import RunWaitingTicket
+from awaken.core.run import CancelOutcome, RunWaitingTicket
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.errors import InvalidResume, RunLeft
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock

@@ -28,9 +28,8 @@ from awaken.codec import loads, to_json
 from awaken.core.budget import Amount, Budget, Price
 from awaken.core.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.core.inference import StopReason
-from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked, Phase
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.core.phase import Phase
 from awaken.core.spec import ConsecutiveErrors
 from awaken.core.state.step_keys import INFERENCE_OVERRIDE
 from awaken.errors import AwakenError, ConfigError, InferenceFailed, ResolveFailed

@@ -14,7 +14,7 @@ from awaken import Agent, PhaseContext, RunResult, Runtime, Suspend, ToolCallRes
 from awaken.core.event import RunFinish, ToolCallDone
 from awaken.core.lifecycle import CANCELLED, RunStatus, Suspended
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import Ticket, TicketStatus, call_digest
+from awaken.core.suspension import Ticket, TicketStatus, call_digest
 from awaken.errors import InvalidResume
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, ScriptedModel, tool_calls_response

@@ -10,9 +10,8 @@ import pytest
 from answer_kit import by_id
 from awaken import Agent, Runtime, ToolCallContext, ToolOutput, ToolResult, tool
 from awaken.codec import Json
-from awaken.core.recovery import Recover, ToolEffect
 from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
-from awaken.core.tool import ToolDescriptor
+from awaken.core.tool import Recover, ToolDescriptor, ToolEffect
 from awaken.core.tool_context import Tool, ToolTraits, traits_of
 from awaken.errors import ConfigError, StorageError, StoreError
 from awaken.stores.memory import MemoryStore

@@ -19,7 +19,7 @@ from awaken.core.message import Role
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import CallPhase
 from awaken.stores.memory import MemoryStore
-from awaken.testing.conformance.making import event, line, record, says, ticket, write
+from awaken.testing.conformance.helpers import event, line, record, says, ticket, write
 from poisoned_kit import IN_LISTS, agents, poison_postgres, poison_sqlite
 from postgres_kit import Postgres
 

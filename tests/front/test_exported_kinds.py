@@ -15,8 +15,7 @@ import msgspec
 import pytest
 from replay_kit import KINDS, Kind, Made, summarised_meanwhile
 
-from awaken.cli.pytest_file import write_test
-from awaken.cli.source import Source, public_module
+from awaken.cli.pytest_file import Source, public_module, write_test
 from awaken.core.inference import StreamResult
 from awaken.runtime.replay import Scene, replay
 from awaken.testing import ScriptedModel

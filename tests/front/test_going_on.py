@@ -24,7 +24,7 @@ from awaken.errors import RunAbandoned, Serialization
 from awaken.runtime import waiting as front_tasks
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response
-from awaken.testing.conformance.making import record, write
+from awaken.testing.conformance.helpers import record, write
 from awaken.worker import recovery
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,9 @@ from awaken import Agent, Runtime, tool
 from awaken.codec import dumps
 from awaken.core.blobs import BlobStore, put_bytes, read_bytes
 from awaken.core.event import ToolCallDone
+from awaken.core.lifecycle import Phase
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import BlobSource, Message, Role, Text
-from awaken.core.phase import Phase
 from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.core.tool import ToolResult
 from awaken.errors import BlobNotFound, ConfigError, StoreUnavailable

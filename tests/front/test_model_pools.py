@@ -16,8 +16,7 @@ from awaken.core.llm import (
     RateLimited,
 )
 from awaken.core.message import Base64Source, Image, Message
-from awaken.core.pool import ModelPoolSpec, PoolMemberSpec
-from awaken.core.spec import AgentSpec, Modalities, ModelSpec
+from awaken.core.spec import AgentSpec, Modalities, ModelPoolSpec, ModelSpec, PoolMemberSpec
 from awaken.errors import BuildError, ConfigError, InferenceFailed
 from awaken.testing import FakeClock, ScriptedModel
 

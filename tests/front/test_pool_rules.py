@@ -24,7 +24,7 @@ from awaken.core.llm import (
     Unauthorized,
 )
 from awaken.core.message import Base64Source, Image, Message
-from awaken.core.pool import ModelPoolSpec
+from awaken.core.spec import ModelPoolSpec
 from awaken.errors import InferenceFailed
 from awaken.models import pool as pools
 from awaken.testing import FakeClock, ScriptedModel

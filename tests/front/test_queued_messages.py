@@ -16,7 +16,7 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.threads import ThreadContext
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
-from awaken.testing.conformance.making import waiting_threads
+from awaken.testing.conformance.helpers import waiting_threads
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from awaken.core.llm import InferenceRequest
 from awaken.core.store.commits import KEPT_IN_REWINDS
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.core.tool import ToolResult
 from awaken.errors import ConfigError, RewindRefused, ThreadAlreadyRunning, ThreadBusy
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, FAILED_MESSAGES, OUTBOX

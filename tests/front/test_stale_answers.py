@@ -15,9 +15,9 @@ from awaken.core.event import RunFinish
 from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import NATURAL_END, RunStatus, Suspended
 from awaken.core.llm import InferenceRequest
-from awaken.core.store.lease import NeverLost
+from awaken.core.store.commits import NeverLost
 from awaken.core.store.threads import ThreadContext, TicketQuery
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Ticket, TicketStatus
 from awaken.errors import AwakenError, InvalidResume
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response

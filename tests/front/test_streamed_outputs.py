@@ -12,6 +12,7 @@ from answer_kit import by_id
 from awaken import Agent, Runtime, tool
 from awaken.core.event import (
     AgentEvent,
+    EventSink,
     RunEvent,
     RunStart,
     StepStart,
@@ -21,7 +22,6 @@ from awaken.core.event import (
     ToolCallDelta,
     ToolCallStart,
 )
-from awaken.core.events import EventSink
 from awaken.core.identity import RunIdentity
 from awaken.core.inference import StopReason, TokenUsage
 from awaken.core.intercept import Suspend

@@ -14,8 +14,8 @@ from awaken.core.event import RunFinish, RunStart
 from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
 from awaken.core.llm import InferenceRequest
+from awaken.core.store.commands import KEY_KEPT_MS, Submitted
 from awaken.core.store.store import Store
-from awaken.core.store.submissions import KEY_KEPT_MS, Submitted
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import (
     AgentNotFound,

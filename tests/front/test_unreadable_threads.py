@@ -13,7 +13,7 @@ from awaken.core.inference import StreamResult
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
 from awaken.core.store.commands import ThreadCommand
-from awaken.core.store.lease import NeverLost
+from awaken.core.store.commits import NeverLost
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Message, Runtime, ToolCall, ToolCallResume
-from awaken.core.metadata import ThreadPatch
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.core.storable import leave_out_unstorable
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.thread import ThreadPatch
 from awaken.core.tool import ToolResult
 from awaken.errors import ConfigError, InvalidId
 

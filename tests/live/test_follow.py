@@ -25,9 +25,9 @@ from awaken.core.event import (
     is_terminal,
 )
 from awaken.core.inference import StopReason, StreamResult
+from awaken.core.lifecycle import Phase
 from awaken.core.llm import ContentFiltered, InferenceRequest, LlmStreamEvent, Stop
 from awaken.core.message import Role
-from awaken.core.phase import Phase
 from awaken.core.store.store import Store
 from awaken.errors import InferenceFailed, InvalidCursor
 from awaken.plugin.context import PhaseContext

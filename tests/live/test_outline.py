@@ -22,7 +22,7 @@ from awaken.runtime.live.outline import StepOutline, outline
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_calls_response
-from awaken.testing.conformance.making import event, record, says, write
+from awaken.testing.conformance.helpers import event, record, says, write
 
 pytestmark = pytest.mark.anyio
 

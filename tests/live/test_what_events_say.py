@@ -17,6 +17,7 @@ from awaken import (
 )
 from awaken.codec import Json
 from awaken.core.event import (
+    CollectingSink,
     RunFinish,
     RunStart,
     StateDelta,
@@ -24,10 +25,8 @@ from awaken.core.event import (
     StepStart,
     ToolCallDone,
 )
-from awaken.core.events import CollectingSink
 from awaken.core.inference import TokenUsage
-from awaken.core.lifecycle import StartCause
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase, StartCause
 from awaken.core.suspension import ToolCallOutcome
 from awaken.core.tool import ToolKind
 from awaken.stores.memory import MemoryStore

@@ -17,8 +17,7 @@ from awaken.core.inference import StopReason, StreamResult
 from awaken.core.llm import InferenceRequest, LlmStreamEvent
 from awaken.core.message import Image, Message, ToolCall, UrlSource
 from awaken.core.tool import ToolDescriptor
-from awaken.models.demo import DemoModel
-from awaken.models.guess import guess_arguments
+from awaken.models.demo import DemoModel, guess_arguments
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.core.listener import StreamListener
+from awaken.core.answer_stream import StreamListener
 from awaken.core.llm import InferenceRequest, InvalidRequest
 from awaken.core.message import (
     Audio,

@@ -18,7 +18,7 @@ from awaken.core.llm import (
     StreamInterrupted,
     ToolCallSigned,
 )
-from awaken.core.pool import ModelPoolSpec, PoolMemberSpec
+from awaken.core.spec import ModelPoolSpec, PoolMemberSpec
 from awaken.errors import InferenceFailed, ValidationFailed
 from awaken.testing import FunctionModel, ScriptedModel
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Budget, Runtime
+from awaken.core.answer_stream import StreamListener, drive_of
 from awaken.core.event import TextDelta
 from awaken.core.inference import StopReason
 from awaken.core.lifecycle import CANCELLED
-from awaken.core.listener import StreamListener, drive_of
 from awaken.core.llm import (
     ContentFiltered,
     InferenceRequest,
@@ -23,7 +23,7 @@ from awaken.core.llm import (
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.core.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
+from awaken.core.spec import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.errors import InferenceFailed
 from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel, truncated_response

@@ -23,8 +23,7 @@ from awaken.core.llm import (
     StreamInterrupted,
     Usage,
 )
-from awaken.core.store.commits import Fence
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import Fence, StreamLogEntry
 from awaken.engine import stream_log
 from awaken.errors import StoreUnavailable
 from awaken.models.output_tool import OUTPUT_TOOL

@@ -6,9 +6,8 @@ import pytest
 
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.core.inference import StopReason, StreamResult
+from awaken.core.inference import OutputFormat, StopReason, StreamResult
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, ModelAbilities, Stop
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.models.output_tool import OUTPUT_TOOL, OutputTool
 from awaken.testing import ScriptedModel, tool_calls_response

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from awaken.codec import from_json
+from awaken.core.answer_stream import StreamListener
 from awaken.core.event import TextDelta
 from awaken.core.inference import StopReason
-from awaken.core.listener import StreamListener
 from awaken.core.llm import (
     AllModelsUnavailable,
     InferenceExecutionError,
@@ -29,7 +29,7 @@ from awaken.core.llm import (
     Stop,
     Unauthorized,
 )
-from awaken.core.pool import ModelPoolSpec, PoolHome, PoolRole, StickyScope
+from awaken.core.spec import ModelPoolSpec, PoolHome, PoolRole, StickyScope
 from awaken.models.circuit_breaker import CircuitBreaker
 from awaken.models.pool import (
     MAX_SESSIONS,

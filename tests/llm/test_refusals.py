@@ -9,9 +9,9 @@ import pytest
 
 from awaken.codec import from_json
 from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.answer_stream import StreamListener
 from awaken.core.event import TextDelta
 from awaken.core.inference import TokenUsage
-from awaken.core.listener import StreamListener
 from awaken.core.llm import (
     InferenceRequest,
     LlmStreamEvent,
@@ -21,7 +21,7 @@ from awaken.core.llm import (
     Stop,
     Usage,
 )
-from awaken.core.pool import ModelPoolSpec
+from awaken.core.spec import ModelPoolSpec
 from awaken.models.circuit_breaker import CircuitBreaker, CircuitOpen
 from awaken.models.pool import MAX_SESSIONS, PoolExecutor, PoolMember
 from awaken.models.retry import LlmRetryPolicy, RetryingExecutor

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from awaken.codec import from_json
+from awaken.core.answer_stream import StreamListener
 from awaken.core.event import TextDelta
-from awaken.core.listener import StreamListener
 from awaken.core.llm import (
     InferenceExecutionError,
     InferenceRequest,

@@ -19,7 +19,7 @@ from awaken.models.anthropic.request import prepare
 from awaken.models.google.request import gemini_request
 from awaken.models.local.request import plain_request
 from awaken.models.openai.chat_request import chat_body
-from awaken.models.openai.dialect import OPENAI
+from awaken.models.openai.providers import OPENAI
 from awaken.models.openai.responses_request import ResponsesOptions, responses_body
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

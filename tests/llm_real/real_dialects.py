@@ -13,7 +13,7 @@ import pytest
 
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.event import TextDelta
-from awaken.core.inference import InferenceOverride, StopReason, StreamResult
+from awaken.core.inference import InferenceOverride, OutputFormat, StopReason, StreamResult
 from awaken.core.llm import (
     ContextOverflow,
     InferenceExecutionError,
@@ -23,7 +23,6 @@ from awaken.core.llm import (
     Unauthorized,
 )
 from awaken.core.message import Message, Text
-from awaken.core.output import OutputFormat
 from awaken.core.secret import RedactedString
 from awaken.models.anthropic import AnthropicMessages
 from awaken.models.local.executor import ONE_REQUEST_EACH

@@ -15,10 +15,9 @@ import pytest
 from awaken import Agent, Runtime
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.event import TextDelta
-from awaken.core.inference import InferenceOverride, StopReason, StreamResult
+from awaken.core.inference import InferenceOverride, OutputFormat, StopReason, StreamResult
 from awaken.core.llm import ContextOverflow, InferenceRequest, LlmStreamEvent
 from awaken.core.message import Message
-from awaken.core.output import OutputFormat
 from awaken.models.local import LocalModel, open_local
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]

@@ -20,13 +20,12 @@ import msgspec
 
 from awaken import Agent, Message, Runtime, tool
 from awaken.codec import dumps, loads
+from awaken.core.answer_stream import GO_ON
 from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.core.inference import CompactionMode, ContextWindowPolicy, StopReason
-from awaken.core.listener import GO_ON
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, ProviderError, Stop
 from awaken.core.message import Role
-from awaken.core.store.commits import Fence
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import Fence, StreamLogEntry
 from awaken.core.transcript import effective_view, is_summary
 from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore

@@ -15,6 +15,7 @@ from awaken.core.event import (
     ActivityDelta,
     ActivitySnapshot,
     AgentEvent,
+    CollectingSink,
     Error,
     InferenceComplete,
     ReasoningDelta,
@@ -33,14 +34,11 @@ from awaken.core.event import (
     ToolCallStart,
     ToolCallStreamDelta,
 )
-from awaken.core.events import CollectingSink
 from awaken.core.intercept import ToolInterceptPayload
-from awaken.core.lifecycle import Suspended
+from awaken.core.lifecycle import Phase, Suspended
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Message, Role, as_messages
-from awaken.core.phase import Phase
-from awaken.core.result import AgentRunResult
-from awaken.core.run import RunRecord
+from awaken.core.run import AgentRunResult, RunRecord
 from awaken.core.state.command import EffectSpec
 from awaken.core.state.key import StateKey
 from awaken.core.store.commits import Committed, ThreadCommit

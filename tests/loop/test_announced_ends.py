@@ -11,12 +11,11 @@ from loop_stage import THREAD, CheckedModel, Stage, TestPlugin, assert_valid_tra
 
 from awaken import Agent, Command, PhaseContext, ToolCallResume, tool
 from awaken.core.event import RunFinish, StepEnd, StepStart
-from awaken.core.lifecycle import Failed, RunStatus
-from awaken.core.phase import Phase
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.core.lifecycle import Failed, Phase, RunStatus
+from awaken.core.state.run_keys import RUN_LIFECYCLE, Done
 from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.engine.call_results import unknown_outcome
 from awaken.errors import InvalidResume
 from awaken.stores.memory import MemoryStore

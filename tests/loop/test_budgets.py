@@ -15,7 +15,7 @@ from awaken.core.identity import RunIdentity
 from awaken.core.inference import TokenUsage
 from awaken.core.message import ToolCall
 from awaken.core.spec import AgentSpec
-from awaken.core.state.runtime_keys import SPENDING
+from awaken.core.state.run_keys import SPENDING
 from awaken.core.state.snapshot import Snapshot
 from awaken.core.tool_context import ToolCallContext
 from awaken.engine.reservation import LEAST_OUTPUT, MOST_OUTPUT, StepReservation, estimate

@@ -36,8 +36,7 @@ from awaken.core.message import Role, Text
 from awaken.core.spec import ToolExecutorKind
 from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
 from awaken.core.store.threads import RunQuery, TicketQuery
-from awaken.core.suspension import ResumeAction, ToolCallResumeMode
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import ResumeAction, TicketStatus, ToolCallResumeMode
 from awaken.core.tool_context import Tool
 from awaken.core.transcript import effective_view
 from awaken.errors import ArgumentsRefused, CommitUnknown, StorageError, StoreError

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.core.event import StepEnd
-from awaken.core.events import CollectingSink, NullEventSink
+from awaken.core.event import CollectingSink, NullEventSink, StepEnd
 from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import RunStatus
 from awaken.core.message import Message

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.core.event import StepStart, TextDelta
-from awaken.core.events import NullEventSink
+from awaken.core.event import NullEventSink, StepStart, TextDelta
 from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord

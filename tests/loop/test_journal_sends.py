@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.core.events import NullEventSink
+from awaken.core.event import NullEventSink
 from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import RunStatus
 from awaken.core.message import Message

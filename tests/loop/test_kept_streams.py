@@ -23,7 +23,7 @@ from awaken.core.inference import StopReason
 from awaken.core.lifecycle import CANCELLED
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, ProviderError, RateLimited, Stop
 from awaken.core.message import Role
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import StreamLogEntry
 from awaken.errors import AwakenError, InferenceFailed
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel

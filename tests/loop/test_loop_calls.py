@@ -30,9 +30,8 @@ from awaken import (
     tool,
 )
 from awaken.core.event import ToolCallDone, ToolCallReady, ToolCallStreamDelta
-from awaken.core.lifecycle import NATURAL_END, Blocked, Suspended
+from awaken.core.lifecycle import NATURAL_END, Blocked, Phase, Suspended
 from awaken.core.message import Role
-from awaken.core.phase import Phase
 from awaken.core.spec import ToolExecutorKind
 from awaken.core.suspension import Suspension
 from awaken.testing import tool_call_response, tool_calls_response

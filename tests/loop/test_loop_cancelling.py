@@ -28,13 +28,12 @@ from awaken.core.event import (
     ToolCallReady,
     ToolCallStart,
 )
-from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Phase, RunStatus, Suspended
 from awaken.core.llm import LlmStreamEvent, ProviderError
 from awaken.core.message import Message, Role, Text, Thinking
-from awaken.core.phase import Phase
-from awaken.core.recovery import ToolEffect
 from awaken.core.store.commits import CallPhase
 from awaken.core.store.threads import ThreadContext
+from awaken.core.tool import ToolEffect
 from awaken.engine.call_results import unknown_outcome
 from awaken.errors import InvalidResume, PhaseError
 from awaken.stores.memory import MemoryStore

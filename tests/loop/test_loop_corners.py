@@ -22,13 +22,11 @@ from awaken import (
     tool,
 )
 from awaken.backend import BackendLocalRootContext, BackendRootRunRequest, LocalBackend
-from awaken.core.event import RunFinish, ToolCallDone
-from awaken.core.events import NullEventSink
+from awaken.core.event import NullEventSink, RunFinish, ToolCallDone
 from awaken.core.identity import RunIdentity
-from awaken.core.lifecycle import CANCELLED, Blocked, RunStatus, Stopped
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import CANCELLED, Blocked, Phase, RunStatus, Stopped
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.core.state.run_keys import RUN_LIFECYCLE, Done
 from awaken.core.state.store import StateStore
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import Committed, ThreadCommit

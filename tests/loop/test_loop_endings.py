@@ -37,13 +37,12 @@ from awaken.core.event import (
     TextDelta,
     ToolCallDone,
 )
-from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, Phase, RunStatus
 from awaken.core.llm import InferenceRequest, LlmStreamEvent
 from awaken.core.message import Role
-from awaken.core.phase import Phase
 from awaken.core.spec import ConsecutiveErrors
 from awaken.core.state.command import EffectSpec, MutationBatch
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.state.run_keys import RUN_LIFECYCLE
 from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.core.store.threads import RunQuery
 from awaken.errors import (

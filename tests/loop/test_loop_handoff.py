@@ -20,11 +20,10 @@ from awaken import (
 from awaken.core.event import RunFinish, RunStart, StepEnd, StepStart
 from awaken.core.inbox import InboxSender
 from awaken.core.inference import StreamResult
-from awaken.core.lifecycle import NATURAL_END, Blocked, RunStatus, Stopped, Suspended
+from awaken.core.lifecycle import NATURAL_END, Blocked, Phase, RunStatus, Stopped, Suspended
 from awaken.core.llm import InferenceRequest
-from awaken.core.phase import Phase
 from awaken.core.state.command import MutationBatch
-from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.core.state.store import StateStore
 from awaken.errors import ConfigError
 from awaken.testing import (

@@ -11,9 +11,8 @@ from loop_stage import THREAD, CheckedModel, Stage, TestPlugin, assert_event_ord
 from awaken import Agent, Message, PhaseContext, ToolCallResume, tool
 from awaken.core.event import RunFinish
 from awaken.core.inbox import inbox_channel
-from awaken.core.lifecycle import NATURAL_END, Failed, RunStatus
+from awaken.core.lifecycle import NATURAL_END, Failed, Phase, RunStatus
 from awaken.core.message import Role
-from awaken.core.phase import Phase
 from awaken.errors import InvalidResume
 from awaken.testing import tool_call_response
 

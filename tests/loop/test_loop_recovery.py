@@ -13,13 +13,11 @@ from loop_stage import THREAD, CheckedModel, Stage, TestPlugin
 from answer_kit import by_id
 from awaken import Agent, Block, PhaseContext, ToolCallContext, ToolCallResume, tool
 from awaken.core.event import StepEnd, StepStart
-from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked, RunStatus
-from awaken.core.phase import Phase
-from awaken.core.recovery import OUTCOME_UNKNOWN, ToolEffect
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked, Phase, RunStatus
 from awaken.core.spec import ToolExecutorKind
 from awaken.core.store.threads import TicketQuery
-from awaken.core.suspension import ResumeAction, ToolCallResumeMode
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import ResumeAction, TicketStatus, ToolCallResumeMode
+from awaken.core.tool import OUTCOME_UNKNOWN, ToolEffect
 from awaken.core.tool_context import Tool
 from awaken.engine.call_results import confirmed, unknown_outcome
 from awaken.errors import AwakenError, PhaseError, StorageError

@@ -10,9 +10,9 @@ from loop_stage import CheckedModel, Stage, TestPlugin
 from awaken import Agent, Command, InferenceOverride, Message, PhaseContext, Registrar, tool
 from awaken.core.event import InferenceComplete
 from awaken.core.inference import ContextWindowPolicy
+from awaken.core.lifecycle import Phase
 from awaken.core.message import Text
-from awaken.core.phase import Phase
-from awaken.core.state.runtime_actions import (
+from awaken.core.state.command import (
     EXCLUDE_TOOL,
     INCLUDE_ONLY_TOOLS,
     SET_INFERENCE_OVERRIDE,

@@ -37,9 +37,8 @@ from awaken.core.event import (
     ToolCallStreamDelta,
 )
 from awaken.core.inference import StreamResult
-from awaken.core.lifecycle import NATURAL_END, Blocked, Failed, RunStatus, Suspended
+from awaken.core.lifecycle import NATURAL_END, Blocked, Failed, Phase, RunStatus, Suspended
 from awaken.core.message import Role
-from awaken.core.phase import Phase
 from awaken.core.spec import ToolExecutorKind
 from awaken.core.suspension import ResumeAction, Suspension, ToolCallResumeMode
 from awaken.errors import InvalidResume, PhaseError, ToolIdConflict

@@ -38,6 +38,7 @@ from awaken import (
 from awaken.backend import BackendRootRunRequest, ThreadContextSnapshot
 from awaken.core.event import (
     InferenceComplete,
+    NullEventSink,
     RunFinish,
     RunStart,
     StepEnd,
@@ -47,7 +48,6 @@ from awaken.core.event import (
     ToolCallDone,
     ToolCallResumed,
 )
-from awaken.core.events import NullEventSink
 from awaken.core.identity import Adapter, RequestOrigin, RunIdentity, RunMode
 from awaken.core.inbox import inbox_channel
 from awaken.core.inference import StopReason, StreamResult
@@ -57,6 +57,7 @@ from awaken.core.lifecycle import (
     NATURAL_END,
     Blocked,
     Failed,
+    Phase,
     RunStatus,
     Stopped,
     StoppedReason,
@@ -64,11 +65,10 @@ from awaken.core.lifecycle import (
 )
 from awaken.core.llm import ContentFiltered
 from awaken.core.message import Role
-from awaken.core.phase import Phase
 from awaken.core.run import WaitingReason
 from awaken.core.spec import ToolExecutorKind
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.core.state.runtime_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
+from awaken.core.state.run_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
 from awaken.core.state.store import StateStore
 from awaken.core.suspension import (
     Suspension,

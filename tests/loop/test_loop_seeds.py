@@ -14,13 +14,13 @@ from awaken.core.lifecycle import (
     NATURAL_END,
     SUSPENDED_END,
     Failed,
+    Phase,
     RunStatus,
     Stopped,
     StoppedReason,
     TerminationReason,
 )
 from awaken.core.message import Message, MessageMetadata
-from awaken.core.phase import Phase
 from awaken.core.run import (
     MessageSeqRange,
     RunMessageInput,
@@ -29,7 +29,7 @@ from awaken.core.run import (
     WaitingReason,
 )
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.core.state.runtime_keys import (
+from awaken.core.state.run_keys import (
     PENDING_WORK,
     RUN_LIFECYCLE,
     Done,

@@ -22,11 +22,10 @@ from awaken import (
     tool,
 )
 from awaken.core.inference import StreamResult, TokenUsage
-from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus, Stopped
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Phase, RunStatus, Stopped
 from awaken.core.message import Role
-from awaken.core.phase import Phase
 from awaken.core.spec import TokenBudget
-from awaken.core.state.runtime_keys import STOP_STATS
+from awaken.core.state.run_keys import STOP_STATS
 from awaken.core.store.threads import RunQuery
 from awaken.engine.call_results import unknown_outcome
 from awaken.errors import StorageError

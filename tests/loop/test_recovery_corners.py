@@ -21,10 +21,9 @@ from loop_stage import (
 from awaken import Agent, Command, Message, PhaseContext, ToolCallContext, ToolCallResume, tool
 from awaken.core.event import StepEnd, TextDelta
 from awaken.core.inference import ContextWindowPolicy, StopReason
-from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, Phase, RunStatus
 from awaken.core.llm import Stop
 from awaken.core.message import as_messages
-from awaken.core.phase import Phase
 from awaken.core.state.key import Scope, StateKey
 from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
 from awaken.core.store.threads import ThreadContext

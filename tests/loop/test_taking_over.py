@@ -15,7 +15,7 @@ from awaken.core.event import RunFinish
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked, RunStatus, Suspended
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.stores.memory import MemoryStore
 from awaken.testing import tool_call_response, tool_calls_response
 

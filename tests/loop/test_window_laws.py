@@ -16,12 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import Agent, Message, Runtime, ToolCall, ToolCallResume, tool
-from awaken.core.estimate import DEFAULT_COUNTER
 from awaken.core.inference import CompactionMode, ContextWindowPolicy, StreamResult
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
 from awaken.core.transcript import effective_view
-from awaken.core.window import Window
+from awaken.core.window import DEFAULT_COUNTER, Window
 from awaken.engine.transcript import Transcript
 from awaken.errors import StorageError
 from awaken.ext.compaction.plan import plan, summary_message

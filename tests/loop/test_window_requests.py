@@ -13,23 +13,23 @@ import pytest
 from awaken import Agent, Command, Message, Phase, PhaseContext, Registrar, Runtime, tool
 from awaken.codec import dumps_text, loads
 from awaken.core.context_message import ContextMessage
-from awaken.core.estimate import DEFAULT_COUNTER, TokenCounter
 from awaken.core.inference import ContextWindowPolicy, StreamResult, TokenUsage
 from awaken.core.llm import ContextOverflow, InferenceRequest, ModelAbilities, ProviderError
 from awaken.core.message import Role
 from awaken.core.spec import AgentSpec, ModelSpec
-from awaken.core.state.run_keys import CONTEXT_WINDOW
-from awaken.core.state.runtime_actions import (
+from awaken.core.state.command import (
     ADD_CONTEXT_MESSAGE,
     EXCLUDE_TOOL,
     INCLUDE_ONLY_TOOLS,
 )
+from awaken.core.state.run_keys import CONTEXT_WINDOW
 from awaken.core.tool_context import Tool
+from awaken.core.window import DEFAULT_COUNTER, TokenCounter
 from awaken.errors import ConfigError, InferenceFailed
 from awaken.ext.handoff import Handoff
 from awaken.models.anthropic.request import prepare
 from awaken.models.openai.chat_request import chat_body
-from awaken.models.openai.dialect import OPENAI
+from awaken.models.openai.providers import OPENAI
 from awaken.runtime.builder import AgentRuntimeBuilder
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, ScriptedModel, text_response, tool_call_response

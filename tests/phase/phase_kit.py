@@ -8,11 +8,11 @@ from typing import Any
 
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.identity import RunIdentity
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import Command
 from awaken.core.state.key import Merge, StateKey
-from awaken.core.state.runtime_keys import FAILED_ACTIONS, PENDING_ACTIONS
+from awaken.core.state.run_keys import FAILED_ACTIONS, PENDING_ACTIONS
 from awaken.core.state.store import StateStore
 from awaken.engine.phases import DEFAULT_MAX_ROUNDS, PhaseReport, PhaseRuntime
 from awaken.plugin.context import PhaseContext

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from phase_kit import LOG, TOTAL, Bench, Piece, X, hooks
 
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.state.command import Command, EffectSpec, ScheduledActionSpec
 from awaken.core.state.key import StateKey
-from awaken.core.state.runtime_keys import FAILED_ACTIONS, FAILED_ACTIONS_KEPT, PENDING_ACTIONS
+from awaken.core.state.run_keys import FAILED_ACTIONS, FAILED_ACTIONS_KEPT, PENDING_ACTIONS
 from awaken.core.state.store import UnknownKeyPolicy
 from awaken.errors import PhaseRunLoopExceeded, UnknownEffectHandler, UnknownScheduledActionHandler
 from awaken.plugin.context import PhaseContext

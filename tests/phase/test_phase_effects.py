@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from phase_kit import LOG, Bench, Piece, X, hooks
 
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.state.command import Command, EffectSpec, ScheduledActionSpec
 from awaken.core.state.snapshot import Snapshot
 from awaken.errors import PhaseRunLoopExceeded

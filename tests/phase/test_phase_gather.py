@@ -9,7 +9,7 @@ import pytest
 from phase_kit import LOG, TOTAL, Bench, Piece, X, Y, hooks
 
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.state.command import Command, CommitEvent, EffectSpec
 from awaken.core.state.key import StateKey
 from awaken.core.state.snapshot import Snapshot

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from phase_kit import Bench, Piece, hooks
 
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.state.command import Command, EffectSpec, ScheduledActionSpec
 from awaken.core.state.key import Merge, StateKey
-from awaken.core.state.runtime_keys import PENDING_ACTIONS
+from awaken.core.state.run_keys import PENDING_ACTIONS
 from awaken.core.state.snapshot import Snapshot
 from awaken.engine.phases import PhaseReport
 from awaken.errors import HookFailed

@@ -9,8 +9,8 @@ import pytest
 from plugin_kit import Piece
 
 from awaken.core.inbox import InboxSender, inbox_channel
+from awaken.core.lifecycle import Phase
 from awaken.core.message import Message
-from awaken.core.phase import Phase
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import CommitEvent, EffectSpec, MutationBatch, ScheduledActionSpec
 from awaken.core.state.key import StateKey

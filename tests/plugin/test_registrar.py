@@ -9,8 +9,8 @@ import pytest
 from plugin_kit import Piece
 
 from awaken.core.intercept import Allow, ToolPolicyContext
+from awaken.core.lifecycle import Phase
 from awaken.core.message import Message
-from awaken.core.phase import Phase
 from awaken.core.profile import ProfileKey
 from awaken.core.state.command import EffectSpec, ScheduledActionSpec
 from awaken.core.state.key import Scope, StateKey, StateKeyOptions

@@ -10,11 +10,16 @@ import pytest
 
 from awaken.core.identity import Adapter
 from awaken.core.message import Base64Source, Document, Image, Message, Text, UrlSource
-from awaken.core.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import (
+    ResumeAction,
+    Ticket,
+    TicketStatus,
+    ToolCallResume,
+    ToolCallResumeMode,
+)
 from awaken.server.protocols.ag_ui.ingest import Taken, ingest
 from awaken.server.protocols.ag_ui.wire import read
-from awaken.server.protocols.intake import BadRequest, Known
+from awaken.server.protocols.base import BadRequest, Known
 
 HELLO = {"id": "u1", "role": "user", "content": "Hello"}
 ANSWERED = {"id": "a1", "role": "assistant", "content": "Hi"}

@@ -10,12 +10,17 @@ import msgspec
 import pytest
 
 from awaken.core.message import Base64Source, Document, Image, Message, Role, Text, UrlSource
-from awaken.core.store.submissions import SubmitMode
-from awaken.core.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.store.commands import SubmitMode
+from awaken.core.suspension import (
+    ResumeAction,
+    Ticket,
+    TicketStatus,
+    ToolCallResume,
+    ToolCallResumeMode,
+)
 from awaken.server.protocols.ai_sdk.ingest import ingest
 from awaken.server.protocols.ai_sdk.request import major_version, read_request
-from awaken.server.protocols.intake import BadRequest, Intake, Known
+from awaken.server.protocols.base import BadRequest, Intake, Known
 
 HELLO = {"type": "text", "text": "hello"}
 

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 from cut_dialects import BROKEN, KEY, Dialect, Line
 from mock_server import Answer, MockServer, Received, WireServer
 
-from awaken.core.listener import GO_ON
+from awaken.core.answer_stream import GO_ON
 
 QUESTION = "Two nights in Paris, three in Rome."
 FIRST = "I shall book both of them for you now. "

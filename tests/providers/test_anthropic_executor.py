@@ -15,7 +15,13 @@ from mock_server import Answer, MockServer, WireServer, sse
 
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.event import TextDelta
-from awaken.core.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
+from awaken.core.inference import (
+    InferenceOverride,
+    OutputFormat,
+    StopReason,
+    StreamResult,
+    TokenUsage,
+)
 from awaken.core.llm import (
     ContentFiltered,
     ContextOverflow,
@@ -34,7 +40,6 @@ from awaken.core.llm import (
     Usage,
 )
 from awaken.core.message import Message, Opaque, Role, Text, Thinking, ToolCall
-from awaken.core.output import OutputFormat
 from awaken.core.secret import RedactedString
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError

@@ -8,8 +8,8 @@ import pytest
 
 from awaken.core.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
 from awaken.models.anthropic.model_names import Claude, abilities_of_model, claude
+from awaken.models.anthropic.request import plan_of
 from awaken.models.anthropic.schema import strict_schema
-from awaken.models.anthropic.thinking import plan_of
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 

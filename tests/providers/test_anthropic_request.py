@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from awaken.core.inference import InferenceOverride, ReasoningBudget
+from awaken.core.inference import InferenceOverride, OutputFormat, ReasoningBudget
 from awaken.core.llm import InferenceRequest, InvalidRequest
 from awaken.core.message import (
     Audio,
@@ -26,7 +26,6 @@ from awaken.core.message import (
     UrlSource,
     Video,
 )
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.models.anthropic.request import BINDING_BETA, CACHED, Prepared, prepare
 

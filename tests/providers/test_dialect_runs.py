@@ -22,7 +22,7 @@ from awaken.core.tool_context import Tool
 from awaken.errors import InferenceFailed
 from awaken.models.anthropic import AnthropicMessages
 from awaken.models.google import GoogleGemini
-from awaken.models.google import parts as google_parts
+from awaken.models.google import contents as google_parts
 from awaken.models.openai import OpenAIChat, OpenAIResponses
 from awaken.models.wire import wire_name
 from awaken.testing import FakeClock

@@ -15,7 +15,13 @@ from mock_server import Answer, MockServer, WireServer, sse
 from awaken.clock import SYSTEM_CLOCK
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.event import ReasoningDelta, TextDelta
-from awaken.core.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
+from awaken.core.inference import (
+    InferenceOverride,
+    OutputFormat,
+    StopReason,
+    StreamResult,
+    TokenUsage,
+)
 from awaken.core.llm import (
     ContentFiltered,
     ContextOverflow,
@@ -31,7 +37,6 @@ from awaken.core.llm import (
     Unauthorized,
 )
 from awaken.core.message import Message, Text, Thinking, ToolCall
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.ids import SequentialIds

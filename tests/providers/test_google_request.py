@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from awaken.core.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
+from awaken.core.inference import InferenceOverride, OutputFormat, ReasoningBudget, ReasoningEffort
 from awaken.core.llm import InferenceRequest, InvalidRequest
 from awaken.core.message import (
     Audio,
@@ -23,7 +23,6 @@ from awaken.core.message import (
     UrlSource,
     Video,
 )
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.models.google.model_names import abilities
 from awaken.models.google.request import gemini_request, output_schema, thinking_config

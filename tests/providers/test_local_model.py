@@ -23,7 +23,7 @@ import pytest
 
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.event import TextDelta
-from awaken.core.inference import InferenceOverride, StopReason, StreamResult
+from awaken.core.inference import InferenceOverride, OutputFormat, StopReason, StreamResult
 from awaken.core.llm import (
     InferenceRequest,
     InvalidRequest,
@@ -32,7 +32,6 @@ from awaken.core.llm import (
     Unauthorized,
 )
 from awaken.core.message import Base64Source, Image, Message, Role, Text, Thinking, ToolCall
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.models.local import LocalModel, open_local

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.event import TextDelta
-from awaken.core.inference import StreamResult
+from awaken.core.inference import OutputFormat, StreamResult
 from awaken.core.llm import (
     ContextOverflow,
     InferenceExecutionError,
@@ -25,7 +25,6 @@ from awaken.core.llm import (
     RateLimited,
 )
 from awaken.core.message import Message, Role
-from awaken.core.output import OutputFormat
 from awaken.models.openai import ChatDialect, OpenAIChat, OpenAIResponses
 from awaken.testing import FakeClock
 

@@ -13,7 +13,7 @@ from mock_server import MockServer
 
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.event import ReasoningDelta
-from awaken.core.inference import StopReason, StreamResult
+from awaken.core.inference import OutputFormat, StopReason, StreamResult
 from awaken.core.llm import (
     ContentFiltered,
     ContextOverflow,
@@ -25,7 +25,6 @@ from awaken.core.llm import (
     Unauthorized,
 )
 from awaken.core.message import Message, Role, Text, ToolCall
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.models.openai import AzureChat, OpenAIChat, OpenAIResponses
 

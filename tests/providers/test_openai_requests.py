@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from awaken.core.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
+from awaken.core.inference import InferenceOverride, OutputFormat, ReasoningBudget, ReasoningEffort
 from awaken.core.llm import InferenceRequest, InvalidRequest, RoutingKey
 from awaken.core.message import (
     Audio,
@@ -25,10 +25,9 @@ from awaken.core.message import (
     UrlSource,
     Video,
 )
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.models.openai.chat_request import chat_body
-from awaken.models.openai.dialect import COMPATIBLE, OPENAI, ChatDialect
+from awaken.models.openai.providers import COMPATIBLE, OPENAI, ChatDialect
 from awaken.models.openai.responses_request import ResponsesOptions, responses_body
 
 PNG = Image(source=Base64Source(media_type="image/png", data="aWNvbg=="))

@@ -15,7 +15,13 @@ from mock_server import Answer, WireServer, sse
 
 from awaken import Agent, ModelSettings, Runtime, tool
 from awaken.core.answer_builder import StreamAccumulator
-from awaken.core.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
+from awaken.core.inference import (
+    InferenceOverride,
+    OutputFormat,
+    StopReason,
+    StreamResult,
+    TokenUsage,
+)
 from awaken.core.llm import (
     ContextOverflow,
     InferenceExecutionError,
@@ -25,7 +31,6 @@ from awaken.core.llm import (
     ProviderError,
 )
 from awaken.core.message import Image, Message, Opaque, Role, Text, Thinking, ToolCall, UrlSource
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import InferenceFailed
 from awaken.models.anthropic import AnthropicMessages

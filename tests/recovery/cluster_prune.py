@@ -29,7 +29,7 @@ from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.core.value import Value
 from awaken.stores.postgres import PostgresStore
 from awaken.testing import FunctionModel, tool_call_response
-from awaken.testing.conformance.making import DONE, record
+from awaken.testing.conformance.helpers import DONE, record
 from postgres_kit import Postgres, running_postgres
 
 COMMITS = 3

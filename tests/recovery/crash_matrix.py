@@ -29,7 +29,7 @@ from crash_play import Play, check, play
 from crash_scenarios import CARELESS, LIAR, ORPHANED, Answered, Cancelled
 from crash_teams import SCENARIOS
 
-from awaken.core.recovery import MOST_TAKEOVERS
+from awaken.core.tool import MOST_TAKEOVERS
 
 KNOWN = SCENARIOS | {one.name: one for one in (LIAR, CARELESS, ORPHANED)}
 SEEDS = 20

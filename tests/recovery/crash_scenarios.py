@@ -26,8 +26,8 @@ from crash_world import (
 
 from awaken import Agent, Budget, RemoteAgent, ToolCallResume
 from awaken.core.lifecycle import NATURAL_END, Failed
-from awaken.core.recovery import ABANDONED, OUTCOME_UNKNOWN
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket
+from awaken.core.tool import ABANDONED, OUTCOME_UNKNOWN
 from awaken.ext.handoff import Handoff
 from awaken.ext.tasks import BackgroundTaskPlugin
 from awaken.testing.chaos import Picture, watched_tool

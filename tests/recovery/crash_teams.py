@@ -23,7 +23,7 @@ from crash_world import FAILS, Call, Plan, World
 from awaken import Budget, ToolCallResume
 from awaken.core.lifecycle import NATURAL_END
 from awaken.core.run import RunRecord
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket
 from awaken.ext.handoff import Handoff
 from awaken.testing.chaos import Picture, task_of
 

@@ -22,15 +22,14 @@ from far_agents import FarFactory, far_agent
 
 from awaken import Agent, Runtime, ToolCallContext, ToolCallResume, tool
 from awaken.codec import dumps_text
-from awaken.core.event import RunEvent, RunFinish
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, RunEvent, RunFinish
 from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import RunStatus
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
 from awaken.core.store.commits import CallPhase, Committed, ThreadCommit
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Ticket, TicketStatus
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

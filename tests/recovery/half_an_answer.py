@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator
 from awaken import Agent, Runtime, tool
 from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.core.llm import InferenceRequest, LlmStreamEvent
-from awaken.core.store.commits import Fence
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import Fence, StreamLogEntry
 from awaken.engine import stream_log
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel

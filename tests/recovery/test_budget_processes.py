@@ -23,10 +23,9 @@ from awaken.clock import SystemClock
 from awaken.codec import Json
 from awaken.core.budget import Budget
 from awaken.core.inference import StreamResult, TokenUsage
-from awaken.core.lifecycle import RunStatus, Stopped
+from awaken.core.lifecycle import Phase, RunStatus, Stopped
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
-from awaken.core.phase import Phase
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery
 from awaken.engine.reservation import estimate

@@ -16,9 +16,9 @@ from awaken import Runtime
 from awaken.core.event import RunFinish, StepEnd, ToolCallDone
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped
 from awaken.core.message import Message, Role
-from awaken.core.recovery import ABANDONED, MOST_TAKEOVERS
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery
+from awaken.core.tool import ABANDONED, MOST_TAKEOVERS
 from postgres_kit import Postgres
 
 pytestmark = pytest.mark.anyio

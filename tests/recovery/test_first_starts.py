@@ -9,7 +9,7 @@ import pytest
 from first_starts import end_after, leave_half_made, open_at_once
 
 from awaken.stores.postgres import PostgresStore
-from awaken.testing.conformance.making import PATIENCE, says, texts, write
+from awaken.testing.conformance.helpers import PATIENCE, says, texts, write
 from postgres_kit import Postgres
 from postgres_wire import Wire
 

@@ -13,10 +13,10 @@ from outbox_stage import READER, SENDER, reader, sender
 from awaken import Runtime
 from awaken.core.lifecycle import RunStatus
 from awaken.core.message import Message
-from awaken.core.store.lease import NeverLost
+from awaken.core.store.commits import NeverLost
 from awaken.core.store.threads import RunQuery
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import waiting_threads
+from awaken.testing.conformance.helpers import waiting_threads
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from awaken.core.run import RunRecord, RunRequestSnapshot
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import ThreadCommit
 from awaken.core.store.store import Store
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket
 from awaken.stores.memory import MemoryStore
 from awaken.testing.chaos import (
     Picture,

@@ -10,16 +10,14 @@ import pytest
 
 from awaken.codec import Json
 from awaken.core.backend import ExecutionBackend, ExecutionBackendFactoryError, ExecutionFailed
+from awaken.core.lifecycle import Phase
 from awaken.core.llm import LlmExecutor
-from awaken.core.phase import Phase
-from awaken.core.pool import ModelPoolSpec
 from awaken.core.registry import ExecutionResolver
-from awaken.core.spec import AgentSpec, ModelSpec, RemoteEndpoint
+from awaken.core.spec import AgentSpec, ModelPoolSpec, ModelSpec, RemoteEndpoint
 from awaken.core.state.command import EffectSpec
 from awaken.core.state.snapshot import Snapshot
 from awaken.core.tool_context import Tool
-from awaken.engine.registry import RegistryResolver, RegistrySet
-from awaken.engine.resolve import ModelAndProvider
+from awaken.engine.registry import ModelAndProvider, RegistryResolver, RegistrySet
 from awaken.errors import (
     AgentNotFound,
     AwakenError,

@@ -18,8 +18,8 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commits import ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.suspension import Ticket, TicketStatus
 from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket, TicketStatus
 from awaken.core.tool_context import Tool
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.stores.memory import MemoryStore

@@ -12,7 +12,7 @@ from awaken import Agent, Runtime, tool
 from awaken.core.inference import StreamResult
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
-from awaken.core.receipt import CancelReceipt
+from awaken.core.run import CancelReceipt
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 
 T = "t"

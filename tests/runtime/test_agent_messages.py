@@ -32,8 +32,7 @@ from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import MessageMetadata, Role
 from awaken.core.store.commands import CommandKind, ThreadCommand
-from awaken.core.store.commits import Committed, ThreadCommit
-from awaken.core.store.lease import NeverLost
+from awaken.core.store.commits import Committed, NeverLost, ThreadCommit
 from awaken.core.task import DurableMessageRequest
 from awaken.ext.tasks import BackgroundTaskPlugin
 from awaken.ids import UUID7

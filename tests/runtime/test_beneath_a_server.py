@@ -14,7 +14,7 @@ from awaken.core.event import RunFinish, RunStart, TextDelta
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.core.llm import InferenceRequest
 from awaken.core.store.commands import ThreadCommand
-from awaken.core.store.lease import NeverLost
+from awaken.core.store.commits import NeverLost
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.worker import AgentRuntime

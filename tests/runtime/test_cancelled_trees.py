@@ -17,14 +17,14 @@ from awaken import Agent, Runtime
 from awaken.backend import BackendAbortRequest, BackendCancellationCapability
 from awaken.core.backend import RemoteError
 from awaken.core.lifecycle import CANCELLED
-from awaken.core.receipt import CancelOutcome
+from awaken.core.run import CancelOutcome
 from awaken.core.store.commands import CommandKind
 from awaken.core.store.commits import Fence
 from awaken.core.store.threads import ChildStrategy
 from awaken.errors import RunOpen, StoreUnavailable, ThreadOwned
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel
-from awaken.testing.conformance.making import pending, waiting_threads
+from awaken.testing.conformance.helpers import pending, waiting_threads
 
 pytestmark = pytest.mark.anyio
 

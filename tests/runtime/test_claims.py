@@ -23,7 +23,7 @@ from awaken.errors import StorageError, StoreUnavailable, ThreadOwned
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
-from awaken.testing.conformance.making import PATIENCE, record, write
+from awaken.testing.conformance.helpers import PATIENCE, record, write
 from awaken.worker.claims import COMPARE_SECONDS, ClaimUse
 
 pytestmark = pytest.mark.anyio

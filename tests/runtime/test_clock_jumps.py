@@ -16,8 +16,7 @@ from awaken import Agent, Runtime, tool
 from awaken.core.event import ToolCallResumed
 from awaken.core.message import Message, Role
 from awaken.core.store.threads import TicketQuery
-from awaken.core.suspension import ResumedOutcome
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import ResumedOutcome, TicketStatus
 from awaken.errors import InvalidResume
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response

@@ -23,12 +23,11 @@ from delegation_kit import (
 )
 
 from awaken import Agent, RunResult, Runtime, ToolCallResume
-from awaken.core.event import RunEvent, RunFinish
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, RunEvent, RunFinish
 from awaken.core.lifecycle import CANCELLED
 from awaken.core.run import RunWaitingTicket
 from awaken.core.store.threads import ChildStrategy, TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.errors import InvalidRecord, InvalidResume, RunOpen
 from awaken.testing import FakeClock
 

@@ -24,6 +24,7 @@ from delegation_kit import (
 from awaken import Agent, Block, PhaseContext, Registrar, Runtime, tool
 from awaken.core.budget import Budget
 from awaken.core.event import (
+    CollectingSink,
     InferenceComplete,
     RunEvent,
     RunFinish,
@@ -34,7 +35,6 @@ from awaken.core.event import (
     ToolCallDone,
     ToolCallReady,
 )
-from awaken.core.events import CollectingSink
 from awaken.core.identity import RequestOrigin, RunOrigin
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Blocked, Failed, Stopped
 from awaken.core.store.threads import ThreadQuery

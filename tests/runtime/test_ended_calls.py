@@ -11,7 +11,7 @@ import pytest
 from awaken import Agent, Runtime, ToolCallResume, tool
 from awaken.codec import Json, loads
 from awaken.core.event import ToolCallDone
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.run import PersistedState
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.core.state.key import KeyRegistration, StateKey

@@ -15,8 +15,7 @@ from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
-from awaken.core.store.commits import Committed, ThreadCommit, has_outcomes
-from awaken.core.store.lease import NeverLost
+from awaken.core.store.commits import Committed, NeverLost, ThreadCommit, has_outcomes
 from awaken.core.task import TaskStatus
 from awaken.errors import RunLeft, StorageError, StoreUnavailable
 from awaken.ext.tasks import ATTEMPTS, find_live_task
@@ -24,7 +23,7 @@ from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 from awaken.worker import pending_commits as unkept
 from awaken.worker import shutdown as closing
-from awaken.worker import stopping
+from awaken.worker import shutdown as stopping
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime
+from awaken.core.lifecycle import Phase
 from awaken.core.llm import InferenceRequest
-from awaken.core.phase import Phase
 from awaken.core.spec import AgentSpec
-from awaken.core.store.lease import NeverLost
+from awaken.core.store.commits import NeverLost
 from awaken.core.store.threads import ThreadContext
 from awaken.core.task import DurableMessageRequest
 from awaken.errors import AwakenError, StoreUnavailable

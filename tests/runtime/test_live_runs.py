@@ -15,7 +15,7 @@ from awaken import Agent, Message, RunRequest, Runtime, ToolCallResume, tool
 from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import CANCELLED, NATURAL_END
 from awaken.core.llm import InferenceRequest
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.core.store.threads import ThreadContext
 from awaken.errors import (

@@ -12,8 +12,7 @@ from awaken import Agent, Runtime, tool
 from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import NATURAL_END, RunStatus
 from awaken.core.llm import InferenceRequest
-from awaken.core.store.commits import Committed, Fence, ThreadCommit
-from awaken.core.store.lease import Lease
+from awaken.core.store.commits import Committed, Fence, Lease, ThreadCommit
 from awaken.errors import LeaseLost, RunLeft, StaleFence
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_calls_response

@@ -20,12 +20,11 @@ from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.core.llm import InferenceRequest
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import CommandKind, ThreadCommand
-from awaken.core.store.commits import Committed, Fence, ThreadCommit
-from awaken.core.store.lease import NeverLost
+from awaken.core.store.commits import Committed, Fence, NeverLost, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
 from awaken.errors import AgentNotFound
-from awaken.stores import telling
+from awaken.stores import waiting as telling
 from awaken.stores.memory import MemoryStore
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore

@@ -16,10 +16,8 @@ from receipt_kit import Site, T, caller, outcomes
 from run_kit import Piece
 
 from awaken import Agent, Command, PhaseContext, Runtime
-from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.core.phase import Phase
-from awaken.core.receipt import CancelOutcome, CancelReceipt
-from awaken.core.run import RunRecord
+from awaken.core.lifecycle import CANCELLED, NATURAL_END, Phase, RunStatus
+from awaken.core.run import CancelOutcome, CancelReceipt, RunRecord
 from awaken.core.store.commits import Fence
 from awaken.core.store.threads import RunQuery
 from awaken.core.thread import Thread

@@ -14,8 +14,8 @@ from awaken import Agent, RemoteAgent, Runtime, ToolCallResume
 from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.core.llm import InferenceRequest
 from awaken.core.store.threads import TicketQuery
+from awaken.core.suspension import Ticket, TicketStatus
 from awaken.core.thread_ids import agent_ids
-from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidResume
 from awaken.testing import FunctionModel, tool_call_response
 

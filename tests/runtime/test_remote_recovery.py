@@ -12,10 +12,9 @@ from run_kit import record_of, told
 from awaken import Message, Runtime
 from awaken.backend import BackendCancellationCapability
 from awaken.backend.remote import CUT_SHORT
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
-from awaken.core.receipt import CancelOutcome
-from awaken.core.run import RunRecord
+from awaken.core.run import CancelOutcome, RunRecord
 from awaken.core.store.commands import CommandKind, ThreadCommand
 
 pytestmark = pytest.mark.anyio

@@ -28,14 +28,12 @@ from awaken.backend import (
     BackendRunResult,
     BackendTranscriptCapability,
 )
-from awaken.core.event import RunStart
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, RunStart
 from awaken.core.inference import InferenceOverride
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.core.receipt import CancelOutcome
-from awaken.core.run import WaitingReason
+from awaken.core.run import CancelOutcome, WaitingReason
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import InvalidResume, ResolveFailed, RunLeft
 from awaken.stores.memory import MemoryStore

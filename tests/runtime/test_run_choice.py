@@ -23,10 +23,9 @@ from awaken import (
 )
 from awaken.core.lifecycle import NATURAL_END, RunStatus, Suspended
 from awaken.core.message import ToolCall
-from awaken.core.result import AgentRunResult
-from awaken.core.run import RunRecord
+from awaken.core.run import AgentRunResult, RunRecord
 from awaken.core.state.command import ScheduledActionSpec
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.state.run_keys import RUN_LIFECYCLE
 from awaken.core.store.commits import ThreadCommit
 from awaken.errors import AgentNotFound, ConfigError, InvalidResume, PhaseError
 from awaken.stores.memory import MemoryStore

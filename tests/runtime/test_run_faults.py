@@ -20,14 +20,20 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.core.event import RunFinish, StepEnd, StepStart, ToolCallDelta, ToolCallStart
-from awaken.core.events import CollectingSink
+from awaken.core.event import (
+    CollectingSink,
+    RunFinish,
+    StepEnd,
+    StepStart,
+    ToolCallDelta,
+    ToolCallStart,
+)
 from awaken.core.inbox import InboxSender
 from awaken.core.inference import StopReason
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
 from awaken.core.llm import Stop
 from awaken.core.state.command import CommitEvent, EffectSpec
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE, SetRunning
+from awaken.core.state.run_keys import RUN_LIFECYCLE, SetRunning
 from awaken.core.state.snapshot import Snapshot
 from awaken.core.state.store import StateStore
 from awaken.errors import HookFailed, InferenceFailed, PhaseError

@@ -8,7 +8,7 @@ import pytest
 from delegation_kit import Place, T, World, only_child, to
 
 from awaken.core.lifecycle import RunStatus
-from awaken.testing.conformance.making import waiting_threads
+from awaken.testing.conformance.helpers import waiting_threads
 
 pytestmark = pytest.mark.anyio
 

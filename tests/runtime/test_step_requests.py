@@ -22,12 +22,12 @@ from awaken import (
 )
 from awaken.core.inference import ReasoningBudget
 from awaken.core.message import Text
-from awaken.core.state.command import ScheduledActionSpec
-from awaken.core.state.runtime_actions import (
+from awaken.core.state.command import (
     ADD_CONTEXT_MESSAGE,
     EXCLUDE_TOOL,
     INCLUDE_ONLY_TOOLS,
     SET_INFERENCE_OVERRIDE,
+    ScheduledActionSpec,
 )
 from awaken.errors import InferenceFailed, PhaseError
 from awaken.testing import ScriptedModel, tool_call_response

@@ -16,8 +16,8 @@ from awaken import Agent, Runtime, tool
 from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed
 from awaken.core.llm import InferenceRequest
-from awaken.core.recovery import MOST_TAKEOVERS
 from awaken.core.run import RunRecord
+from awaken.core.tool import MOST_TAKEOVERS
 from awaken.core.tool_context import Tool
 from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore

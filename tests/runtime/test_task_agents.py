@@ -22,7 +22,7 @@ from task_kit import Yard, agent_in_task, boss, dig, over, tasks_in, told, waiti
 from awaken import Agent, Runtime, ToolCallResume, tool
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.engine.suspension import EXPIRY_GRACE_MS
 from awaken.errors import InvalidResume
 from awaken.testing import FakeClock, ScriptedModel

@@ -19,8 +19,7 @@ from task_kit import Yard, dig, latest, over, tasks_in, told, until_told, workin
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
-from awaken.core.receipt import CancelReceipt
-from awaken.core.run import RunRecord
+from awaken.core.run import CancelReceipt, RunRecord
 from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskManager,

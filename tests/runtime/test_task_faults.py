@@ -14,8 +14,7 @@ from task_kit import Started, Yard, boss, dig, over, tasks_in, told, working
 from awaken import Agent, Runtime
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.core.store.commands import CommandKind, ThreadCommand
-from awaken.core.store.commits import CallEntry, Committed, ThreadCommit
-from awaken.core.store.lease import NeverLost
+from awaken.core.store.commits import CallEntry, Committed, NeverLost, ThreadCommit
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.ext.tasks import BackgroundTaskPlugin, find_live_task
 from awaken.stores.memory import MemoryStore

@@ -13,7 +13,7 @@ from task_kit import Started, Yard, boss, dig, over, tasks_in, told, waiting
 
 from awaken import Agent, Runtime, tool
 from awaken.core.lifecycle import CANCELLED, RunStatus
-from awaken.core.receipt import CancelReceipt
+from awaken.core.run import CancelReceipt
 from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.core.task import TaskStatus
 from awaken.core.thread_ids import agent_ids

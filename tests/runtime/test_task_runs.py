@@ -14,8 +14,7 @@ from delegation_kit import told as answered
 from task_kit import Started, Yard, dig, latest, over, tasks_in, told, until_told, working
 
 from awaken import Agent, Runtime, tool
-from awaken.core.event import RunFinish, RunStart
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, RunFinish, RunStart
 from awaken.core.lifecycle import NATURAL_END, Failed, RunStatus, Stopped
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Visibility

@@ -28,8 +28,7 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.core.event import RunFinish, ToolCallDone
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, RunFinish, ToolCallDone
 from awaken.core.identity import Adapter, RunMode
 from awaken.core.intercept import (
     Allow,

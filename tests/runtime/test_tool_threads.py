@@ -22,7 +22,7 @@ from awaken import Agent, Runtime, tool
 from awaken.core.lifecycle import CANCELLED, NATURAL_END
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
-from awaken.core.receipt import CancelOutcome
+from awaken.core.run import CancelOutcome
 from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError
 from awaken.stores.memory import MemoryStore

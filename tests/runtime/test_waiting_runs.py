@@ -22,11 +22,10 @@ from awaken import (
     ToolCallResume,
     tool,
 )
-from awaken.core.event import RunFinish, RunStart
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, RunFinish, RunStart
 from awaken.core.inbox import InboxSender
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.core.spec import ToolExecutorKind
 from awaken.core.state.store import StateStore
 from awaken.core.store.commits import Committed, ThreadCommit

@@ -12,8 +12,7 @@ import pytest
 
 import awaken
 from awaken import Agent, Runtime
-from awaken.core.event import RunEvent, RunFinish
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink, RunEvent, RunFinish
 from awaken.core.inference import StreamResult
 from awaken.core.llm import InferenceRequest
 from awaken.testing import FunctionModel, text_response

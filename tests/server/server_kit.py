@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from awaken.server.http_protocol import PatientHttp
-from awaken.server.listening import bind
+from awaken.server.serve import bind
 from uvicorn_kit import end_server
 
 

@@ -26,7 +26,7 @@ from awaken.core.event import Error, RunEvent, RunFinish
 from awaken.core.lifecycle import Suspended
 from awaken.core.message import Role
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.stores.sqlite import SqliteStore
 
 TALKER = Path(__file__).with_name("served_talker.py")

@@ -18,7 +18,7 @@ from server_kit import served
 from awaken import Message, Runtime
 from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.core.message import BlobSource
-from awaken.core.store.submissions import SubmitMode
+from awaken.core.store.commands import SubmitMode
 from awaken.core.store.threads import RunQuery
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from awaken import Runtime
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.errors import ConfigError
 from awaken.server import app
 from awaken.server.route import Role, Route

@@ -9,11 +9,11 @@ import pytest
 from edge_kit import Desk, code_of, open_desk
 
 from awaken.core.budget import Budget
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.events import Stopped
+from awaken.server.auth import Claims, Tokens
 from awaken.server.errors import Refused
 from awaken.server.limits import Limits, narrowed
-from awaken.server.tokens import Claims, Tokens
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

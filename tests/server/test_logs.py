@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from awaken import Agent, Runtime, tool
-from awaken.server.logs import LogFormat, set_up_logs
+from awaken.server.observe import LogFormat, set_up_logs
 from awaken.testing import ScriptedModel, tool_call_response
 
 STEERS = (

@@ -13,8 +13,7 @@ import pytest
 from edge_kit import Desk, code_of, events_of, open_desk, payer
 
 from awaken import Agent, Runtime, tool
-from awaken.core.pool import ModelPoolSpec, PoolMemberSpec
-from awaken.core.spec import Modalities, ModelSpec
+from awaken.core.spec import Modalities, ModelPoolSpec, ModelSpec, PoolMemberSpec
 from awaken.server import app
 from awaken.server import ticket_updates as ticket_news
 from awaken.testing import ScriptedModel, tool_call_response

@@ -14,8 +14,8 @@ from server_kit import served
 
 from awaken import Agent, Runtime
 from awaken.core.lifecycle import RunStatus
+from awaken.core.store.commands import Submission
 from awaken.core.store.store import Store
-from awaken.core.store.submissions import Submission
 from awaken.core.suspension import ToolCallResume
 from awaken.errors import StoreUnavailable
 from awaken.server import app
@@ -23,7 +23,7 @@ from awaken.server.health import PROBE_SECONDS
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     PATIENCE,
     record,
     refused,

@@ -17,7 +17,7 @@ from awaken import errors
 from awaken.server.client_ids import Names
 from awaken.server.errors import Refused, answer_to
 from awaken.server.parsing import MAX_DEPTH, Depth
-from awaken.server.protocols.intake import BadRequest
+from awaken.server.protocols.base import BadRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stream_kit import Client, Server, ask, failed_start, frames_of, serving, stream
 
 from awaken.server.keys import add_key
-from awaken.server.listening import bind_free
+from awaken.server.serve import bind_free
 from awaken.stores.sqlite import SqliteStore
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "served.py"

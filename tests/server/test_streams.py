@@ -21,10 +21,11 @@ from awaken.core.event import TextDelta
 from awaken.core.inference import StopReason
 from awaken.core.lifecycle import CancelledEnd
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
-from awaken.core.store.lease import Lease, NeverLost
-from awaken.server import app, connection
+from awaken.core.store.commits import Lease, NeverLost
+from awaken.server import app
 from awaken.server import http_protocol as patient_http
-from awaken.server.cursor import Cursor
+from awaken.server import sse as connection
+from awaken.server.event_frames import Cursor
 from awaken.server.open_streams import BATCH_SECONDS, MOST_SECONDS, OpenStreams
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore

@@ -12,7 +12,7 @@ from edge_kit import Desk, code_of, events_of, open_desk, pay, talker, write_key
 
 from awaken import Agent
 from awaken.core.store.threads import Page, TicketQuery
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket
 from awaken.server.keys import add_key
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response

@@ -8,10 +8,16 @@ import operator
 import msgspec
 import pytest
 
-from awaken.core.phase import Phase
-from awaken.core.state.command import Command, EffectSpec, MutationBatch, ScheduledActionSpec
+from awaken.core.lifecycle import Phase
+from awaken.core.state.command import (
+    Command,
+    EffectSpec,
+    MutationBatch,
+    ScheduledActionSpec,
+    conflicting_key,
+    merge_parallel,
+)
 from awaken.core.state.key import KeyRegistration, Merge, StateKey
-from awaken.core.state.merge import conflicting_key, merge_parallel
 from awaken.core.state.store import StateStore
 from awaken.errors import (
     KeyDecode,

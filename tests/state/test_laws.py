@@ -22,10 +22,9 @@ from awaken.codec import dumps, loads
 from awaken.core.context_message import ContextMessage
 from awaken.core.run import PersistedState
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.core.state.command import Command, MutationBatch
+from awaken.core.state.command import Command, MutationBatch, merge_parallel
 from awaken.core.state.key import KeyRegistration, Merge, Scope, StateKey
-from awaken.core.state.merge import merge_parallel
-from awaken.core.state.runtime_keys import PENDING_WORK, SetPending
+from awaken.core.state.run_keys import PENDING_WORK, SetPending
 from awaken.core.state.step_keys import (
     CONTEXT_MESSAGES,
     TOOL_FILTER,

@@ -11,13 +11,12 @@ import pytest
 from awaken.codec import Json, to_json
 from awaken.core.context_message import ContextMessage, ThrottleEntry
 from awaken.core.inference import InferenceOverride
-from awaken.core.lifecycle import RunStatus, Stopped, StoppedReason
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase, RunStatus, Stopped, StoppedReason
 from awaken.core.run import PersistedState
 from awaken.core.state.call_keys import TOOL_CALL_STATES, ClearCalls, PutCall, ToolCallState
 from awaken.core.state.command import FailedAction, QueuedAction, ScheduledAction
 from awaken.core.state.key import KeyRegistration, StateKey
-from awaken.core.state.runtime_keys import (
+from awaken.core.state.run_keys import (
     ACTIVE_AGENT,
     FAILED_ACTIONS,
     FAILED_ACTIONS_KEPT,

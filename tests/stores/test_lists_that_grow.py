@@ -20,14 +20,14 @@ from awaken.core.run import RunKind
 from awaken.core.store.commits import ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.stores.memory import MemoryStore
-from awaken.stores.memory.order import Ordered
+from awaken.stores.memory.paging import Ordered
+from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
-from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite import SqliteStore, commands, listing
 from awaken.stores.sqlite.owners import Owners
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     RUNNING,
     all_threads,
@@ -322,7 +322,7 @@ def test_values_stay_in_order(
 ) -> None:
     """However they come and go, and however small the pieces are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("awaken.stores.memory.order._LARGEST", largest)
+        patch.setattr("awaken.stores.memory.paging._LARGEST", largest)
         ordered: Ordered[tuple[int, str]] = Ordered()
         there: set[tuple[int, str]] = set()
         for adds, number, letter in deeds:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from awaken.core.store.submissions import KEY_KEPT_MS
+from awaken.core.store.commands import KEY_KEPT_MS
 from awaken.core.store.threads import Freed
 from awaken.stores.batch_delete import MOST, delete_in_batches, next_size
 from awaken.stores.postgres import PostgresStore

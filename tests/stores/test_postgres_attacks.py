@@ -18,7 +18,7 @@ from awaken.core.store.commits import ThreadCommit
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.postgres import PostgresStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
-from awaken.testing.conformance.making import says, texts, write
+from awaken.testing.conformance.helpers import says, texts, write
 from postgres_kit import Postgres, running_postgres
 from postgres_wire import wired
 

@@ -14,7 +14,7 @@ from awaken.stores.postgres.connections import Db, Schema
 from awaken.stores.postgres.packing import COMMIT, arguments, element_of
 from awaken.stores.sql.delta import pack
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
-from awaken.testing.conformance.making import record, says, texts, write
+from awaken.testing.conformance.helpers import record, says, texts, write
 from postgres_kit import Postgres
 from postgres_wire import wired
 

@@ -16,13 +16,12 @@ import pytest
 
 from awaken.core.identity import RequestOrigin
 from awaken.core.run import RunRequestSnapshot
-from awaken.core.store.commits import Fence
-from awaken.core.store.lease import ORPHANS_EVERY_MS
+from awaken.core.store.commits import ORPHANS_EVERY_MS, Fence
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
-from awaken.stores.telling import LOOK_EVERY
-from awaken.testing.conformance.making import (
+from awaken.stores.waiting import LOOK_EVERY
+from awaken.testing.conformance.helpers import (
     DONE,
     PATIENCE,
     WAITING,

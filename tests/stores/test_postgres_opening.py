@@ -17,7 +17,7 @@ from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import Connector, connect
 from awaken.stores.postgres.migrations import check_standbys, prepare
 from awaken.stores.sql.migrations import Migration
-from awaken.testing.conformance.making import PATIENCE, says, texts, write
+from awaken.testing.conformance.helpers import PATIENCE, says, texts, write
 from postgres_kit import Postgres
 from postgres_wire import wired
 

@@ -11,7 +11,7 @@ from awaken.errors import ConfigError, StoreUnavailable
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import connect
-from awaken.testing.conformance.making import PATIENCE, refused, says, texts, write
+from awaken.testing.conformance.helpers import PATIENCE, refused, says, texts, write
 from postgres_kit import Postgres, free_port, refusing_writes
 from postgres_wire import Wire, wired
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.codec import dumps, loads
-from awaken.core.metadata import ThreadMetadata
+from awaken.core.thread import ThreadMetadata
 from awaken.core.value import Value
+from awaken.stores.sql.cursors import UNREADABLE
 from awaken.stores.sql.mending import mend
 from awaken.stores.sql.row_check import TYPES
-from awaken.stores.sql.unreadable import UNREADABLE
 from poisoned_kit import rows
 
 

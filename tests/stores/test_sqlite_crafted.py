@@ -22,7 +22,7 @@ from awaken.errors import InvalidRecord, Serialization, StoreError, StoreUnavail
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.queries import TABLES
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     event,
     raw,
     record,

@@ -19,7 +19,7 @@ import pytest
 from awaken.core.store.commits import ThreadCommit
 from awaken.errors import StoreUnavailable
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import everything, record, says, texts, write
+from awaken.testing.conformance.helpers import everything, record, says, texts, write
 
 pytestmark = pytest.mark.anyio
 
@@ -145,7 +145,7 @@ import asyncio, os, sys
 from awaken.errors import StoreUnavailable
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import says, texts, write
+from awaken.testing.conformance.helpers import says, texts, write
 
 async def main(path):
     store = SqliteStore(path)

@@ -14,7 +14,7 @@ import pytest
 
 from awaken.errors import ThreadOwned
 from awaken.stores.sqlite import SqliteStore, owners
-from awaken.testing.conformance.making import names, refused, says, texts, write
+from awaken.testing.conformance.helpers import names, refused, says, texts, write
 
 pytestmark = [
     pytest.mark.anyio,
@@ -24,7 +24,7 @@ pytestmark = [
 PARENT = """
 import asyncio, os, signal, sys
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import record, says, texts, write
+from awaken.testing.conformance.helpers import record, says, texts, write
 
 def say(*what):
     print(*what, flush=True)

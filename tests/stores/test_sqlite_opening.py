@@ -20,7 +20,7 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.errors import StoreUnavailable
 from awaken.stores.sql.migrations import Migration, load_migrations
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     all_runs,
     all_threads,
@@ -345,7 +345,7 @@ async def test_what_was_in_the_way_can_be_put_right(tmp_path: Path) -> None:
 CHILD = """
 import asyncio, sys
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import says, write
+from awaken.testing.conformance.helpers import says, write
 
 async def main(path, name):
     store = SqliteStore(path)

@@ -14,7 +14,7 @@ from awaken.core.lifecycle import NATURAL_END, RunStatus
 from awaken.errors import AgentLoopError, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, ScriptedModel, tool_call_response
-from awaken.testing.conformance.making import refused, says, write
+from awaken.testing.conformance.helpers import refused, says, write
 
 pytestmark = pytest.mark.anyio
 

@@ -18,14 +18,14 @@ from awaken.clock import SYSTEM_CLOCK
 from awaken.core.store.commits import Fence
 from awaken.errors import StaleFence, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import names, record, refused, says, texts, write
+from awaken.testing.conformance.helpers import names, record, refused, says, texts, write
 
 pytestmark = pytest.mark.anyio
 
 CHILD = """
 import asyncio, sys
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import record, says, write
+from awaken.testing.conformance.helpers import record, says, write
 
 async def main(path):
     store = SqliteStore(path)

@@ -15,7 +15,7 @@ from awaken import Agent, Runtime
 from awaken.errors import AwakenError, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel
-from awaken.testing.conformance.making import record, refused, says, texts, write
+from awaken.testing.conformance.helpers import record, refused, says, texts, write
 
 pytestmark = pytest.mark.anyio
 

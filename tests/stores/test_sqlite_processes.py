@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import says, texts, until_told, write
+from awaken.testing.conformance.helpers import says, texts, until_told, write
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ import asyncio, sys
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import ThreadCommit
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import event, raw, record, says, texts, write
+from awaken.testing.conformance.helpers import event, raw, record, says, texts, write
 
 def say(what):
     print(what, flush=True)

@@ -16,11 +16,10 @@ from awaken.core.message import Message
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import CallPhase, ThreadCommit
 from awaken.core.store.threads import RunQuery, TicketQuery
-from awaken.core.suspension import ToolCallResume
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus, ToolCallResume
 from awaken.errors import Serialization
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     RUNNING,
     WAITING,

@@ -10,7 +10,7 @@ import pytest
 from awaken.core.suspension import Decision, ToolCallResume
 from awaken.errors import DecisionRefused
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import WAITING, record, refused, ticket, write
+from awaken.testing.conformance.helpers import WAITING, record, refused, ticket, write
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ import pytest
 from awaken.core.store.commits import ThreadCommit
 from awaken.errors import StoreError, StoreUnavailable, ThreadOwned, VersionConflict
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import record, refused, says, write
+from awaken.testing.conformance.helpers import record, refused, says, write
 from awaken.testing.conformance.submissions import claimed, submission
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ import pytest
 from awaken.errors import StoreUnavailable, ThreadOwned
 from awaken.stores.sql.migrations import Migration, load_migrations
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import names, record, refused, says, texts, write
+from awaken.testing.conformance.helpers import names, record, refused, says, texts, write
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,7 @@ from awaken.errors import (
     VersionConflict,
 )
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     all_threads,
     raw,
     record,

@@ -13,7 +13,7 @@ from awaken.core.store.threads import RunQuery, ThreadQuery
 from awaken.stores.memory import MemoryStore
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import names
+from awaken.testing.conformance.helpers import names
 from awaken.testing.conformance.submissions import submission
 from postgres_kit import Postgres
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from awaken.stores.telling import LOOK_EVERY, TELL_AGAIN, Telling
+from awaken.stores.waiting import LOOK_EVERY, TELL_AGAIN, Telling
 
 
 class Time:

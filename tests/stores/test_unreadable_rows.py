@@ -19,8 +19,7 @@ from awaken import Agent, Runtime, tool
 from awaken.codec import loads
 from awaken.core.access import KeyEntry
 from awaken.core.budget import Budget
-from awaken.core.receipt import CancelOutcome
-from awaken.core.run import RunRecord
+from awaken.core.run import CancelOutcome, RunRecord
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.store import CountsUnreadable, Store
 from awaken.core.store.threads import ChildStrategy, Page, RunQuery, ThreadQuery, TicketQuery
@@ -31,7 +30,7 @@ from awaken.stores.sql.row_check import Backup, HasRows, check_rows
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, text_response, tool_calls_response
 from awaken.testing.conformance.access import a_deed
-from awaken.testing.conformance.making import names, record, refused, says, write
+from awaken.testing.conformance.helpers import names, record, refused, says, write
 from poisoned_kit import (
     ALL,
     IN_LISTS,

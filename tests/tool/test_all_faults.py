@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tool_context import run_tool
 
 from awaken import tool
-from awaken.tool.faults import MOST, all_faults
+from awaken.tool.arguments import MOST, all_faults
 
 pytestmark = pytest.mark.anyio
 

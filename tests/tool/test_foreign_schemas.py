@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime
+from awaken.core.inference import OutputFormat
 from awaken.core.message import Role
-from awaken.core.output import OutputFormat
 from awaken.core.spec import AgentSpec
 from awaken.core.suspension import ToolCallResume
 from awaken.core.tool import ToolDescriptor, ToolError, ToolResult

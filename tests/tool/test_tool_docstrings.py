@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from awaken.tool import tool
-from awaken.tool.docstring import parse_docstring
+from awaken.tool.signature import parse_docstring
 
 GOOGLE = """Look up the weather.
 

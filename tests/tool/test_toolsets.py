@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken import Agent, tool
-from awaken.core.recovery import ToolEffect
+from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError
 from awaken.toolsets import Toolset, toolset

@@ -21,8 +21,7 @@ from nats_kit import open_server
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.browser import has_browser, open_page
-from awaken.cli.output import open_console
+from awaken.cli.output import has_browser, open_console, open_page
 from awaken.cli.stdin_lines import is_tty
 from awaken.core.secret import shown_address
 from awaken.server.console import Pages

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from awaken.errors import ConfigError
-from awaken.server.listening import bind
+from awaken.server.serve import bind
 
 HOST = "127.0.0.1"
 _PORTS = range(8700, 8720)

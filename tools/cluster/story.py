@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from awaken.cli.output import count
 from awaken.cli.stdin_lines import Lines
-from awaken.cli.text import count
 from awaken.stores.postgres import PostgresStore
 from cluster.client import Client
 from cluster.nodes import Node, Nodes

@@ -10,7 +10,12 @@ if TYPE_CHECKING:
         run_child_agent,
         run_child_agent_checked,
     )
-    from awaken.backend.delegate_tool import delegate_tool_name
+    from awaken.backend.delegate_tool import (
+        ErrorMode,
+        ProgressForwardingSink,
+        StreamingPassthroughSink,
+        delegate_tool_name,
+    )
     from awaken.backend.dispatch import (
         execute_resolved_delegate_execution,
         execution_capabilities,
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
         remote_backend_error_message,
         state_with_backend_output,
     )
-    from awaken.backend.sinks import ErrorMode, ProgressForwardingSink, StreamingPassthroughSink
     from awaken.core.backend import (
         BACKEND_OUTPUT_STATE_KEY,
         BackendAbortRequest,
@@ -40,9 +44,14 @@ if TYPE_CHECKING:
         BackendDelegateRunRequest,
         BackendLocalRootContext,
         BackendLoopError,
+        BackendOutputArtifact,
         BackendOutputCapability,
         BackendParentContext,
         BackendRootRunRequest,
+        BackendRunOutput,
+        BackendRunResult,
+        BackendRunStatus,
+        BackendStatusKind,
         BackendTranscriptCapability,
         BackendWaitCapability,
         ExecutionBackend,
@@ -51,13 +60,6 @@ if TYPE_CHECKING:
         ExecutionBackendFactoryError,
         ExecutionFailed,
         RemoteError,
-    )
-    from awaken.core.backend_result import (
-        BackendOutputArtifact,
-        BackendRunOutput,
-        BackendRunResult,
-        BackendRunStatus,
-        BackendStatusKind,
     )
     from awaken.core.spec import RemoteEndpoint
     from awaken.engine.prepared_run import ThreadContextSnapshot
@@ -119,31 +121,31 @@ __getattr__, __dir__ = lazy_names(
     {
         "awaken.core.backend": (
             "BACKEND_OUTPUT_STATE_KEY BackendAbortRequest BackendAgentNotFound "
-            "BackendCancellationCapability BackendCapabilities BackendContinuationCapability "
-            "BackendControl BackendDelegateContinuation BackendDelegatePersistence "
-            "BackendDelegatePolicy BackendDelegateRunRequest BackendLocalRootContext "
-            "BackendLoopError BackendOutputCapability BackendParentContext "
-            "BackendRootRunRequest BackendTranscriptCapability BackendWaitCapability "
-            "ExecutionBackend ExecutionBackendError ExecutionBackendFactory "
-            "ExecutionBackendFactoryError ExecutionFailed RemoteError"
-        ),
-        "awaken.core.backend_result": (
-            "BackendOutputArtifact BackendRunOutput BackendRunResult BackendRunStatus "
-            "BackendStatusKind"
+            "BackendCancellationCapability BackendCapabilities "
+            "BackendContinuationCapability BackendControl BackendDelegateContinuation "
+            "BackendDelegatePersistence BackendDelegatePolicy BackendDelegateRunRequest "
+            "BackendLocalRootContext BackendLoopError BackendOutputArtifact "
+            "BackendOutputCapability BackendParentContext BackendRootRunRequest "
+            "BackendRunOutput BackendRunResult BackendRunStatus BackendStatusKind "
+            "BackendTranscriptCapability BackendWaitCapability ExecutionBackend "
+            "ExecutionBackendError ExecutionBackendFactory ExecutionBackendFactoryError "
+            "ExecutionFailed RemoteError"
         ),
         "awaken.core.spec": "RemoteEndpoint",
         ".child_agent": "ChildAgentFailed run_child_agent run_child_agent_checked",
-        ".delegate_tool": "delegate_tool_name",
+        ".delegate_tool": (
+            "delegate_tool_name ErrorMode ProgressForwardingSink StreamingPassthroughSink"
+        ),
         ".dispatch": (
             "execute_resolved_delegate_execution execution_capabilities "
             "validate_delegate_execution_request validate_root_execution_request"
         ),
         ".local": "LocalBackend map_termination",
         ".remote": (
-            "execute_remote_root_lifecycle load_checkpoint_state materialize_remote_message_log "
-            "remote_backend_error_message state_with_backend_output"
+            "execute_remote_root_lifecycle load_checkpoint_state "
+            "materialize_remote_message_log remote_backend_error_message "
+            "state_with_backend_output"
         ),
-        ".sinks": "ErrorMode ProgressForwardingSink StreamingPassthroughSink",
         "awaken.engine.prepared_run": "ThreadContextSnapshot",
     },
 )

@@ -18,14 +18,12 @@ from awaken.core.backend import (
     BackendDelegateRunRequest,
     BackendLoopError,
     BackendParentContext,
-    ExecutionFailed,
-)
-from awaken.core.backend_result import (
     BackendRunResult,
     BackendRunStatus,
     BackendStatusKind,
+    ExecutionFailed,
 )
-from awaken.core.events import EventSink
+from awaken.core.event import EventSink
 from awaken.core.lifecycle import Failed
 from awaken.core.message import Message, as_messages
 from awaken.core.registry import ExecutionResolver

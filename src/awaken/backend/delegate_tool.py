@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal, get_args
 
 import msgspec
 
@@ -13,23 +14,27 @@ from awaken.core.backend import (
     BackendControl,
     BackendDelegateRunRequest,
     BackendParentContext,
-)
-from awaken.core.backend_result import (
     BackendRunResult,
     BackendStatusKind,
 )
 from awaken.core.budget import Spending
 from awaken.core.deps import deps_below
-from awaken.core.event import RunEvent
-from awaken.core.events import NullEventSink
+from awaken.core.event import (
+    ActivitySnapshot,
+    Error,
+    EventSink,
+    NullEventSink,
+    RunEvent,
+    TextDelta,
+    ToolCallReady,
+    ToolCallStart,
+)
 from awaken.core.message import Message
-from awaken.core.progress import ProgressStatus
-from awaken.core.recovery import ToolEffect
 from awaken.core.registry import ExecutionResolver
 from awaken.core.run import RunWaitingTicket
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import Command
-from awaken.core.state.runtime_keys import SPENDING
+from awaken.core.state.run_keys import SPENDING
 from awaken.core.suspension import (
     Asker,
     PendingToolCall,
@@ -38,10 +43,18 @@ from awaken.core.suspension import (
     ToolCallResumeMode,
 )
 from awaken.core.thread_ids import without_scope
-from awaken.core.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
+from awaken.core.tool import (
+    PROGRESS_ACTIVITY,
+    ProgressStatus,
+    ToolDescriptor,
+    ToolEffect,
+    ToolError,
+    ToolResult,
+    ToolStatus,
+)
 from awaken.core.tool_context import EventForwarder, ToolCallContext, ToolOutput, ToolTraits
-from awaken.engine.beneath import done_beneath, with_done
-from awaken.errors import AwakenError, RunLeft
+from awaken.engine.call_results import done_beneath, with_done
+from awaken.errors import AwakenError, ConfigError, RunLeft
 
 MAX_DEPTH = 8
 LONGEST_NAME = 64
@@ -267,3 +280,91 @@ class ForwardingSink:
 
     async def close(self) -> None:
         return
+
+
+ErrorMode = Literal["drop", "wrap", "forward"]
+"""What happens to a child's errors: they are dropped, become text, or are forwarded as events."""
+
+
+class _OneRun:
+    """The run that a sink belongs to: the run of the first event.
+
+    Runs that this run starts send their events to the same sink, with their own ids.
+    """
+
+    def __init__(self) -> None:
+        self._run_id: str | None = None
+
+    def has(self, event: RunEvent) -> bool:
+        if self._run_id is None:
+            self._run_id = event.run_id
+        return event.run_id == self._run_id
+
+
+class ProgressForwardingSink:
+    """Passes on only the progress of a child's own calls, not of the runs it starts."""
+
+    def __init__(self, parent: EventSink) -> None:
+        self._parent = parent
+        self._child = _OneRun()
+        self._calls: set[str] = set()
+
+    async def emit(self, event: RunEvent) -> None:
+        if not self._child.has(event):
+            return
+        match event.event:
+            case ToolCallStart(id=call_id) | ToolCallReady(id=call_id):
+                self._calls.add(call_id)
+            case ActivitySnapshot(activity_type=kind, content={"call_id": str(call_id)}) if (
+                kind == PROGRESS_ACTIVITY and call_id in self._calls
+            ):
+                await self._parent.emit(event)
+
+    async def close(self) -> None:
+        """Does nothing: the parent closes its own sink."""
+
+
+class StreamingPassthroughSink:
+    """Streams a child's text as the output of the tool call that runs it.
+
+    Args:
+        ctx: the call.
+        errors: what happens to the child's errors. `wrap` streams them as text that is not part of
+            `text`; `forward` passes the events on unchanged, if the call forwards events.
+
+    Raises:
+        ConfigError: there is no such mode.
+    """
+
+    def __init__(self, ctx: ToolCallContext, errors: ErrorMode = "wrap") -> None:
+        if errors not in get_args(ErrorMode):
+            raise ConfigError(f"errors is drop, wrap or forward, not {errors!r}")
+        self._ctx = ctx
+        self._errors = errors
+        self._child = _OneRun()
+        self._pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """The child's text so far."""
+        return "".join(self._pieces)
+
+    async def emit(self, event: RunEvent) -> None:
+        if not self._child.has(event):
+            return
+        match event.event:
+            case TextDelta(delta=delta):
+                self._pieces.append(delta)
+                await self._ctx.stream_output(delta)
+            case Error() as error:
+                await self._tell(event, error)
+
+    async def _tell(self, event: RunEvent, error: Error) -> None:
+        if self._errors == "wrap":
+            code = f" {error.code}" if error.code else ""
+            await self._ctx.stream_output(f"[child error{code}: {error.message}]")
+        elif self._errors == "forward" and self._ctx.forward is not None:
+            await self._ctx.forward(event)
+
+    async def close(self) -> None:
+        """Does nothing: the call's result ends its output."""

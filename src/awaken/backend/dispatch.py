@@ -7,10 +7,10 @@ from awaken.core.backend import (
     BackendCapabilities,
     BackendDelegateRunRequest,
     BackendRootRunRequest,
+    BackendRunResult,
     ExecutionBackend,
     ExecutionFailed,
 )
-from awaken.core.backend_result import BackendRunResult
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
 
 

@@ -16,13 +16,11 @@ from awaken.core.backend import (
     BackendDelegateRunRequest,
     BackendLoopError,
     BackendRootRunRequest,
-    ExecutionBackend,
-    ExecutionFailed,
-)
-from awaken.core.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
+    ExecutionBackend,
+    ExecutionFailed,
 )
 from awaken.core.deps import RunDeps
 from awaken.core.identity import RunIdentity, RunOrigin
@@ -40,10 +38,9 @@ from awaken.core.lifecycle import (
 )
 from awaken.core.profile import ProfileStore
 from awaken.core.registry import AgentResolver
-from awaken.core.result import AgentRunResult
-from awaken.core.run import PersistedState, RunRecord
+from awaken.core.run import AgentRunResult, PersistedState, RunRecord
 from awaken.core.state.key import OWN
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE
+from awaken.core.state.run_keys import RUN_LIFECYCLE
 from awaken.core.state.store import StateStore, UnknownKeyPolicy
 from awaken.core.suspension import Decision
 from awaken.core.task import AMBIENT_TASK_JOURNAL

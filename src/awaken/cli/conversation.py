@@ -10,10 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from awaken.cli.asyncio_main import lone_error
+from awaken.cli.asyncio_main import Interrupts, lone_error
 from awaken.cli.decider import Decider
 from awaken.cli.exit_codes import Exit, exit_of
-from awaken.cli.interrupt import Interrupts
 from awaken.cli.live_tasks import LiveTasks, next_news, tickets_of, waiting_run
 from awaken.cli.stdin_lines import Interrupted, Lines
 from awaken.cli.store_address import WayBack
@@ -30,8 +29,7 @@ from awaken.core.event import (
 from awaken.core.lifecycle import CANCELLED, Failed
 from awaken.core.run import RunRecord, RunWaitingTicket
 from awaken.core.store.threads import TicketQuery
-from awaken.core.suspension import ToolCallResume
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus, ToolCallResume
 from awaken.errors import AgentLoopError, InvalidResume, ThreadAlreadyRunning
 from awaken.runtime import RunStream, Runtime
 from awaken.runtime.resume import stream_resumed

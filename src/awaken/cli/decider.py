@@ -11,14 +11,13 @@ from typing import Protocol
 
 import msgspec
 
+from awaken.cli.output import call_words
 from awaken.cli.question import Question, asks_outcome, wants_value
 from awaken.cli.stdin_lines import Interrupted, Lines
-from awaken.cli.text import call_words
 from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json, loads
 from awaken.core.run import RunWaitingTicket
-from awaken.core.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
-from awaken.core.ticket import AskedCall
+from awaken.core.suspension import AskedCall, ResumeAction, ToolCallResume, ToolCallResumeMode
 
 SHOW = "show"
 NOBODY_THERE = "no approver was there"

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import click
 
-from awaken.cli.text import clean
+from awaken.cli.output import clean
 from awaken.core.lifecycle import (
     BehaviorRequested,
     Blocked,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Container, Sequence
 
-from awaken.cli.started import task_title
-from awaken.cli.text import terminal_line
+from awaken.cli.children import task_title
+from awaken.cli.output import terminal_line
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.event import ActivitySnapshot, RunEvent, RunStart
 from awaken.core.identity import RunIdentity
-from awaken.core.progress import PROGRESS_ACTIVITY
 from awaken.core.run import RunRecord, RunWaitingTicket
 from awaken.core.task import TaskStatus
+from awaken.core.tool import PROGRESS_ACTIVITY
 from awaken.ext.tasks import TaskProgress, find_live_task
 from awaken.runtime import Runtime
-from awaken.runtime.records import descendants
+from awaken.runtime.metrics_hooks import descendants
 from awaken.runtime.waiting import BackgroundTask
 
 GLANCE = 0.3

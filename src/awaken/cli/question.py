@@ -10,11 +10,10 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from awaken.cli.text import escaped, terminal_line
+from awaken.cli.output import escaped, terminal_line
 from awaken.codec import Json, dumps_text
-from awaken.core.recovery import OUTCOME_UNKNOWN
-from awaken.core.suspension import ToolCallResumeMode
-from awaken.core.ticket import AskedCall
+from awaken.core.suspension import AskedCall, ToolCallResumeMode
+from awaken.core.tool import OUTCOME_UNKNOWN
 
 LONGEST_VALUE = 400
 MOST_ITEMS = 50

@@ -25,19 +25,18 @@ from awaken.core.event import (
     ToolCallResumed,
 )
 from awaken.core.lifecycle import AWAITING_TASKS, Failed, Suspended, TerminationReason
-from awaken.core.recovery import OUTCOME_UNKNOWN
 from awaken.core.run import RunWaitingTicket
-from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.core.suspension import (
     Asker,
     ResumeAction,
     ResumedOutcome,
+    Ticket,
     ToolCallOutcome,
     ToolCallResume,
 )
-from awaken.core.ticket import Ticket
-from awaken.core.tool import ToolError
+from awaken.core.tool import OUTCOME_UNKNOWN, ToolError
 from awaken.core.transcript import INTERRUPTED
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from awaken.cli.exit_codes import WAITS_FOR_TASKS, Exit, Mistake, ending_words
-from awaken.cli.output import silence_unreadable
+from awaken.cli.output import silence_unreadable, terminal_line
 from awaken.cli.store_address import existing_store
-from awaken.cli.text import terminal_line
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from awaken.cli.children import Children
+from awaken.cli.children import Children, name_of
 from awaken.cli.run_summary import awaits_tasks
-from awaken.cli.started import name_of
 from awaken.cli.transcript import TurnPrinter
 from awaken.core.event import (
     RunEvent,

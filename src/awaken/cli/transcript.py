@@ -11,10 +11,9 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from awaken.cli.children import Children
-from awaken.cli.flow import Flow
+from awaken.cli.output import LONGEST, Flow, call_words, clean, result_words, seconds, terminal_line
 from awaken.cli.run_summary import UNANSWERED, CallState, CallTally, Tally, failure_in, result_in
 from awaken.cli.store_address import WayBack
-from awaken.cli.text import LONGEST, call_words, clean, result_words, seconds, terminal_line
 from awaken.cli.view import afterword, summary
 from awaken.codec import Json
 from awaken.core.event import (
@@ -31,9 +30,9 @@ from awaken.core.event import (
     ToolCallStreamDelta,
 )
 from awaken.core.lifecycle import NaturalEnd
-from awaken.core.progress import PROGRESS_ACTIVITY
 from awaken.core.run import RunWaitingTicket
 from awaken.core.suspension import ToolCallResume
+from awaken.core.tool import PROGRESS_ACTIVITY
 
 WIDEST = 96
 _INDENT = "  "

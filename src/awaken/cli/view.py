@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol, TextIO
 
 from awaken.cli.exit_codes import WAITS_FOR_TASKS, Exit, ending_words, exit_of
+from awaken.cli.output import count, json_text, seconds, terminal_line
 from awaken.cli.run_summary import CallState, Tally
 from awaken.cli.store_address import WayBack
-from awaken.cli.text import count, json_text, seconds, terminal_line
 from awaken.core.event import RunEvent
 from awaken.core.lifecycle import CancelledEnd, Suspended
 from awaken.core.run import RunWaitingTicket

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from awaken.core.budget import Budget
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.core.value import Value
 
 

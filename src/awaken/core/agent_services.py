@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+from awaken.core.deps import RunInfo
+from awaken.core.tool_context import Tool
 
 ProblemOf = Callable[[str], str | None]
 Review = Callable[[Any, str], Awaitable[str | None]]
@@ -22,3 +25,29 @@ class AnswerCheck:
 
     def __init__(self, problem: ProblemOf, review: Review | None = None) -> None:
         self.problem, self.review = problem, review
+
+
+WritesPrompt = Callable[[Any], str | Awaitable[str]]
+
+
+class PromptSource:
+    """A service of an agent whose system prompt is a function: `write` takes the `PhaseContext` of
+    the step, and returns the text."""
+
+    __slots__ = ("write",)
+
+    def __init__(self, write: WritesPrompt) -> None:
+        self.write = write
+
+
+OffersTools = Callable[[RunInfo, Mapping[str, Tool]], Awaitable[Mapping[str, Tool]]]
+
+
+class ToolSource:
+    """A service of an agent that has such tools: `offer` takes the run and the agent's other tools,
+    and returns those for this run, by id and in the order in which the model reads them."""
+
+    __slots__ = ("offer",)
+
+    def __init__(self, offer: OffersTools) -> None:
+        self.offer = offer

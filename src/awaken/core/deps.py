@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.core.run import RunRequestSnapshot
 from awaken.core.value import Value
 from awaken.errors import ConfigError

@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.core.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.core.inference import InferenceOverride, StopReason, TokenUsage
+from awaken.core.inference import InferenceOverride, OutputFormat, StopReason, TokenUsage
 from awaken.core.message import (
     BlobSource,
     Citation,
@@ -20,7 +20,6 @@ from awaken.core.message import (
     Message,
     Opaque,
 )
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.core.value import Value
 from awaken.errors import AwakenError, NoPreview

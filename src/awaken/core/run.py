@@ -8,13 +8,11 @@ from typing import Any, Self, TypedDict, Unpack
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.identity import RequestOrigin, RunIdentity
+from awaken.core.budget import Amount
+from awaken.core.identity import Principal, RequestOrigin, RunIdentity
 from awaken.core.lifecycle import RunStatus, StartCause, TerminationReason
-from awaken.core.principal import Principal
-from awaken.core.recovery import MOST_TAKEOVERS
-from awaken.core.suspension import Decision, ToolCallResumeMode
-from awaken.core.ticket import AskedCall, Ticket
-from awaken.core.tool import ToolDescriptor
+from awaken.core.suspension import AskedCall, Decision, Ticket, ToolCallResumeMode
+from awaken.core.tool import MOST_TAKEOVERS, ToolDescriptor
 from awaken.core.value import Value, nullable
 from awaken.errors import InvalidTransition
 
@@ -448,3 +446,69 @@ class RunRecord(Value, frozen=True, kw_only=True):
         payload = self.error_payload
         told = payload.get(LEFT_RUNNING) if isinstance(payload, dict) else None
         return told if isinstance(told, str) else None
+
+
+class CancelOutcome(StrEnum):
+    """The item was stopped, had finished before, or may still be running."""
+
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    UNKNOWN = "unknown"
+
+
+class CancelItem(Value, frozen=True, kw_only=True):
+    """A run, task or tool call that the cancel reached, and its outcome.
+
+    `kind` is `run`, `task` or `call`; `run_id` is the run itself, or the run of the call. `note`
+    explains an outcome that is not certain.
+    """
+
+    kind: str
+    id: str
+    name: str
+    run_id: str
+    outcome: CancelOutcome
+    note: str | None = None
+
+
+class CancelReceipt(Value, frozen=True, kw_only=True):
+    """Everything that a cancel reached; true if there was something to cancel."""
+
+    accepted: bool
+    items: tuple[CancelItem, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is certain that nothing is still running."""
+        return all(item.outcome is not CancelOutcome.UNKNOWN for item in self.items)
+
+    def of(self, outcome: CancelOutcome) -> tuple[CancelItem, ...]:
+        return tuple(item for item in self.items if item.outcome is outcome)
+
+
+class AgentRunResult(Value, frozen=True, kw_only=True):
+    """How a run ended.
+
+    `empty_twice` says whether its last answer was empty, also when the model was asked once more.
+    `cost` is that of its own models, as far as their prices are known. `spent` is what the run and
+    all it started have used up, if it has a budget.
+    """
+
+    run_id: str
+    agent_id: str = ""
+    response: str
+    termination: TerminationReason
+    steps: int
+    empty_twice: bool = False
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+    thinking_tokens: int = 0
+    cost: float | None = None
+    tickets: tuple[RunWaitingTicket, ...] = ()
+    waits: bool = False
+    spent: Amount | None = None

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from awaken.codec import Json, from_json
 from awaken.core.budget import Budget
-from awaken.core.inference import ContextWindowPolicy, ModelSettings, ReasoningEffort
-from awaken.core.output import OutputFormat
+from awaken.core.inference import ContextWindowPolicy, ModelSettings, OutputFormat, ReasoningEffort
 from awaken.core.secret import RedactedString, SpecSecret
 from awaken.core.value import Value, nullable
 from awaken.errors import ConfigError, KeyDecode
@@ -354,3 +354,116 @@ class ProviderSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
             msgspec.structs.force_setattr(self, "api_key", kept)
         if self.base_url == "":
             msgspec.structs.force_setattr(self, "base_url", None)
+
+
+class AgentOverlay(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Changes to an agent's spec; a field that is `None` changes nothing.
+
+    Tools can only be removed: `allowed_tools` keeps only the tools it names, `excluded_tools`
+    removes the tools it names. An overlay never adds a tool.
+    """
+
+    system_prompt: str | None = None
+    model_id: str | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    excluded_tools: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, value: Json) -> AgentOverlay:
+        """An overlay from JSON; unknown fields are refused."""
+        return from_json(value, cls)
+
+    @property
+    def tool_selection(self) -> ToolSelection:
+        """Which of its tools the agent keeps."""
+        return ToolSelection(allowed=self.allowed_tools, excluded=self.excluded_tools or ())
+
+    def on(self, spec: AgentSpec) -> AgentSpec:
+        """The spec with these changes."""
+        given = {
+            field: value
+            for field in self.__struct_fields__
+            if (value := getattr(self, field)) is not None
+        }
+        if self.excluded_tools is not None:
+            given["excluded_tools"] = (*(spec.excluded_tools or ()), *self.excluded_tools)
+        return msgspec.structs.replace(spec, **given)
+
+
+class PoolRole(StrEnum):
+    """The role of a model; a `failover_only` model is called only if no other can be."""
+
+    MEMBER = "member"
+    FAILOVER_ONLY = "failover_only"
+
+
+class PoolHome(StrEnum):
+    """Which model a conversation starts with: chosen by its id, in turn, or the first healthy."""
+
+    DETERMINISTIC = "deterministic"
+    ROUND_ROBIN = "round_robin"
+    FIRST_HEALTHY = "first_healthy"
+
+
+class StickyScope(StrEnum):
+    """Whether a thread or a run stays with one model as long as that works."""
+
+    THREAD = "thread"
+    RUN = "run"
+
+
+class PoolMemberSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model of a pool; its weight is 1 by default."""
+
+    model_id: str
+    weight: float | None = None
+    role: PoolRole = PoolRole.MEMBER
+
+
+class PoolRouting(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which model is called first."""
+
+    home: PoolHome = PoolHome.DETERMINISTIC
+    sticky_scope: StickyScope = StickyScope.THREAD
+
+
+class PoolSwitch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a pool switches models: on an open circuit, a used-up quota, or a permanent error.
+
+    If a provider asks to retry within less than `quota_retry_after_threshold_secs`, the pool waits
+    for it. A conversation switches models at most `max_switches_per_session` times in a row.
+    """
+
+    on_circuit_open: bool = True
+    on_quota: bool = True
+    on_permanent: bool = True
+    quota_retry_after_threshold_secs: Annotated[int, Meta(ge=0)] | None = None
+    max_switches_per_session: Annotated[int, Meta(ge=0)] | None = None
+
+
+class ModelPoolSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several models under one id."""
+
+    id: str
+    members: tuple[PoolMemberSpec, ...]
+    routing: PoolRouting = msgspec.field(default_factory=PoolRouting)
+    switch: PoolSwitch = msgspec.field(default_factory=PoolSwitch)
+
+    def __post_init__(self) -> None:
+        problem = self._problem()
+        if problem is not None:
+            raise ValueError(f"model pool {self.id!r} {problem}")
+
+    def _problem(self) -> str | None:
+        ids = [member.model_id for member in self.members]
+        if not ids:
+            return "has no members"
+        twice = sorted({id for id in ids if ids.count(id) > 1})
+        if twice:
+            return f"has a member twice: {', '.join(twice)}"
+        for member in self.members:
+            if member.weight is not None and not 0 < member.weight < float("inf"):
+                return f"gives {member.model_id!r} the weight {member.weight}: it must be above 0"
+        if all(member.role is PoolRole.FAILOVER_ONLY for member in self.members):
+            return "has only failover_only members: at least one must be a plain member"
+        return None

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.recovery import OUTCOME_UNKNOWN, ToolEffect
+from awaken.core.tool import OUTCOME_UNKNOWN, ToolEffect
 from awaken.core.value import Value, nullable
 from awaken.errors import AwakenError
 

@@ -2,10 +2,139 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from awaken.codec import Json, dumps
 from awaken.core.lifecycle import RunStatus
-from awaken.core.metadata import NO_METADATA, ThreadMetadata
 from awaken.core.run import RunRecord
 from awaken.core.value import Value
+from awaken.errors import ConfigError
+
+MAX_METADATA = 64 * 1024
+"""The most bytes of a thread's metadata: every list of threads has it."""
+LONGEST_LABEL = 200
+"""How many characters the name and the value of a label may have."""
+
+
+class ThreadMetadata(Value, frozen=True, kw_only=True):
+    """What is said about a thread; `revision` counts how often it was changed.
+
+    `labels` are for filters, `custom` is for anything else a program wants to keep with the thread.
+    `resource_id` names what the thread is about, in the program's own words. `user` is the end user
+    it belongs to, `created_by` the id of the principal that began it.
+    """
+
+    title: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    custom: dict[str, Json] = msgspec.field(default_factory=dict)
+    resource_id: str | None = None
+    user: str | None = None
+    created_by: str | None = None
+    revision: int = 0
+
+
+NO_METADATA = ThreadMetadata()
+
+
+class ThreadPatch(Value, frozen=True, kw_only=True):
+    """Changes of a thread's metadata; what is left out stays as it is.
+
+    `None` removes a value. `labels` and `custom` are changed name by name, and a name with the
+    value `None` is removed.
+    """
+
+    title: str | UnsetType | None = UNSET
+    labels: dict[str, str | None] = msgspec.field(default_factory=dict)
+    custom: dict[str, Json] = msgspec.field(default_factory=dict)
+    resource_id: str | UnsetType | None = UNSET
+    user: str | UnsetType | None = UNSET
+    created_by: str | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        check_labels(self.labels)
+
+    def apply(self, known: ThreadMetadata) -> ThreadMetadata:
+        """The changed metadata, one revision later."""
+        fields = {
+            name: value
+            for name in ("title", "resource_id", "user", "created_by")
+            if (value := getattr(self, name)) is not UNSET
+        }
+        return msgspec.structs.replace(
+            known,
+            labels=_merged(known.labels, self.labels),
+            custom=_merged(known.custom, self.custom),
+            revision=known.revision + 1,
+            **fields,
+        )
+
+
+def forked(known: ThreadMetadata, by: str | None) -> ThreadMetadata:
+    """The metadata of a fork that `by` makes."""
+    return msgspec.structs.replace(known, created_by=by, revision=0)
+
+
+def _merged(known: Mapping[str, Json], changes: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: v for name, v in {**known, **changes}.items() if v is not None}
+
+
+def check_labels(labels: Mapping[str, str | None]) -> None:
+    """
+    Raises:
+        ConfigError: a label cannot be kept, or a filter could not name it.
+    """
+    given: Any = labels
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"labels are texts by name, such as {{'team': 'sales'}}, not {given!r}")
+    for name, value in given.items():
+        for text in (name,) if value is None else (name, value):
+            if not isinstance(text, str) or len(text) > LONGEST_LABEL:
+                raise ConfigError(
+                    f"label {str(name)[:LONGEST_LABEL]!r}: its name and its value are texts of up "
+                    f"to {LONGEST_LABEL} characters"
+                )
+        if not name or "=" in str(name):
+            raise ConfigError(f"label {name!r}: give it a name without '='")
+
+
+def check_size(user: str | None, labels: Mapping[str, str]) -> None:
+    """
+    Raises:
+        ConfigError: they are more than the metadata of a thread may be.
+    """
+    sizes = {"user": len(dumps(user)), "labels": len(dumps(labels))}
+    if (total := sum(sizes.values())) > MAX_METADATA:
+        name = max(sizes, key=lambda name: sizes[name])
+        raise ConfigError(
+            f"{name}: user and labels of a run would have {total} bytes, more than {MAX_METADATA}: "
+            "keep large values in your own records, and only their ids here"
+        )
+
+
+def label_filter(label: str) -> tuple[str, str | None]:
+    """The name and the value of a filter, `name=value`; the value is `None` if any will do."""
+    name, sign, value = label.partition("=")
+    return name, value if sign else None
+
+
+def metadata_of(run: RunRecord | None) -> ThreadMetadata:
+    """What a new thread takes from the request of the run that creates it. The thread of a delegate
+    or task takes nothing: it belongs to the thread above it."""
+    asked = run.request if run is not None else None
+    if asked is None or asked.parent_thread_id is not None:
+        return NO_METADATA
+    if not (asked.user or asked.labels or asked.principal):
+        return NO_METADATA
+    return ThreadMetadata(
+        user=asked.user,
+        labels=dict(asked.labels),
+        created_by=asked.principal.id if asked.principal is not None else None,
+    )
+
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
 _RUNNING = RunStatus.RUNNING

@@ -11,6 +11,7 @@ from typing import Any, Self
 import msgspec
 
 from awaken.codec import Json, dumps_text
+from awaken.core.identity import RunIdentity
 from awaken.core.message import ContentBlock
 from awaken.core.suspension import SuspendTicket, ToolCallOutcome
 from awaken.core.value import Value, nullable
@@ -232,3 +233,102 @@ class Retry(ToolError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ToolErrorKind.RETRY, message)
+
+
+PROGRESS_ACTIVITY = "tool-call-progress"
+PROGRESS_SCHEMA = "tool-call-progress.v1"
+
+
+class ProgressStatus(StrEnum):
+    """The status of the work that a report is about."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class ToolCallProgress(Value, frozen=True, kw_only=True):
+    """One progress report; `progress` goes from 0 to 1."""
+
+    schema: str = msgspec.field(default_factory=lambda: PROGRESS_SCHEMA)
+    node_id: str
+    call_id: str
+    tool_name: str
+    status: ProgressStatus
+    progress: float | None = None
+    loaded: int | None = None
+    total: int | None = None
+    message: str | None = None
+    parent_node_id: str | None = None
+    parent_call_id: str | None = None
+    run_id: str | None = None
+    parent_run_id: str | None = None
+    thread_id: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        call_id: str,
+        tool_name: str,
+        status: ProgressStatus,
+        identity: RunIdentity,
+        *,
+        message: str | None = None,
+        progress: float | None = None,
+    ) -> ToolCallProgress:
+        parent_call = identity.parent_tool_call_id_opt()
+        return cls(
+            node_id=f"tool_call:{call_id}",
+            call_id=call_id,
+            tool_name=tool_name,
+            status=status,
+            progress=progress,
+            message=message,
+            parent_node_id=f"tool_call:{parent_call}" if parent_call else f"run:{identity.run_id}",
+            parent_call_id=parent_call,
+            run_id=identity.run_id,
+            parent_run_id=identity.parent_run_id_opt(),
+            thread_id=identity.thread_id,
+        )
+
+
+class ToolEffect(StrEnum):
+    """A `read` tool changes nothing, an `idempotent` one may be repeated, a `once` one must not."""
+
+    READ = "read"
+    IDEMPOTENT = "idempotent"
+    ONCE = "once"
+
+
+class Recover(StrEnum):
+    """What to do with a tool call whose outcome is unknown.
+
+    `retry` runs it again, `verify` asks the tool whether it happened, `ask` asks an approver, and
+    `report` tells the model that the outcome is unknown.
+    """
+
+    RETRY = "retry"
+    VERIFY = "verify"
+    ASK = "ask"
+    REPORT = "report"
+
+
+MOST_TAKEOVERS = 5
+"""How often in a row a run is taken over from a dead process, with nothing new in its message log
+or call ledger, before it is given up."""
+
+ABANDONED = "abandoned: one process after another died with it, and nothing came of it in between"
+"""The error of a run that was given up."""
+
+
+def error_payload_of(why: str) -> dict[str, str]:
+    """What the record of a failed run says about its error. A run that was given up has a code."""
+    if why == ABANDONED:
+        return {"message": why, "code": "abandoned"}
+    return {"message": why}
+
+
+OUTCOME_UNKNOWN = "outcome_unknown"
+"""The action of a ticket that asks for the outcome of a call, and the mark of such a result."""

@@ -20,14 +20,19 @@ from awaken.core.event import (
 )
 from awaken.core.identity import RunIdentity
 from awaken.core.profile import ProfileAccess
-from awaken.core.progress import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
-from awaken.core.recovery import Recover, ToolEffect
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import Command
 from awaken.core.state.key import StateKey
 from awaken.core.state.snapshot import Snapshot
 from awaken.core.suspension import Asker, ToolCallResume
-from awaken.core.tool import ToolDescriptor
+from awaken.core.tool import (
+    PROGRESS_ACTIVITY,
+    ProgressStatus,
+    Recover,
+    ToolCallProgress,
+    ToolDescriptor,
+    ToolEffect,
+)
 from awaken.errors import ConfigError
 
 if TYPE_CHECKING:

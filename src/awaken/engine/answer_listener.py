@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from awaken.codec import clean_value
+from awaken.core.answer_stream import StreamListener, check_stream, close
 from awaken.core.event import (
     AgentEvent,
     ReasoningDelta,
@@ -16,7 +17,6 @@ from awaken.core.event import (
     ToolCallDelta,
     ToolCallStart,
 )
-from awaken.core.listener import StreamListener, check_stream, close
 from awaken.core.llm import InferenceRequest, LlmStreamEvent
 from awaken.core.message import Message
 from awaken.core.request_manifest import FailedAttempt

@@ -13,12 +13,12 @@ from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import (
     AWAITING_TASKS,
     SUSPENDED_END,
+    Phase,
     RunStatus,
     TerminationReason,
     from_done_reason,
 )
 from awaken.core.message import Message, Role
-from awaken.core.phase import Phase
 from awaken.core.run import (
     MessageSeqRange,
     RunChanges,
@@ -30,12 +30,12 @@ from awaken.core.run import (
     WaitingReason,
 )
 from awaken.core.state.call_keys import TOOL_CALL_STATES
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE, RunLifecycleState, StepCompleted
+from awaken.core.state.run_keys import RUN_LIFECYCLE, RunLifecycleState, StepCompleted
 from awaken.core.state.store import StateStore
 from awaken.core.store.commits import has_outcomes
 from awaken.core.suspension import ToolCallStatus
 from awaken.engine.commit_state import SETTLED
-from awaken.engine.large_results import keep_large
+from awaken.engine.large_content import keep_large
 from awaken.engine.live_run import LiveRun
 from awaken.engine.spending import count_time
 from awaken.errors import KeyEncode

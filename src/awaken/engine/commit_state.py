@@ -13,13 +13,22 @@ A commit that the run awaits leaves the state `Settled` if all goes well.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import msgspec
 
+from awaken.clock import Clock
+from awaken.core.aio.cancel import is_ours
 from awaken.core.event import RunEvent
-from awaken.core.store.commits import ThreadCommit
-from awaken.errors import StorageError
+from awaken.core.storable import leave_out_unstorable
+from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commits import Commits, Committed, ThreadCommit, has_outcomes
+from awaken.core.suspension import Ticket
+from awaken.errors import CommitUnknown, StorageError, StoreUnavailable
+
+log = logging.getLogger("awaken.loop")
+
 
 Later = Sequence[int | RunEvent]
 """What listeners are sent after a commit: an event of the commit, by its index, or one that is not
@@ -73,3 +82,82 @@ _NEXT: dict[type[CommitState], tuple[type[CommitState], ...]] = {
 
 def may_follow(state: CommitState, following: CommitState) -> bool:
     return type(following) in _NEXT[type(state)]
+
+
+_ATTEMPTS = 3
+PATIENCE = 10.0
+"""For how many seconds a commit with the outcome of a call is retried while the store is away.
+After that it is kept in memory."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+
+
+def is_worth_waiting(commit: ThreadCommit, error: object) -> bool:
+    """Whether a commit has the outcome of a call, and the store may take it later."""
+    return isinstance(error, StoreUnavailable | CommitUnknown) and has_outcomes(commit.calls)
+
+
+def readable_part(commit: ThreadCommit) -> ThreadCommit:
+    """The commit without the values that could not be read back from a store."""
+    kept = leave_out_unstorable(commit) or commit
+    messages = tuple([message for message in kept.messages if message.id])
+    return msgspec.structs.replace(kept, messages=messages)
+
+
+async def commit_again(
+    commits: Commits,
+    commit: ThreadCommit,
+    error: BaseException,
+    clock: Clock,
+    *,
+    patience: float = PATIENCE,
+) -> Committed:
+    """Make a commit that failed with `error`.
+
+    If the answer was lost, the store is asked whether it made the commit. If the store is away and
+    the commit has the outcome of a call, the commit is retried for `patience` seconds.
+
+    Raises:
+        StorageError: the commit was not made.
+    """
+    lost, pause, began = 0, _FIRST_PAUSE, clock.monotonic()
+    while True:
+        if isinstance(error, CommitUnknown) and lost < _ATTEMPTS:
+            lost += 1
+            log.warning("thread %s: %s; reading back", commit.thread_id, error)
+        elif is_worth_waiting(commit, error) and clock.monotonic() - began < patience:
+            log.warning("thread %s: %s; trying again", commit.thread_id, error)
+            await clock.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        else:
+            raise StorageError(error) from error
+        try:
+            committed = await commits.find_commit(commit)
+            return committed if committed is not None else await commits.commit(commit)
+        except BaseException as next_error:
+            if is_ours(next_error):
+                raise
+            error = next_error
+
+
+class CommitExtras(msgspec.Struct, kw_only=True):
+    """The parts of a commit that few commits have; see `ThreadCommit`."""
+
+    tickets: list[Ticket] = []
+    acks: list[int] = []
+    sends: list[ThreadCommand] = []
+    blobs: list[str] = []
+    parent_thread_id: str | None = None
+    ends_stream: bool = False
+    rewinds_to: int | None = None
+
+    def added_to(self, commit: ThreadCommit) -> ThreadCommit:
+        return msgspec.structs.replace(
+            commit,
+            tickets=tuple(self.tickets),
+            acks=tuple(self.acks),
+            sends=tuple(self.sends),
+            parent_thread_id=self.parent_thread_id,
+            ends_stream=self.ends_stream,
+            blobs=tuple(self.blobs),
+            rewinds_to=self.rewinds_to,
+        )

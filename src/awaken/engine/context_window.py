@@ -9,7 +9,6 @@ import msgspec
 from awaken.clock import Clock
 from awaken.codec import Json
 from awaken.core.context_message import ContextMessage
-from awaken.core.estimate import DEFAULT_COUNTER, TokenCounter
 from awaken.core.event import ActivitySnapshot, ContextCompacted
 from awaken.core.identity import RunIdentity
 from awaken.core.inference import ContextWindowPolicy, StreamResult, TokenUsage
@@ -21,7 +20,7 @@ from awaken.core.state.store import StateStore
 from awaken.core.task import custom_event
 from awaken.core.tool import ToolDescriptor
 from awaken.core.transcript import MessageView
-from awaken.core.window import Window, clamped, truncate
+from awaken.core.window import DEFAULT_COUNTER, TokenCounter, Window, clamped, truncate
 from awaken.engine.live_run import LiveRun
 from awaken.engine.side_request import make_side_request
 from awaken.ids import Ids

@@ -14,7 +14,6 @@ from awaken.core.aio.cancel import interruptible, is_ours
 from awaken.core.event import AgentEvent, StepStart, ToolCallReady
 from awaken.core.lifecycle import Failed, RunStatus, TerminationReason
 from awaken.core.message import Message, Role
-from awaken.core.recovery import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.core.spec import ToolExecutorKind
 from awaken.core.state.call_keys import TOOL_CALL_STATES
 from awaken.core.store.commits import CallPhase, call_key
@@ -25,16 +24,18 @@ from awaken.core.suspension import (
     ToolCallResumeMode,
     ToolCallStatus,
 )
-from awaken.core.tool import ToolResult
+from awaken.core.tool import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect, ToolResult
 from awaken.core.tool_context import Tool, ToolOutput, traits_of
 from awaken.engine import tool_calls as calls
-from awaken.engine.beneath import done_beneath, may_delegate, with_done
 from awaken.engine.call_results import (
     close_call,
     complete,
     confirmed,
+    done_beneath,
     interrupt,
+    may_delegate,
     unknown_outcome,
+    with_done,
 )
 from awaken.engine.checkpoint import check_termination, complete_step
 from awaken.engine.live_run import LiveRun

@@ -13,8 +13,14 @@ import msgspec
 from awaken.clock import Clock
 from awaken.core.aio.cancel import is_ours
 from awaken.core.bus import Topic
-from awaken.core.event import AgentEvent, RunEvent, StepEnd, ToolCallStreamDelta
-from awaken.core.events import EventSink, NullEventSink
+from awaken.core.event import (
+    AgentEvent,
+    EventSink,
+    NullEventSink,
+    RunEvent,
+    StepEnd,
+    ToolCallStreamDelta,
+)
 from awaken.core.identity import RunIdentity
 from awaken.core.value import EMPTY
 

@@ -16,18 +16,18 @@ from awaken.core.lifecycle import (
     CANCELLED,
     NATURAL_END,
     Failed,
+    Phase,
     RunStatus,
     Suspended,
     TerminationReason,
     to_run_status,
 )
 from awaken.core.message import Message
-from awaken.core.phase import Phase
-from awaken.core.recovery import error_payload_of
-from awaken.core.result import AgentRunResult
-from awaken.core.state.runtime_keys import EMPTY_TWICE, RUN_LIFECYCLE, Done, RunLifecycleState
+from awaken.core.run import AgentRunResult
+from awaken.core.state.run_keys import EMPTY_TWICE, RUN_LIFECYCLE, Done, RunLifecycleState
 from awaken.core.store.commands import CommandKind
 from awaken.core.store.commits import CallPhase, ThreadCommit
+from awaken.core.tool import error_payload_of
 from awaken.engine.call_results import unknown_outcome
 from awaken.engine.checkpoint import (
     check_termination,

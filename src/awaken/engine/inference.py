@@ -8,16 +8,17 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from awaken.core.agent_services import PromptSource
 from awaken.core.aio.cancel import is_ours
+from awaken.core.answer_builder import total_usage
+from awaken.core.answer_stream import drive_of
 from awaken.core.context_message import ContextMessage, place
 from awaken.core.event import InferenceComplete, StepStart, ToolCallCancel
 from awaken.core.inference import InferenceOverride, StreamResult, TokenUsage
-from awaken.core.listener import drive_of
+from awaken.core.lifecycle import Phase
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Message, Role, Text
-from awaken.core.phase import Phase
-from awaken.core.prompt import PromptSource
-from awaken.core.state.runtime_keys import EMPTY_TWICE
+from awaken.core.state.run_keys import EMPTY_TWICE
 from awaken.core.state.step_keys import (
     CONTEXT_MESSAGES,
     INFERENCE_OVERRIDE,
@@ -26,12 +27,10 @@ from awaken.core.state.step_keys import (
     ClearFilter,
 )
 from awaken.core.tool import ToolDescriptor
-from awaken.core.usage import total_usage
 from awaken.engine.answer_listener import AnswerListener
 from awaken.engine.context_window import Context, context_of
 from awaken.engine.large_content import with_media
-from awaken.engine.lease import wait_for_lease
-from awaken.engine.live_run import LiveRun
+from awaken.engine.live_run import LiveRun, wait_for_lease
 from awaken.engine.request_log import SentRequest
 from awaken.engine.spending import at_most, set_aside
 from awaken.errors import (

@@ -18,8 +18,7 @@ from awaken.clock import Clock
 from awaken.core.aio.cancel import is_ours
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.bus import NO_TOPIC, Progress, Topic
-from awaken.core.event import AgentEvent, RunEvent, StepSnapshot, StreamReset
-from awaken.core.events import EventSink
+from awaken.core.event import AgentEvent, EventSink, RunEvent, StepSnapshot, StreamReset
 from awaken.core.identity import RunIdentity
 from awaken.core.message import Message
 from awaken.core.request_manifest import KeptText, RequestManifest
@@ -29,22 +28,25 @@ from awaken.core.store.commits import (
     Commits,
     Committed,
     Fence,
+    StreamLogEntry,
     ThreadCommit,
     commits_at_once,
     has_outcomes,
 )
-from awaken.core.store.stream_log import StreamLogEntry
-from awaken.engine.commit_again import PATIENCE, commit_again, is_worth_waiting, readable_part
-from awaken.engine.commit_extras import CommitExtras
 from awaken.engine.commit_state import (
     HELD,
+    PATIENCE,
     SETTLED,
+    CommitExtras,
     CommitState,
     Later,
     Lost,
     Refused,
     UnderWay,
+    commit_again,
+    is_worth_waiting,
     may_follow,
+    readable_part,
 )
 from awaken.engine.event_sender import EventSender
 from awaken.errors import CommitUnknown, InvalidRecord, Serialization, StorageError

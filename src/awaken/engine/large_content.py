@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import msgspec
 
+from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.core.blobs import INLINE_LIMIT, Blob, RunBlobs, put_bytes, read_bytes
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import (
@@ -22,19 +23,26 @@ from awaken.core.message import (
     Document,
     Image,
     Message,
+    Role,
     Text,
     ToolResultBlock,
     UrlSource,
     Video,
+    Visibility,
 )
+from awaken.core.state.run_keys import HAS_BLOB_MEDIA, HAS_LARGE_RESULTS
+from awaken.core.tool import ToolResult
 from awaken.engine.live_run import LiveRun
 from awaken.errors import BlobError, StorageError, StoreError
+from awaken.tool.read_result import READ_RESULT, ReadResult
+
+log = logging.getLogger("awaken.loop")
+
 
 _MEDIA = (Image, Audio, Video, Document)
 Media = Image | Audio | Video | Document
 Change = Callable[[Media], Awaitable[ContentBlock]]
 
-log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 
 
@@ -152,3 +160,181 @@ async def _changed(content: tuple[ContentBlock, ...], change: Change) -> tuple[C
             block = await change(block)
         blocks.append(block)
     return tuple(blocks)
+
+
+SHOWN = 4096
+"""How many bytes of a large result its message holds, as they are written."""
+TOLD = 1024
+"""How many of them its event holds."""
+_TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
+
+_BLOB_KEYS = frozenset((HAS_BLOB_MEDIA.name, HAS_LARGE_RESULTS.name))
+
+
+async def shortened(
+    run: LiveRun, tool_name: str, result: ToolResult, text: str
+) -> tuple[ToolResult, Text]:
+    """The result as its event tells it, and the text for its message; `text` is the whole one.
+
+    What exceeds the run's limit is moved to blobs, which the next commit names: the text, and the
+    data if it is another one. If that fails, the rest is lost and the model is told: the tool has
+    done its work, and that goes on record.
+    """
+    if run.blobs is None:
+        return result, Text(text=text)
+    limit, data = run.blobs.max_inline_result, result.data
+    is_own_text = result.message is None or data == result.message
+    shown, whole = Text(text=text), None
+    if _is_large(text, limit):
+        kind = _JSON if result.message is None else _TEXT
+        whole, note = await _kept(run, tool_name, clean_text(text).encode(), kind)
+        shown = Text(text=_beginning(text, SHOWN, note), whole=whole)
+        result = _replace(result, message=_beginning(text, TOLD, note))
+        if whole is not None:
+            offer_read_result(run)
+        if is_own_text:
+            return _replace(result, data=_reference(whole)), shown
+    if not is_own_text and (written := _large_data(data, limit)) is not None:
+        kept, _ = await _kept(run, tool_name, written, _JSON)
+        result = _replace(result, data=_reference(kept))
+    return result, shown
+
+
+async def with_content(
+    run: LiveRun, tool_name: str, result: ToolResult
+) -> tuple[ToolResult, tuple[ContentBlock, ...]]:
+    """The result as its event tells it, and the content for its message. Large texts and media are
+    moved to blobs, which the next commit names. The model is told of media that are lost because
+    that failed: the tool has done its work."""
+    told = result.message or ""
+    if len(told) > TOLD:
+        told = f"{told[:TOLD]}…"
+    told_result = _replace(result, content=(), message=told)
+    message = Message(role=Role.TOOL, content=result.content)
+    if run.blobs is not None:
+        message = await _shortened_message(run, message, run.blobs.max_inline_result)
+        try:
+            (message,), used = await moved_to_blobs(run.blobs, [message])
+        except StorageError as error:
+            log.error("run %s: media of %r are lost: %s", run.identity.run_id, tool_name, error)
+            texts = [block for block in message.content if isinstance(block, Text)]
+            lost = Text(text="[pictures or files of this result could not be kept and are lost]")
+            return told_result, (*texts, lost)
+        _note_blobs(run, used)
+    run.unsaved += len(dumps(message.content))
+    return told_result, message.content
+
+
+def _note_blobs(run: LiveRun, used: Sequence[str]) -> None:
+    """Let the next commit name blobs with media, and later requests load them."""
+    if not used:
+        return
+    run.journal.extras.blobs.extend(used)
+    run.has_blobs = True
+    if not run.state.read(HAS_BLOB_MEDIA):
+        run.state.update(HAS_BLOB_MEDIA, True)
+
+
+async def keep_large(run: LiveRun) -> None:
+    """Move what is large in the messages from outside that the next commit appends into blobs.
+
+    Media go there as they are. The text of an internal message, such as news of a background task,
+    is shortened like a tool's result; what users say stays whole.
+
+    Raises:
+        StorageError: a medium could not be written, or a message refers to one that does not exist.
+    """
+    run.transcript.has_large = False
+    if run.blobs is None:
+        return
+    pending, limit = list(run.transcript.pending()), run.blobs.max_inline_result
+    internal = [i for i, m in enumerate(pending) if m.visibility is Visibility.INTERNAL]
+    if sum(len(pending[i].text()) for i in internal) > 4 * limit:
+        limit = SHOWN  # much news at once: what is short alone may be too much for one commit
+    for index in internal:
+        message = pending[index]
+        pending[index] = await _shortened_message(run, message, limit)
+        if pending[index] is not message:
+            run.transcript.show_instead(message, pending[index])
+    kept, used = await moved_to_blobs(run.blobs, pending)
+    run.transcript.replace_pending(kept)
+    _note_blobs(run, used)
+
+
+async def _shortened_message(run: LiveRun, message: Message, limit: int) -> Message:
+    """The message with each text over the limit cut to its beginning."""
+    content: list[ContentBlock] = []
+    for block in message.content:
+        if isinstance(block, Text) and _is_large(block.text, limit):
+            whole, note = await _kept(run, "message", clean_text(block.text).encode(), _TEXT)
+            content.append(Text(text=_beginning(block.text, SHOWN, note), whole=whole))
+            if whole is not None:
+                offer_read_result(run)
+        else:
+            content.append(block)
+    if all(new is old for new, old in zip(content, message.content, strict=True)):
+        return message
+    return _replace(message, content=tuple(content))
+
+
+def _is_large(text: str, limit: int) -> bool:
+    """Whether a text has more bytes than that, or more than twice as many as JSON writes it."""
+    size = len(text) if text.isascii() else len(clean_text(text).encode())
+    return size > limit or len(dumps(clean_text(text))) > 2 * limit
+
+
+async def _kept(
+    run: LiveRun, tool_name: str, content: bytes, media_type: str
+) -> tuple[BlobSource | None, str]:
+    """The blob with the content, or `None` if it could not be written; and a note for the model."""
+    assert run.blobs is not None, "the caller has asked"
+    keep, size = run.blobs, len(content)
+    try:
+        blob = await put_bytes(keep.blobs, keep.scope, content, media_type, tool_name[:255])
+    except StoreError as error:
+        log.error("run %s: a result of %r is lost: %s", run.identity.run_id, tool_name, error)
+        return None, f"of {size} bytes; the rest could not be kept and is lost"
+    run.journal.extras.blobs.append(blob.id)
+    return source_of(blob), f"of {size} bytes; read on with {READ_RESULT}, id {blob.id!r}"
+
+
+def _large_data(data: Json, limit: int) -> bytes | None:
+    """The data as JSON if it has more bytes than that; the commit refuses what is no JSON."""
+    try:
+        written = dumps(data)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return written if len(written) > limit else None
+
+
+def _reference(blob: BlobSource | None) -> Json:
+    return None if blob is None else to_json(blob)
+
+
+def _beginning(text: str, size: int, note: str) -> str:
+    """The beginning of a text, `size` bytes as JSON writes it, and the note."""
+    head = clean_text(text[:size])
+    while (written := len(dumps(head)) - 2) > size:
+        head = head[: len(head) * size // written]
+    return f"{head}\n[the first {len(head.encode())} {note}]"
+
+
+# -- the tool ---------------------------------------------------------------------------------
+
+
+def offer_read_result(run: LiveRun) -> None:
+    """Offer `read_result` from the next step on, in this run and in later ones of the thread."""
+    if run.blobs is None or run.read_result is not None:
+        return
+    run.offer_read_result(ReadResult(run.blobs))
+    if not run.state.read(HAS_LARGE_RESULTS):
+        run.state.update(HAS_LARGE_RESULTS, True)
+
+
+def take_up_blobs(run: LiveRun) -> None:
+    """Look at what earlier runs of the thread have kept in blobs."""
+    if not run.state.has_any(_BLOB_KEYS):
+        return
+    run.has_blobs = bool(run.state.read(HAS_BLOB_MEDIA))
+    if run.state.read(HAS_LARGE_RESULTS):
+        offer_read_result(run)

@@ -16,12 +16,12 @@ from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.backend import BackendRootRunRequest
 from awaken.core.bus import Progress
 from awaken.core.event import StepSnapshot
+from awaken.core.lifecycle import Phase
 from awaken.core.llm import InferenceRequest, RoutingKey
 from awaken.core.message import MessageMetadata
-from awaken.core.phase import Phase
 from awaken.core.run import RunRecord
 from awaken.core.state.command import Command
-from awaken.core.state.runtime_keys import FINAL_OUTPUT
+from awaken.core.state.run_keys import FINAL_OUTPUT
 from awaken.core.store.commits import CallEntry
 from awaken.core.tool_context import Tool, ToolCallContext
 from awaken.engine.journal import Journal
@@ -30,12 +30,14 @@ from awaken.engine.prepared_run import PreparedRun
 from awaken.engine.request_log import RequestKeeper
 from awaken.engine.reservation import StepReservation
 from awaken.engine.transcript import Transcript
-from awaken.errors import Cancelled
+from awaken.errors import Cancelled, LeaseLost
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.resolved_agent import ResolvedAgent, changes_since
 from awaken.tool import FrontEndTool
 
 log = logging.getLogger("awaken.loop")
+
+
 _NOT_YET = sys.maxsize
 """The `seq` of an event that is not noted yet: no event has it."""
 _NO_CALLS: dict[str, CallEntry] = {}
@@ -404,3 +406,16 @@ def _is_object(text: str) -> bool:
         return isinstance(loads(text), dict)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
+
+
+async def wait_for_lease(run: LiveRun) -> None:
+    """Wait until this process may start an effect again.
+
+    If that takes too long, the run is left without a commit: its task is cancelled, and another
+    process continues it.
+    """
+    try:
+        await run.lease.regained()
+    except LeaseLost:
+        run.controls.give_up()
+        await asyncio.Event().wait()

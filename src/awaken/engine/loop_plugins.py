@@ -7,16 +7,20 @@ from typing import Any
 
 from awaken.core.context_message import ContextMessage, ThrottleEntry, accepts
 from awaken.core.inference import InferenceOverride
-from awaken.core.state.command import Command
-from awaken.core.state.large_keys import HAS_BLOB_MEDIA, HAS_LARGE_RESULTS
-from awaken.core.state.run_keys import CONTEXT_WINDOW
-from awaken.core.state.runtime_actions import (
+from awaken.core.state.command import (
     ADD_CONTEXT_MESSAGE,
     EXCLUDE_TOOL,
     INCLUDE_ONLY_TOOLS,
     SET_INFERENCE_OVERRIDE,
+    Command,
 )
-from awaken.core.state.runtime_keys import LOOP_STATE_KEYS, RUN_LIFECYCLE
+from awaken.core.state.run_keys import (
+    CONTEXT_WINDOW,
+    HAS_BLOB_MEDIA,
+    HAS_LARGE_RESULTS,
+    LOOP_STATE_KEYS,
+    RUN_LIFECYCLE,
+)
 from awaken.core.state.step_keys import (
     CONTEXT_MESSAGES,
     CONTEXT_THROTTLE,

@@ -7,12 +7,11 @@ import msgspec
 from awaken.codec import loads
 from awaken.core.agent_services import AnswerCheck
 from awaken.core.aio.cancel import is_ours
-from awaken.core.lifecycle import NATURAL_END, Stopped, StoppedReason, TerminationReason
+from awaken.core.inference import OutputFormat
+from awaken.core.lifecycle import NATURAL_END, Phase, Stopped, StoppedReason, TerminationReason
 from awaken.core.message import Message
-from awaken.core.output import OutputFormat
-from awaken.core.phase import Phase
 from awaken.core.schema import validate_against_schema
-from awaken.core.state.runtime_keys import FINAL_OUTPUT, OUTPUT_TRIES
+from awaken.core.state.run_keys import FINAL_OUTPUT, OUTPUT_TRIES
 from awaken.core.tool import ToolError
 from awaken.engine.live_run import LiveRun
 from awaken.errors import Cancelled, RuntimeFailed, describe

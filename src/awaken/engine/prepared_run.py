@@ -24,10 +24,15 @@ from awaken.core.profile import ProfileStore
 from awaken.core.registry import AgentResolver
 from awaken.core.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.core.store.commands import ThreadCommand
-from awaken.core.store.commits import CallEntry, Fence, ThreadCommit
-from awaken.core.store.lease import NEVER_LOST, Lease
-from awaken.core.store.stream_log import StreamLogEntry
-from awaken.core.ticket import Ticket
+from awaken.core.store.commits import (
+    NEVER_LOST,
+    CallEntry,
+    Fence,
+    Lease,
+    StreamLogEntry,
+    ThreadCommit,
+)
+from awaken.core.suspension import Ticket
 from awaken.ids import UUID7, Ids
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from awaken.core.agent_services import ToolSource
 from awaken.core.aio.cancel import first_of, interruptible, is_ours
 from awaken.core.backend import BackendRootRunRequest
 from awaken.core.deps import RunInfo
@@ -19,15 +20,15 @@ from awaken.core.lifecycle import (
     SUSPENDED_END,
     Blocked,
     Failed,
+    Phase,
     StartCause,
     Suspended,
     TerminationReason,
 )
 from awaken.core.message import Role
-from awaken.core.phase import Phase
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.core.state.call_keys import TOOL_CALL_STATES
-from awaken.core.state.runtime_keys import (
+from awaken.core.state.run_keys import (
     PENDING_WORK,
     RUN_LIFECYCLE,
     SetPending,
@@ -36,12 +37,11 @@ from awaken.core.state.runtime_keys import (
     Start,
 )
 from awaken.core.state.store import UnknownKeyPolicy
-from awaken.core.tool_source import ToolSource
 from awaken.engine.checkpoint import check_termination, complete_step, persist_checkpoint
 from awaken.engine.crash_recovery import abandon, count_unanswered, take_up
 from awaken.engine.finish import break_off, finish, finish_event, tear_down
 from awaken.engine.inbox import read_inbox
-from awaken.engine.large_results import keep_large, take_up_blobs
+from awaken.engine.large_content import keep_large, take_up_blobs
 from awaken.engine.live_run import LiveRun
 from awaken.engine.output_check import check_answer
 from awaken.engine.phases import PhaseRuntime

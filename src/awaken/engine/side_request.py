@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.core.account import Reservation
+from awaken.core.answer_stream import StreamListener, drive_of
 from awaken.core.budget import Amount, Price
 from awaken.core.inference import StreamResult, TokenUsage
-from awaken.core.listener import StreamListener, drive_of
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Message, Role
 from awaken.core.registry import ModelResolver, ResolvedModel

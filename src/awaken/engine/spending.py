@@ -13,14 +13,14 @@ import msgspec
 
 from awaken.core.account import Account
 from awaken.core.answer_builder import StreamAccumulator
+from awaken.core.answer_stream import GO_ON
 from awaken.core.budget import BUDGET_LIMIT, Amount, Price, Spending, question_of
 from awaken.core.inference import InferenceOverride, TokenUsage
 from awaken.core.lifecycle import Stopped, StoppedReason
-from awaken.core.listener import GO_ON
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Message, Role
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE, SPENDING, Done
+from awaken.core.state.run_keys import RUN_LIFECYCLE, SPENDING, Done
 from awaken.core.suspension import (
     ResumeAction,
     SuspendTicket,

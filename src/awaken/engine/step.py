@@ -6,16 +6,15 @@ from enum import Enum
 
 import msgspec
 
+from awaken.core.agent_services import ToolSource
 from awaken.core.deps import RunInfo
 from awaken.core.event import StepStart, StreamReset, ToolCallReady
 from awaken.core.inference import InferenceError, LLMResponse, StopReason
-from awaken.core.lifecycle import CANCELLED, Blocked, TerminationReason
+from awaken.core.lifecycle import CANCELLED, Blocked, Phase, TerminationReason
 from awaken.core.llm import AnswerTooLarge, ContentFiltered
 from awaken.core.message import Message, Role, Text
-from awaken.core.phase import Phase
 from awaken.core.spec import ConsecutiveErrors
-from awaken.core.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
-from awaken.core.tool_source import ToolSource
+from awaken.core.state.run_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 from awaken.engine.checkpoint import check_termination
 from awaken.engine.context_window import run_compactor
 from awaken.engine.inference import Answer, ask_model, drop_streamed

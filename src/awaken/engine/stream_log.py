@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.answer_builder import StreamAccumulator
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import StreamLogEntry
 from awaken.engine.live_run import LiveRun
 
 KEPT_AT_LOOK = 4

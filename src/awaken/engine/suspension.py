@@ -13,7 +13,6 @@ from awaken.core.budget import BUDGET_LIMIT
 from awaken.core.event import ToolCallResumed
 from awaken.core.inbox import DecisionQueue, InboxClosed
 from awaken.core.message import Message, Role, Text, ToolCall
-from awaken.core.recovery import OUTCOME_UNKNOWN
 from awaken.core.spec import ToolExecutorKind
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.core.state.command import MutationBatch
@@ -23,19 +22,22 @@ from awaken.core.suspension import (
     Decision,
     ResumeAction,
     ResumedOutcome,
+    TicketStatus,
     ToolCallResume,
     ToolCallStatus,
+    is_digest_of,
 )
-from awaken.core.ticket import TicketStatus, is_digest_of
-from awaken.core.tool import ToolError, ToolResult
+from awaken.core.tool import OUTCOME_UNKNOWN, ToolError, ToolResult
 from awaken.engine import tool_calls as calls
-from awaken.engine.beneath import cancel_delegate, done_beneath, with_done
 from awaken.engine.call_results import (
+    cancel_delegate,
     close_call,
     digest_of,
+    done_beneath,
     interrupt,
     ticket_of,
     unknown_outcome,
+    with_done,
 )
 from awaken.engine.checkpoint import persist_checkpoint
 from awaken.engine.crash_recovery import settle, was_begun

@@ -18,9 +18,8 @@ from awaken.codec import Json
 from awaken.core.aio.cancel import interruptible, is_ours
 from awaken.core.blobs import INLINE_LIMIT
 from awaken.core.intercept import Block, SetResult, Suspend, ToolInterceptPayload, priority
+from awaken.core.lifecycle import Phase
 from awaken.core.message import ToolCall
-from awaken.core.phase import Phase
-from awaken.core.recovery import OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.core.spec import ToolExecutorKind
 from awaken.core.state.call_keys import ToolCallState
 from awaken.core.state.snapshot import Snapshot
@@ -28,7 +27,7 @@ from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.core.suspension import (
     ToolCallResumeMode,
 )
-from awaken.core.tool import ToolResult, ToolStatus
+from awaken.core.tool import OUTCOME_UNKNOWN, Recover, ToolEffect, ToolResult, ToolStatus
 from awaken.core.tool_context import (
     CURRENT_CALL,
     Tool,
@@ -37,21 +36,21 @@ from awaken.core.tool_context import (
     only_asks,
     traits_of,
 )
-from awaken.engine.beneath import done_beneath, with_done
 from awaken.engine.call_results import (
     REJECTED,
     complete,
     complete_plain,
     confirmed,
+    done_beneath,
     interrupt,
     must_run_once,
     tool_fields,
     unknown_outcome,
+    with_done,
 )
 from awaken.engine.checkpoint import persist_checkpoint
 from awaken.engine.commit_state import SETTLED
-from awaken.engine.lease import wait_for_lease
-from awaken.engine.live_run import LiveRun
+from awaken.engine.live_run import LiveRun, wait_for_lease
 from awaken.engine.step_calls import StepCalls
 from awaken.errors import Cancelled, HookFailed, RunLeft, StateError, StorageError
 from awaken.plugin.registrar import HookEntry

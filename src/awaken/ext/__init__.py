@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from awaken.core.overlay import AgentOverlay
     from awaken.core.spec import (
+        AgentOverlay,
         ConsecutiveErrors,
         ContentMatch,
         LoopDetection,
@@ -65,10 +65,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "awaken.core.task": "BackgroundTaskError TaskMessageError TaskStatus",
-        "awaken.core.overlay": "AgentOverlay",
         "awaken.core.spec": (
-            "ConsecutiveErrors ContentMatch LoopDetection MaxRounds StopConditionSpec "
-            "StopOnTool Timeout TokenBudget"
+            "AgentOverlay ConsecutiveErrors ContentMatch LoopDetection MaxRounds "
+            "StopConditionSpec StopOnTool Timeout TokenBudget"
         ),
         ".tasks": (
             "BackgroundLimits BackgroundTaskManager BackgroundTaskPlugin MessagePolicy "

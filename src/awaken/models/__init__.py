@@ -5,10 +5,10 @@ Re-exports only; a provider's module is loaded when one of its names is first us
 
 from typing import TYPE_CHECKING
 
-from awaken.core.estimate import DEFAULT_COUNTER, TokenCounter
 from awaken.core.inference import (
     CompactionMode,
     ContextWindowPolicy,
+    OutputFormat,
     ReasoningBudget,
     ReasoningEffort,
     StopReason,
@@ -69,21 +69,23 @@ from awaken.core.message import (
     Video,
     Visibility,
 )
-from awaken.core.output import OutputFormat
-from awaken.core.pool import (
+from awaken.core.spec import (
+    Modalities,
     ModelPoolSpec,
+    ModelSpec,
     PoolHome,
     PoolMemberSpec,
     PoolRole,
     PoolRouting,
     PoolSwitch,
+    ProviderSpec,
     StickyScope,
 )
-from awaken.core.spec import Modalities, ModelSpec, ProviderSpec
+from awaken.core.window import DEFAULT_COUNTER, TokenCounter
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from awaken.core.listener import StreamListener
+    from awaken.core.answer_stream import StreamListener
     from awaken.models.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
     from awaken.models.bedrock import BedrockConverse
     from awaken.models.circuit_breaker import CircuitOpen
@@ -206,6 +208,6 @@ __getattr__, __dir__ = lazy_names(
         "awaken.models.openai": "AzureChat ChatDialect OpenAIChat OpenAIResponses",
         "awaken.models.openai.connection": "ConnectionOptions",
         "awaken.models.retry": "LlmRetryPolicy RetryingExecutor",
-        "awaken.core.listener": "StreamListener",
+        "awaken.core.answer_stream": "StreamListener",
     },
 )

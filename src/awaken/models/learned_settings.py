@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.listener import close
+from awaken.core.answer_stream import close
 from awaken.core.llm import InferenceRequest, InvalidRequest, LlmExecutor, LlmStreamEvent
 from awaken.models.wrapper import Around, error_line
 

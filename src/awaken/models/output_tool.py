@@ -11,9 +11,9 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import msgspec
 
 from awaken.codec import Json
+from awaken.core.answer_stream import close
 from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.core.inference import StopReason
-from awaken.core.listener import close
+from awaken.core.inference import OutputFormat, StopReason
 from awaken.core.llm import (
     ContentBlockStop,
     InferenceRequest,
@@ -23,7 +23,6 @@ from awaken.core.llm import (
     Stop,
     ToolCallSigned,
 )
-from awaken.core.output import OutputFormat
 from awaken.core.tool import ToolDescriptor
 from awaken.models.learned_settings import or_again
 from awaken.models.wrapper import Around

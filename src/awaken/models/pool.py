@@ -28,7 +28,7 @@ from awaken.core.llm import (
     abilities_of,
     preview_of,
 )
-from awaken.core.pool import ModelPoolSpec, PoolHome, PoolRole, PoolSwitch, StickyScope
+from awaken.core.spec import ModelPoolSpec, PoolHome, PoolRole, PoolSwitch, StickyScope
 from awaken.models.circuit_breaker import CircuitOpen
 from awaken.models.wrapper import error_line
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.listener import UNSEEN
+from awaken.core.answer_stream import UNSEEN
 from awaken.core.llm import (
     MAX_ANSWER_BYTES,
     AnswerListener,

@@ -9,7 +9,7 @@ from enum import Enum
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.listener import GO_ON
+from awaken.core.answer_stream import GO_ON
 from awaken.core.llm import (
     AnswerListener,
     InferenceExecutionError,

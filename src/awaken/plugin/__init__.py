@@ -14,14 +14,15 @@ from awaken.core.intercept import (
     ToolPolicyDecision,
 )
 from awaken.core.profile import ProfileAccess
-from awaken.core.state.command import EffectSpec, ScheduledActionSpec
-from awaken.core.state.runtime_actions import (
+from awaken.core.state.command import (
     ADD_CONTEXT_MESSAGE,
     EXCLUDE_TOOL,
     INCLUDE_ONLY_TOOLS,
     SET_INFERENCE_OVERRIDE,
+    EffectSpec,
+    ScheduledActionSpec,
 )
-from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.plugin.hook import (
     ActionHandler,
     Activates,

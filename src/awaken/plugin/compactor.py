@@ -9,13 +9,13 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.codec import Json
-from awaken.core.estimate import TokenCounter
 from awaken.core.identity import RunIdentity
 from awaken.core.inference import ContextWindowPolicy, StreamResult
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Message
 from awaken.core.spec import AgentSpec
 from awaken.core.state.store import StateStore
+from awaken.core.window import TokenCounter
 from awaken.ids import Ids
 
 

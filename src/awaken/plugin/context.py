@@ -13,8 +13,8 @@ from awaken.core.deps import RunDeps, value_of
 from awaken.core.identity import Adapter, RunIdentity, RunMode
 from awaken.core.inference import LLMResponse
 from awaken.core.intercept import ToolPolicyContext
+from awaken.core.lifecycle import Phase
 from awaken.core.message import Message
-from awaken.core.phase import Phase
 from awaken.core.profile import ProfileAccess
 from awaken.core.spec import AgentSpec
 from awaken.core.state.key import StateKey

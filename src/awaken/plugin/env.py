@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from awaken.core.inbox import InboxSender
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.profile import ProfileAccess, ProfileStore
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import EffectSpec, MutationBatch, ScheduledActionSpec

@@ -15,7 +15,7 @@ from awaken.core.intercept import (
     ToolPolicyDecision,
     policy_payload,
 )
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase
 from awaken.core.profile import ProfileKey
 from awaken.core.state.command import EffectSpec, ScheduledActionSpec
 from awaken.core.state.key import KeyRegistration, StateKey, StateKeyOptions

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from awaken.codec import digest
+from awaken.core.agent_services import ToolSource
 from awaken.core.backend import (
     ExecutionBackend,
     ExecutionBackendFactory,
@@ -16,12 +17,10 @@ from awaken.core.backend import (
 from awaken.core.budget import Price
 from awaken.core.deps import RunInfo
 from awaken.core.llm import AnswerSource
-from awaken.core.overlay import AgentOverlay
 from awaken.core.registry import AgentResolver, ModelResolver
-from awaken.core.spec import AgentSpec, ToolExecutorKind
+from awaken.core.spec import AgentOverlay, AgentSpec, ToolExecutorKind
 from awaken.core.tool import ToolDescriptor, ToolKind
 from awaken.core.tool_context import Tool
-from awaken.core.tool_source import ToolSource
 from awaken.errors import ResolveFailed, ToolIdConflict
 from awaken.plugin.env import ExecutionEnv
 

@@ -11,8 +11,8 @@ from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.result import RecoveredRun, RunResult
 
 if TYPE_CHECKING:
-    from awaken.core.principal import Principal
-    from awaken.core.receipt import CancelItem, CancelOutcome, CancelReceipt
+    from awaken.core.identity import Principal
+    from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt
     from awaken.runtime.live.outline import StepOutcome, StepOutline
     from awaken.runtime.runtime import Runtime
     from awaken.runtime.stream import RunStream
@@ -37,8 +37,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "awaken.core.principal": "Principal",
-        "awaken.core.receipt": "CancelItem CancelOutcome CancelReceipt",
+        "awaken.core.identity": "Principal",
+        "awaken.core.run": "CancelItem CancelOutcome CancelReceipt",
         "awaken.runtime.live.outline": "StepOutcome StepOutline",
         ".runtime": "Runtime",
         ".stream": "RunStream",

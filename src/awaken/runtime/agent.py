@@ -14,11 +14,10 @@ from awaken.core.agent_services import AnswerCheck
 from awaken.core.budget import Budget
 from awaken.core.deps import RunInfo
 from awaken.core.inference import ContextWindowPolicy, ModelSettings, ReasoningEffort
+from awaken.core.lifecycle import Phase
 from awaken.core.message import Message
-from awaken.core.phase import Phase
-from awaken.core.pool import ModelPoolSpec
 from awaken.core.profile import ProfileKey
-from awaken.core.spec import AgentSpec, StopConditionSpec, ToolExecutorKind
+from awaken.core.spec import AgentSpec, ModelPoolSpec, StopConditionSpec, ToolExecutorKind
 from awaken.core.state.key import StateKey
 from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError, ResolveFailed
@@ -32,12 +31,14 @@ from awaken.runtime.agent_arguments import (
     check_names,
     check_spec,
     check_texts,
+    checked_budget,
     checked_deps,
     checked_executor,
     checked_max_handoffs,
     checked_model,
     checked_plugins,
     checked_prompt,
+    checked_settings,
     listed,
     model_id,
     one_at_a_time,
@@ -45,7 +46,6 @@ from awaken.runtime.agent_arguments import (
 )
 from awaken.runtime.agent_override import Changed, Override
 from awaken.runtime.agent_plugin import OwnPlugin, OwnRunPlugin
-from awaken.runtime.budgets import checked_budget, checked_settings
 from awaken.runtime.hints import OF_AGENT, missing_argument, unknown_argument, unknown_attribute
 from awaken.runtime.output import OutputType
 from awaken.runtime.output_functions import FunctionsOutput, checked_output_check, output_of

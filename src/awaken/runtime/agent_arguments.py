@@ -6,32 +6,38 @@ import inspect
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from awaken.codec import dumps
-from awaken.core.inference import ContextWindowPolicy, effort_problem
-from awaken.core.pool import ModelPoolSpec
-from awaken.core.spec import AgentSpec, ContentMatch, ToolExecutorKind
+from awaken.core.budget import Budget, Price
+from awaken.core.inference import (
+    ContextWindowPolicy,
+    InferenceOverride,
+    ModelSettings,
+    effort_problem,
+)
+from awaken.core.spec import AgentSpec, ContentMatch, ModelPoolSpec, ToolExecutorKind
 from awaken.core.storable import UNWRITABLE, parse_argument
 from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError
 from awaken.plugin.hook import Plugin
 from awaken.runtime.loading import as_pool
 from awaken.tool import FunctionTool
-from awaken.tool.given import tool_of
+from awaken.tool.function import tool_of
 from awaken.tool.toolset import Toolset, where_from
 from awaken.tool.toolset_tool import SetTool
 
 if TYPE_CHECKING:
     from awaken.core.llm import LlmExecutor
 
+log = logging.getLogger("awaken.tool")
+
+
 T = TypeVar("T")
 GivenTool = Tool | Callable[..., Any] | Toolset
-
-log = logging.getLogger("awaken.tool")
 
 
 def checked_deps(deps: Any, mine: str) -> type | None:
@@ -325,3 +331,73 @@ def tools_of(
                 "%s: tool %r has no description: write a docstring", owner, one.descriptor().id
             )
     return tools
+
+
+def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
+    """
+    Raises:
+        ConfigError: it is not a budget, or its limits make no sense.
+    """
+    given: Any = budget
+    if given is None:
+        return None
+    if not isinstance(given, Budget):
+        raise ConfigError(
+            f"{whose}: budget is a Budget, such as Budget(tokens=10_000), not {given!r}"
+        )
+    if (problem := given.problem()) is not None:
+        raise ConfigError(f"{whose}: {problem}")
+    return given
+
+
+def checked_settings(settings: ModelSettings | None, whose: str) -> ModelSettings | None:
+    """
+    Raises:
+        ConfigError: they are not settings, or one of them makes no sense.
+    """
+    given: Any = settings
+    if given is None:
+        return None
+    if not isinstance(given, ModelSettings) or isinstance(given, InferenceOverride):
+        raise ConfigError(
+            f"{whose}: settings are ModelSettings, such as ModelSettings(temperature=0.2), not "
+            f"{given!r}"
+        )
+    if (problem := given.problem()) is not None:
+        raise ConfigError(f"{whose}: {problem}")
+    return given
+
+
+def checked_overrides(overrides: ModelSettings | None, whose: str) -> InferenceOverride | None:
+    """
+    Raises:
+        ConfigError: they are not overrides, or one of them makes no sense.
+    """
+    given: Any = overrides
+    if given is None:
+        return None
+    if not isinstance(given, ModelSettings):
+        raise ConfigError(
+            f"{whose}: overrides are ModelSettings, such as ModelSettings(temperature=0.2), not "
+            f"{given!r}"
+        )
+    if (problem := given.problem()) is not None:
+        raise ConfigError(f"{whose}: {problem}")
+    if isinstance(given, InferenceOverride):
+        return given
+    return InferenceOverride().merge(given)
+
+
+def checked_prices(prices: Mapping[str, Price]) -> dict[str, Price]:
+    """
+    Raises:
+        ConfigError: one of them is not a price.
+    """
+    for model, price in prices.items():
+        given: Any = price
+        if not isinstance(given, Price):
+            raise ConfigError(
+                f"the price of model {model!r} is a Price, such as Price(input=1, output=4) per "
+                f"million tokens, not {given!r}"
+            )
+    return dict(prices)

@@ -6,10 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from awaken.core.agent_services import AnswerCheck
+from awaken.core.agent_services import AnswerCheck, PromptSource, ToolSource
 from awaken.core.deps import DelegateDeps
-from awaken.core.prompt import PromptSource
-from awaken.core.tool_source import ToolSource
 from awaken.ext import handoff
 from awaken.ext.handoff import Handoff
 from awaken.plugin.registrar import Registrar

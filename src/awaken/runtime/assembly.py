@@ -11,17 +11,15 @@ from awaken.clock import Clock
 from awaken.core.backend import ExecutionBackendFactory
 from awaken.core.budget import Price
 from awaken.core.llm import LlmExecutor
-from awaken.core.pool import ModelPoolSpec
 from awaken.core.profile import ProfileStore
-from awaken.core.spec import AgentSpec, ModelSpec
+from awaken.core.spec import AgentSpec, ModelPoolSpec, ModelSpec
 from awaken.errors import ConfigError
 from awaken.ext import compaction
 from awaken.ext.handoff import Handoff
 from awaken.ids import Ids
 from awaken.plugin.hook import Plugin
 from awaken.runtime.agent import Agent
-from awaken.runtime.agent_arguments import GivenTool, check_effort, listed, tools_of
-from awaken.runtime.budgets import checked_prices
+from awaken.runtime.agent_arguments import GivenTool, check_effort, checked_prices, listed, tools_of
 from awaken.runtime.builder import AgentRuntimeBuilder
 from awaken.runtime.loading import open_backend
 from awaken.runtime.model_stack import Models, ModelStack

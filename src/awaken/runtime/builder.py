@@ -15,15 +15,19 @@ from awaken.core.bus import LiveBus
 from awaken.core.defaults import MAX_RUNS
 from awaken.core.deps import DepsMakers
 from awaken.core.llm import LlmExecutor
-from awaken.core.pool import ModelPoolSpec
 from awaken.core.profile import ProfileStore
 from awaken.core.registry import ExecutionResolver
-from awaken.core.spec import AgentSpec, ModelSpec
+from awaken.core.spec import AgentSpec, ModelPoolSpec, ModelSpec
 from awaken.core.store.store import Store
 from awaken.core.tool_context import Tool
 from awaken.engine import LoopActionHandlersPlugin, LoopStatePlugin
-from awaken.engine.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
-from awaken.engine.resolve import WrapExecutor
+from awaken.engine.registry import (
+    MapRegistry,
+    RegistryHandle,
+    RegistryResolver,
+    RegistrySet,
+    WrapExecutor,
+)
 from awaken.errors import (
     AwakenError,
     BuildError,

@@ -7,18 +7,24 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from awaken.core.defaults import CANCEL_GRACE
+from awaken.core.identity import Principal, id_of
 from awaken.core.message import Message, as_messages
-from awaken.core.principal import Principal, id_of
 from awaken.core.storable import parse_argument
 from awaken.runtime import lazy_engine as engine
-from awaken.runtime.answers import AnswersByTicket, decisions_of
 from awaken.runtime.output import OutputShape
 from awaken.runtime.queries import Archive
 from awaken.runtime.result import RecoveredRun, RunResult
-from awaken.runtime.run_arguments import Input, check_seconds, parse_id, parse_principal
+from awaken.runtime.run_arguments import (
+    AnswersByTicket,
+    Input,
+    check_seconds,
+    decisions_of,
+    parse_id,
+    parse_principal,
+)
 
 if TYPE_CHECKING:
-    from awaken.core.receipt import CancelReceipt
+    from awaken.core.run import CancelReceipt
     from awaken.worker.recovery import Recovery, ResumedRun
     from awaken.worker.worker import AgentRuntime
 

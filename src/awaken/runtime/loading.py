@@ -11,8 +11,8 @@ from os import PathLike, fspath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from awaken.core.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.core.secret import shown_address
+from awaken.core.spec import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.errors import ConfigError
 from awaken.runtime.hints import meant_model
 

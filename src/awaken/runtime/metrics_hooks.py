@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 
 from awaken.core.aio.callbacks import Subscribers
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import Fence
 from awaken.runtime.runtime import Runtime
+from awaken.worker.delegates import parent_of, spending_in
 from awaken.worker.live_runs import ActiveRun
+from awaken.worker.operations import descendants
+from awaken.worker.task_records import TASK_AGENT, KeptTask
+
+__all__ = ["TASK_AGENT", "KeptTask", "descendants", "parent_of", "spending_in"]
 
 
 class RuntimeNews:

@@ -11,9 +11,8 @@ import msgspec
 from awaken.clock import Clock
 from awaken.core.budget import Price
 from awaken.core.llm import LlmExecutor, StreamDriver
-from awaken.core.pool import ModelPoolSpec
-from awaken.core.spec import AgentSpec, ModelSpec
-from awaken.engine.resolve import ModelAndProvider
+from awaken.core.spec import AgentSpec, ModelPoolSpec, ModelSpec
+from awaken.engine.registry import ModelAndProvider
 from awaken.errors import InvalidPluginConfig, KeyDecode
 from awaken.models.circuit_breaker import CircuitBreaker
 from awaken.models.learned_settings import LearnedSettings

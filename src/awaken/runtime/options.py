@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from awaken.plugin.hook import Plugin
     from awaken.runtime.agent import Agent
     from awaken.runtime.agent_arguments import GivenTool
-    from awaken.runtime.answers import AnswersByTicket, OnApproval
     from awaken.runtime.remote_agent import RemoteAgent
+    from awaken.runtime.run_arguments import AnswersByTicket, OnApproval
     from awaken.runtime.team import Delegate
 
 

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from awaken.codec import Json, dumps_text, loads
+from awaken.core.inference import OutputFormat
 from awaken.core.lifecycle import NATURAL_END
-from awaken.core.output import OutputFormat
 from awaken.core.state.command import Command
-from awaken.core.state.runtime_keys import FINAL_OUTPUT, RUN_LIFECYCLE, Done
+from awaken.core.state.run_keys import FINAL_OUTPUT, RUN_LIFECYCLE, Done
 from awaken.core.suspension import ToolCallResume
 from awaken.core.tool import ToolDescriptor, ToolError, ToolStatus
 from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits

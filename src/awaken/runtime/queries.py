@@ -11,12 +11,12 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.core.event import RunEvent
+from awaken.core.identity import Principal, id_of, scope_of
 from awaken.core.message import Message
-from awaken.core.metadata import ThreadPatch
-from awaken.core.principal import Principal, id_of, scope_of
 from awaken.core.state.key import StateKey
 from awaken.core.storable import Count, parse_argument
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Ticket, TicketStatus
+from awaken.core.thread import ThreadPatch
 from awaken.errors import AlreadyExists, ConfigError, InvalidId, StaleFence, VersionConflict
 from awaken.ids import Ids
 from awaken.runtime import lazy_engine as engine

@@ -13,7 +13,7 @@ from awaken.core.budget import Budget
 from awaken.core.secret import RedactedString, shown_address
 from awaken.core.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError
-from awaken.runtime.budgets import checked_budget
+from awaken.runtime.agent_arguments import checked_budget
 from awaken.runtime.loading import load
 
 _SCHEMES = {"http": "a2a", "https": "a2a", "python": "subprocess"}

@@ -16,7 +16,7 @@ from awaken.core.lifecycle import (
     unfinished,
 )
 from awaken.core.run import RunRecord, RunWaitingTicket
-from awaken.core.state.runtime_keys import EMPTY_TWICE, SPENDING
+from awaken.core.state.run_keys import EMPTY_TWICE, SPENDING
 from awaken.core.value import Value
 from awaken.errors import NoOutput, RunNotOk, type_of
 from awaken.runtime.hints import OF_RESULT, unknown_attribute
@@ -25,7 +25,7 @@ from awaken.runtime.output import OutputShape
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from awaken.core.result import AgentRunResult
+    from awaken.core.run import AgentRunResult
     from awaken.worker.recovery import ResumedRun
 
     Out = TypeVar("Out", default=Any)

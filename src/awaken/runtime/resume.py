@@ -5,7 +5,7 @@ A runtime that recovers resumes all of them by itself.
 
 from __future__ import annotations
 
-from awaken.core.events import EventSink
+from awaken.core.event import EventSink
 from awaken.core.identity import RequestOrigin
 from awaken.core.run import RunRecord
 from awaken.runtime.result import RunResult

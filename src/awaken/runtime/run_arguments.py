@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -10,16 +11,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.core.budget import Budget
-from awaken.core.identity import Adapter
+from awaken.core.identity import Adapter, Principal
 from awaken.core.inference import InferenceOverride
 from awaken.core.message import Message
-from awaken.core.metadata import check_size
-from awaken.core.principal import Principal
+from awaken.core.run import RunWaitingTicket
 from awaken.core.storable import parse_argument
-from awaken.core.suspension import Decision
+from awaken.core.suspension import AskedCall, Decision, Ticket, ToolCallResume
+from awaken.core.thread import check_size
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError, InvalidId
 from awaken.runtime.agent import Agent
+from awaken.runtime.agent_arguments import check_function
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.worker.request import RunRequest, WhenBusy
 
@@ -164,3 +166,76 @@ def parse_word(name: str, word: str, words: type[W]) -> W:
     except ValueError:
         known = ", ".join(repr(one.value) for one in words)
         raise ConfigError(f"{name} is one of {known}, not {word!r}") from None
+
+
+TicketRef = str | AskedCall
+"""A ticket, or its key. The id of a ticket or call is accepted only with a `ToolCallResume` that
+has the digest of the question, because an id may come again with another question."""
+
+Reply = bool | ToolCallResume
+
+# Mapping is invariant in its keys: Mapping[AskedCall, Reply] is no Mapping[TicketRef, Reply].
+AnswersByTicket = (
+    Mapping[TicketRef, Reply]
+    | Mapping[str, Reply]
+    | Mapping[Ticket, Reply]
+    | Mapping[RunWaitingTicket, Reply]
+)
+"""An answer for each ticket: whether the call may run, or a whole decision."""
+
+OnApproval = Callable[[RunWaitingTicket], Awaitable[Reply] | Reply]
+
+
+def decisions_of(answers: AnswersByTicket, by: str | None = None) -> tuple[Decision, ...]:
+    """
+    Raises:
+        ConfigError: they are no mapping, a key is neither a ticket nor a text, or a value is not an
+            answer.
+        InvalidId: a key has a zero character, which not every store can keep.
+    """
+    given: object = answers
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"answers are given by ticket, such as {{ticket: True}}, not {given!r}")
+    parse_argument("by", by, str | None)
+    return tuple(_decision(target, answer, by) for target, answer in answers.items())
+
+
+def _decision(target: object, answer: object, by: str | None = None) -> Decision:
+    if isinstance(target, str):
+        parse_id("a key of answers", target)
+        return target, _resume(target, answer, by)
+    if not isinstance(target, AskedCall):
+        raise ConfigError(f"answers are given to a ticket or its key, not to {target!r}")
+    decision = _resume(target.ticket_id, answer, by)
+    if decision.digest is None:
+        # The digest binds the answer to the question that the approver was shown.
+        decision = msgspec.structs.replace(decision, digest=target.digest)
+    return target.answered_by, decision
+
+
+def _resume(target: str, answer: object, by: str | None) -> ToolCallResume:
+    if isinstance(answer, ToolCallResume):
+        parsed: ToolCallResume = parse_argument(f"answers[{target!r}]", answer, ToolCallResume)
+        return parsed if by is None else msgspec.structs.replace(parsed, by=by)
+    if isinstance(answer, bool):
+        return ToolCallResume.approve(by=by) if answer else ToolCallResume.deny(by=by)
+    raise ConfigError(
+        f"the answer to {target!r} is True, False or a ToolCallResume, not {answer!r}"
+    )
+
+
+def check_handler(on_approval: OnApproval | None) -> None:
+    """
+    Raises:
+        ConfigError: it is no function of a ticket.
+    """
+    if on_approval is not None:
+        check_function(on_approval, "on_approval", takes="the ticket")
+
+
+async def ask(on_approval: OnApproval, ticket: RunWaitingTicket) -> Decision:
+    """Ask the handler about a ticket. Returns its answer, bound to that ticket."""
+    answer = on_approval(ticket)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    return _decision(ticket, answer)

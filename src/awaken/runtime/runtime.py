@@ -12,9 +12,8 @@ from awaken.core.blobs import INLINE_LIMIT
 from awaken.core.budget import Price
 from awaken.core.defaults import CANCEL_GRACE, MAX_RUNS
 from awaken.core.deps import DepsMaker
-from awaken.core.metadata import ThreadPatch
-from awaken.core.pool import ModelPoolSpec
-from awaken.core.spec import AgentSpec, ModelSpec, RemoteEndpoint
+from awaken.core.spec import AgentSpec, ModelPoolSpec, ModelSpec, RemoteEndpoint
+from awaken.core.thread import ThreadPatch
 from awaken.errors import AwakenError, ConfigError
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Plugin

@@ -12,32 +12,34 @@ import msgspec
 from awaken.codec import Json
 from awaken.core.budget import Budget
 from awaken.core.defaults import CANCEL_GRACE
-from awaken.core.events import EventSink, NullEventSink
-from awaken.core.identity import Adapter
+from awaken.core.event import EventSink, NullEventSink
+from awaken.core.identity import Adapter, Principal
 from awaken.core.inference import ModelSettings
 from awaken.core.message import as_messages
-from awaken.core.principal import Principal
 from awaken.core.spec import AgentSpec, RemoteEndpoint
 from awaken.core.storable import Count, parse_argument
-from awaken.core.store.submissions import SubmitMode
-from awaken.core.ticket import Ticket
+from awaken.core.store.commands import SubmitMode
+from awaken.core.suspension import Ticket
 from awaken.core.tool import ToolDescriptor
 from awaken.core.tool_context import Tool, ToolTraits, traits_of
 from awaken.errors import AgentNotFound, ConfigError, InvalidId, NotFound, ResolveFailed
 from awaken.runtime import lazy_engine as engine
 from awaken.runtime.agent import Agent
-from awaken.runtime.agent_arguments import listed
+from awaken.runtime.agent_arguments import checked_budget, checked_overrides, listed
 from awaken.runtime.agent_override import OVERRIDES
-from awaken.runtime.answers import AnswersByTicket, OnApproval, ask, check_handler, decisions_of
-from awaken.runtime.budgets import checked_budget, checked_overrides
 from awaken.runtime.control import Control
 from awaken.runtime.deps import with_deps
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.result import RunResult
 from awaken.runtime.run_arguments import (
+    AnswersByTicket,
     Input,
+    OnApproval,
+    ask,
+    check_handler,
     checked_agent,
     checked_when_busy,
+    decisions_of,
     parse_id,
     parse_mapping,
     parse_principal,
@@ -47,8 +49,8 @@ from awaken.worker.request import RunRequest, WhenBusy
 
 if TYPE_CHECKING:
     from awaken.core.llm import InferenceRequest
-    from awaken.core.result import AgentRunResult
-    from awaken.core.store.submissions import Submitted
+    from awaken.core.run import AgentRunResult
+    from awaken.core.store.commands import Submitted
     from awaken.runtime.assembly import AnyAgent, Assembly
     from awaken.runtime.stream import RunStream
     from awaken.runtime.sync import SyncDoor

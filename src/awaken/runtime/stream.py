@@ -16,7 +16,7 @@ from awaken.core.event import (
 )
 from awaken.core.lifecycle import NATURAL_END
 from awaken.core.message import Message, Role
-from awaken.core.state.runtime_keys import ACTIVE_AGENT
+from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.errors import ConfigError
 from awaken.runtime.partial_json import PartialJson
 from awaken.runtime.result import NO_SHAPES, RunResult, Shapes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from awaken.core.store.submissions import Submission, SubmitMode, Submitted
+from awaken.core.store.commands import Submission, SubmitMode, Submitted
 from awaken.core.store.threads import ThreadContext
 from awaken.core.thread import Thread
 from awaken.errors import AgentNotFound, ConfigError

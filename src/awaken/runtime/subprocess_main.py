@@ -38,15 +38,22 @@ from awaken.codec import clean_text, dumps
 from awaken.core.aio.cancel import CancellationToken, first_of, interruptible
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.budget import Budget
-from awaken.core.event import ActivityDelta, ActivitySnapshot, RunEvent, RunFinish, RunStart
-from awaken.core.events import EventSink, NullEventSink
+from awaken.core.event import (
+    ActivityDelta,
+    ActivitySnapshot,
+    EventSink,
+    NullEventSink,
+    RunEvent,
+    RunFinish,
+    RunStart,
+)
 from awaken.core.identity import RequestOrigin
 from awaken.core.lifecycle import CANCELLED, SUSPENDED_END, Suspended
 from awaken.core.message import as_messages
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.core.store.commits import ThreadCommit
 from awaken.core.store.threads import TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.errors import AwakenError, Cancelled, type_of
 from awaken.runtime.agent import Agent
 from awaken.runtime.loading import import_from_folder

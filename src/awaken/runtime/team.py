@@ -11,7 +11,7 @@ from awaken.core.tool_context import Tool
 from awaken.ext.handoff import Handoff
 from awaken.runtime.agent_arguments import listed
 from awaken.runtime.remote_agent import RemoteAgent
-from awaken.tool.given import tool_of
+from awaken.tool.function import tool_of
 
 if TYPE_CHECKING:
     from awaken.runtime.agent import Agent

@@ -13,8 +13,8 @@ from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunKind, RunRecord, WaitingReason
 from awaken.core.store.store import Store
 from awaken.core.store.threads import Page, RunQuery, TicketQuery
+from awaken.core.suspension import TicketStatus
 from awaken.core.task import TaskStatus
-from awaken.core.ticket import TicketStatus
 from awaken.core.unreadable import UnreadableRow
 from awaken.core.value import Value
 from awaken.errors import NotFound, RunAbandoned

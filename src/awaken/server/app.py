@@ -15,12 +15,11 @@ from awaken.core.access_store import Access
 from awaken.errors import ConfigError
 from awaken.runtime.metrics_hooks import RuntimeNews
 from awaken.runtime.runtime import Runtime
-from awaken.server.auth import Authentication, Everyone
+from awaken.server.auth import Authentication, Everyone, Tokens
 from awaken.server.console import Audit, Audited, Pages, Sessions
-from awaken.server.edge import Edge, Step
+from awaken.server.edge import Edge, Heads, Step
 from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.errors import unknown
-from awaken.server.heads import Heads
 from awaken.server.health import WriteProbe
 from awaken.server.keys import IN_STORE, Authenticator, KeyFile, Keys, StoreKeys
 from awaken.server.limits import Connections, Limits, Rates, Shares, Streams
@@ -30,7 +29,6 @@ from awaken.server.origins import ANY, LOOPBACK, Hosts, Origins
 from awaken.server.route import Route
 from awaken.server.routes import ROUTES
 from awaken.server.ticket_updates import TicketNews
-from awaken.server.tokens import Tokens
 
 
 def app(

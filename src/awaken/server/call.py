@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from awaken.codec import dumps
 from awaken.core.access import NO_TERMS, Terms
 from awaken.core.event import RunEvent
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.runtime.live.follow import Following
 from awaken.runtime.runtime import Runtime
 from awaken.server.client_ids import Names
@@ -99,3 +99,10 @@ class JsonResponse(Response):
 
     def render(self, content: Any) -> bytes:
         return dumps(content)
+
+
+class Pass(NamedTuple):
+    """A key or a session, by id: either may be taken back while a stream is open."""
+
+    key: str | None = None
+    session: str | None = None

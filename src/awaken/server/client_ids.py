@@ -22,11 +22,9 @@ from awaken.core.event import (
 from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import Failed, TerminationReason
 from awaken.core.message import Message
-from awaken.core.progress import PROGRESS_ACTIVITY
-from awaken.core.suspension import Asker, SuspendTicket
+from awaken.core.suspension import AskedCall, Asker, SuspendTicket
 from awaken.core.thread_ids import scoped_id, without_scope
-from awaken.core.ticket import AskedCall
-from awaken.core.tool import ToolResult
+from awaken.core.tool import PROGRESS_ACTIVITY, ToolResult
 
 _replace = msgspec.structs.replace
 _PROGRESS_IDS = ("thread_id", "run_id", "parent_run_id")

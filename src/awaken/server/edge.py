@@ -13,11 +13,13 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.server.client_ids import Names
-from awaken.server.errors import answer_to, in_words
+from awaken.server.errors import Refused, answer_to, in_words
 
 log = logging.getLogger("awaken.server")
+
+
 _IN_WORDS = "/v1/ai-sdk/"
 """The AI SDK's client shows the text of an error's answer to people."""
 
@@ -130,3 +132,19 @@ async def _answer_last(answer: Response, receive: Receive, send: Send) -> None:
                 if not message.get("more_body"):
                     break
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+_ONCE = frozenset({b"host", b"origin", b"last-event-id", b"idempotency-key", b"if-match"})
+"""Headers that decide something. Given twice, a proxy and this server could each go by another."""
+
+
+class Heads:
+    """Refuses requests that give a header twice which they may give once."""
+
+    async def check(self, arrival: Arrival) -> None:
+        seen = set[bytes]()
+        for name, _ in arrival.scope["headers"]:
+            if name in _ONCE:
+                if name in seen:
+                    raise Refused(400, "bad_header", f"{name.decode()!r} is given twice")
+                seen.add(name)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.runtime.runtime import Runtime
 from awaken.server.call import Call
 from awaken.server.errors import Refused, unauthorized

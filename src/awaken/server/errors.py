@@ -14,7 +14,7 @@ from awaken.codec import Json, loads
 from awaken.ids import UUID7
 from awaken.server.call import JsonResponse
 from awaken.server.client_ids import Names
-from awaken.server.protocols.intake import BadRequest
+from awaken.server.protocols.base import BadRequest
 
 log = logging.getLogger("awaken.server")
 

@@ -6,8 +6,8 @@ import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from awaken.server.connection import PATIENCE
 from awaken.server.edge import LINGER_SECONDS
+from awaken.server.sse import PATIENCE
 
 HEAD_SECONDS = 20.0
 """How long a client may take for the head of a request."""

@@ -24,7 +24,7 @@ from awaken.codec import dumps_text
 from awaken.core.access import KeyEntry, Role
 from awaken.core.access_store import Access
 from awaken.core.budget import Budget
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.core.thread_ids import is_scope
 from awaken.errors import ConfigError
 

@@ -14,8 +14,8 @@ import msgspec
 
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.core.suspension import Ticket
 from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket
 from awaken.core.unreadable import UnreadableRow
 from awaken.errors import InvalidRecord, UnreadableRecord
 from awaken.server.call import Call

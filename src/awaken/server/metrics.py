@@ -2,21 +2,177 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPMethod
+from math import inf
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from awaken.clock import SYSTEM_CLOCK
+from awaken.core.run import AgentRunResult
+from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commits import Fence
+from awaken.core.store.store import CountsUnreadable, Store
+from awaken.errors import AwakenError
 from awaken.runtime.metrics_hooks import RuntimeNews
 from awaken.runtime.runtime import Runtime
 from awaken.server.call import Call
-from awaken.server.figures import Histogram, head, line
 from awaken.server.open_streams import OpenStreams
 from awaken.server.route import Route
-from awaken.server.run_figures import RunFigures
-from awaken.server.store_figures import StoreFigures
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
+Labels = Mapping[str, object]
+
+
+class Histogram:
+    """How many observations were at most as large as each bound."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: Sequence[float] = BUCKETS) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def lines(self, name: str, labels: Labels) -> Iterator[str]:
+        total = 0
+        for bound, count in zip((*self._bounds, "+Inf"), self._counts, strict=True):
+            total += count
+            yield line(f"{name}_bucket", {**labels, "le": bound}, total)
+        yield line(f"{name}_sum", labels, self._sum)
+        yield line(f"{name}_count", labels, total)
+
+
+def head(name: str, kind: str, help: str) -> Iterator[str]:
+    """The lines that introduce a figure; `kind` is counter, gauge or histogram."""
+    yield f"# HELP {name} {help}"
+    yield f"# TYPE {name} {kind}"
+
+
+def line(name: str, labels: Labels, value: float) -> str:
+    """The line of one value."""
+    inside = ",".join(f'{key}="{_escaped(str(text))}"' for key, text in labels.items())
+    shown = "+Inf" if value == inf else value
+    return f"{name}{{{inside}}} {shown}" if inside else f"{name} {shown}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+_TOKENS = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "cache_read": "cache_read_tokens",
+    "cache_creation": "cache_creation_tokens",
+    "thinking": "thinking_tokens",
+}
+"""The kinds of tokens, and where a result has their number."""
+_UNKNOWN = "unknown"
+
+
+class RunFigures:
+    """Counts what the runs of one runtime do, from now on. A run that pauses is counted when it has
+    ended, by the process in which it ends."""
+
+    def __init__(self, runtime: Runtime, news: RuntimeNews) -> None:
+        self._runtime = runtime
+        self._queue = Histogram()
+        self._commands: dict[str, Histogram] = {}
+        self._tokens: Counter[tuple[str, str]] = Counter()
+        self._cost = 0.0
+        self._takeovers = 0
+        news.waited.subscribe(self._queue.observe)
+        news.commands.subscribe(self._take)
+        news.takeovers.subscribe(self._take_over)
+        news.ended.subscribe(self._end)
+
+    def lines(self) -> Iterator[str]:
+        name = "awaken_queue_seconds"
+        yield from head(name, "histogram", "Seconds from a submission to the start of its run.")
+        yield from self._queue.lines(name, {})
+        name = "awaken_commands_seconds"
+        yield from head(name, "histogram", "Seconds until a command was taken by its run.")
+        for kind, histogram in sorted(self._commands.items()):
+            yield from histogram.lines(name, {"kind": kind})
+        name = "awaken_takeovers_total"
+        yield from head(name, "counter", "Threads taken over from a process that died.")
+        yield line(name, {}, self._takeovers)
+        name = "awaken_tokens_total"
+        yield from head(name, "counter", "Tokens of runs that have ended.")
+        for (model, kind), count in sorted(self._tokens.items()):
+            yield line(name, {"model": model, "kind": kind}, count)
+        name = "awaken_cost_total"
+        yield from head(name, "counter", "Cost of runs that have ended, where prices are known.")
+        yield line(name, {}, self._cost)
+
+    def _take(self, command: ThreadCommand) -> None:
+        if command.kind is not CommandKind.RUN:
+            seconds = max(0, SYSTEM_CLOCK.now_ms() - command.at_ms) / 1000
+            self._commands.setdefault(command.kind.value, Histogram()).observe(seconds)
+
+    def _take_over(self, fence: Fence) -> None:
+        self._takeovers += 1
+
+    def _end(self, result: AgentRunResult | None) -> None:
+        if result is None or result.waits:
+            return
+        model = self._model_of(result.agent_id)
+        for kind, field in _TOKENS.items():
+            if count := getattr(result, field):
+                self._tokens[model, kind] += count
+        self._cost += result.cost or 0.0
+
+    def _model_of(self, agent_id: str) -> str:
+        try:
+            spec = self._runtime.engine.registry.snapshot().resolve_execution(agent_id).spec
+        except AwakenError:
+            return _UNKNOWN
+        return spec.model_id or _UNKNOWN
+
+
+_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class StoreFigures:
+    """Counts the batches of writes of one store, from now on. It is told once a batch, after it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seconds, self._sizes = Histogram(_SECONDS), Histogram(_SIZES)
+        store.when_written(self._note)
+
+    def lines(self) -> Iterator[str]:
+        name = "awaken_commit_seconds"
+        yield from head(name, "histogram", "Seconds that a batch of commits took.")
+        yield from self._seconds.lines(name, {})
+        name = "awaken_commit_batch"
+        yield from head(name, "histogram", "Commits and other writes that shared a batch.")
+        yield from self._sizes.lines(name, {})
+        lease = self._store.lease
+        yield from head("awaken_lease_held", "gauge", "Whether this process may start effects.")
+        yield line("awaken_lease_held", {}, int(lease.held))
+        name = "awaken_lease_seconds_left"
+        yield from head(name, "gauge", "Seconds until the lease runs out if it is not renewed.")
+        yield line(name, {}, lease.seconds_left)
+        if isinstance(self._store, CountsUnreadable):
+            name = "awaken_unreadable_rows_total"
+            yield from head(name, "counter", "Rows of the store that this process cannot decode.")
+            for kind, count in sorted(self._store.count_unreadable().items()):
+                yield line(name, {"kind": kind}, count)
+
+    def _note(self, size: int, seconds: float) -> None:
+        self._sizes.observe(size)
+        self._seconds.observe(seconds)
+
 
 PATH = "/metrics"
 _METHODS = frozenset(HTTPMethod)

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.aio.owned_tasks import start_task
 from awaken.errors import AwakenError
-from awaken.server.passes import Pass
+from awaken.server.call import Pass
 
 BATCH_SECONDS = 0.01
 """The least time between two writes of live events; what comes meanwhile is written at once."""

@@ -11,10 +11,10 @@ from msgspec import UNSET, Meta, UnsetType
 from awaken.core.budget import Budget
 from awaken.core.inference import EffortWord, InferenceOverride, ReasoningBudget, ReasoningEffort
 from awaken.core.message import Message, as_messages
-from awaken.core.metadata import ThreadPatch
-from awaken.core.store.submissions import SubmitMode
+from awaken.core.store.commands import SubmitMode
+from awaken.core.thread import ThreadPatch
 from awaken.core.tool import ToolDescriptor
-from awaken.server.tokens import MOST_SECONDS
+from awaken.server.auth import MOST_SECONDS
 
 NEW_ID = r"^[A-Za-z0-9._:@=+-]{1,200}$"
 """How a client may name a new thread, as `awaken.core.thread_ids` has it."""

@@ -10,11 +10,16 @@ from awaken.codec import Json, to_json
 from awaken.core.inference import TokenUsage
 from awaken.core.lifecycle import RunStatus, TerminationReason
 from awaken.core.message import Message, MessageRecord
-from awaken.core.metadata import ThreadMetadata
 from awaken.core.run import RunKind, RunRecord, WaitingReason
-from awaken.core.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
-from awaken.core.thread import Thread
-from awaken.core.ticket import AskedCall, Ticket, TicketStatus
+from awaken.core.suspension import (
+    AskedCall,
+    ResumeAction,
+    Ticket,
+    TicketStatus,
+    ToolCallResume,
+    ToolCallResumeMode,
+)
+from awaken.core.thread import Thread, ThreadMetadata
 from awaken.core.unreadable import RowKind, UnreadableRow
 from awaken.runtime.result import RunResult
 from awaken.server.call import Call

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from itertools import takewhile
+from typing import NamedTuple
 
 from awaken.core.aio.owned_tasks import start_task
+from awaken.core.blobs import RunBlobs
 from awaken.core.event import RunEvent, RunFinish
 from awaken.core.lifecycle import CANCELLED, RunStatus
+from awaken.core.message import Message
 from awaken.core.run import RunRecord
+from awaken.core.store.commands import CommandKind, Submission, ThreadCommand
 from awaken.core.store.store import Store
+from awaken.core.store.threads import RunQuery
+from awaken.core.thread import Thread
+from awaken.engine.large_content import loaded
 from awaken.runtime.live.follow import Following
 from awaken.server.call import Call
 from awaken.server.client_ids import Names
+from awaken.server.errors import Refused
+from awaken.server.lookup import may_see_in
+from awaken.server.route import Role
 
 Batches = AsyncGenerator[list[RunEvent], None]
 INSIDE = Names("")
@@ -94,3 +105,127 @@ async def _withdrawn(store: Store, run: RunRecord, after: int) -> RunEvent:
             end = RunFinish(thread_id=run.thread_id, run_id=run.run_id, termination=CANCELLED)
             at_ms = (now or run).updated_at_ms
             return RunEvent(thread_id=run.thread_id, run_id=run.run_id, at_ms=at_ms, event=end)
+
+
+HEADER = "x-awaken-on-disconnect"
+QUERY = "on_disconnect"
+
+
+async def on_leave(call: Call, id: str, thread_id: str) -> Callable[[], Awaitable[object]] | None:
+    """What to do when the client leaves: nothing, unless it has asked for its run to be cancelled.
+
+    Args:
+        id: the id inside of the run, or of the thread whose open run it is.
+        thread_id: the id inside of the run's thread.
+
+    Raises:
+        Refused: the client only watches the run, and may not cancel it.
+    """
+    asked = call.request.headers.get(HEADER) or call.request.query_params.get(QUERY)
+    if asked != "cancel":
+        return None
+    submits = call.request.method == "POST"  # the run is the client's own then
+    if not submits and not await _may_cancel(call, thread_id):
+        raise Refused(
+            403, "missing_role", "the run of another client is cancelled with role decide"
+        )
+    return lambda: call.runtime.cancel(id, deadline=0, principal=call.principal)
+
+
+async def _may_cancel(call: Call, thread_id: str) -> bool:
+    can = call.has(Role.INVOKE, Role.DECIDE)
+    return can and await may_see_in(call, thread_id, (Role.DECIDE,))
+
+
+async def with_media(call: Call, messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages with the bytes of their media in them, also of those that the store keeps as
+    blobs. In place of a blob that is gone stands a text that says so."""
+    blobs = call.runtime.blobs
+    if blobs is None:
+        return messages
+    scope = call.principal.scope
+    return await loaded(RunBlobs(blobs=blobs, uses=call.runtime.store, scope=scope), messages)
+
+
+_LOOK_BACK = 200
+_WAKES = (CommandKind.DECISIONS, CommandKind.CANCEL)
+
+
+class OpenRun(NamedTuple):
+    """A run that works, or will without a client's doing.
+
+    `before` is the number of the thread's last event before the run's first. `event_count` is the
+    number of the thread's last event at a moment when the run was open: an end of the run up to
+    there was a pause. `asked` is what was submitted, if the run had not begun with it.
+    """
+
+    run: RunRecord
+    before: int
+    event_count: int
+    asked: Submission | None = None
+
+    def in_view(self, log: Sequence[Message]) -> list[Message]:
+        """The messages of the thread, read later than the run, as they are when it has begun."""
+        if self.asked is None:
+            return list(log)
+        known, rewound = {message.id for message in log}, self.asked.rewind_to
+        kept = log
+        if rewound is not None:
+            kept = list(takewhile(lambda message: message.id != rewound, log))
+        return [*kept, *(message for message in self.asked.messages if message.id not in known)]
+
+
+async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
+    """The thread's run that works, has an answer to go on with, or has not started yet; `None` if
+    there is none, or if it waits for an answer."""
+    # The order of these reads matters: a command is dropped by the commit that changes the record.
+    thread = await store.load_thread(thread_id)
+    if thread is None:
+        return None
+    commands = await store.load_commands(thread_id)
+    run = await _open_run(store, thread, commands)
+    if run is None:
+        return None
+    asked = [command.submission for command in commands if command.run_id == run.run_id]
+    before = await event_before(store, thread, run)
+    return OpenRun(run, before, thread.event_count, next(filter(None, asked), None))
+
+
+async def _open_run(
+    store: Store, thread: Thread, commands: Sequence[ThreadCommand]
+) -> RunRecord | None:
+    now = await store.load_thread(thread.id)
+    if now is None:
+        return None
+    if now.open_run_id is None:
+        submitted = RunQuery(thread_id=thread.id, status=RunStatus.CREATED, limit=1)
+        return next(iter(await store.list_runs(submitted)), None)
+    run = await store.load_run(now.open_run_id)
+    if run is not None and run.status is RunStatus.WAITING:
+        return run if can_go_on(run, commands) else None
+    return run
+
+
+def can_go_on(run: RunRecord, commands: Sequence[ThreadCommand]) -> bool:
+    """Whether a waiting run has an answer or a cancel to go on with, in whichever process.
+
+    Args:
+        commands: those of its thread, read before the record: the commit that drops a command
+            changes the record, too.
+    """
+    return any(one.kind in _WAKES and one.run_id in (None, run.run_id) for one in commands)
+
+
+async def event_before(store: Store, thread: Thread, run: RunRecord) -> int:
+    """The number of the event before the run's first one. Its events are the thread's last, so
+    they are looked for from the end."""
+    back = _LOOK_BACK
+    while True:
+        after = max(0, thread.event_count - back)
+        events = await store.load_events(thread.id, after=after, limit=back)
+        mine = [index for index, told in enumerate(events) if told.run_id == run.run_id]
+        if not mine:
+            return thread.event_count
+        if mine[0] > 0 or after == 0:
+            return after + mine[0]
+        back *= 2

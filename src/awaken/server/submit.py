@@ -9,18 +9,17 @@ from awaken.core.budget import Budget
 from awaken.core.lifecycle import RunStatus
 from awaken.core.message import Message
 from awaken.core.message import Role as MessageRole
-from awaken.core.store.submissions import SubmitMode, Submitted
+from awaken.core.store.commands import SubmitMode, Submitted
 from awaken.core.store.threads import RunQuery, TicketQuery
-from awaken.core.suspension import ToolCallResumeMode
+from awaken.core.suspension import Ticket, TicketStatus, ToolCallResumeMode
 from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import AwakenError
 from awaken.server.call import Call
 from awaken.server.errors import UNKNOWN, Refused, unknown
 from awaken.server.limits import Limits, narrowed, too_many
 from awaken.server.lookup import READERS, may_see
 from awaken.server.metrics import Metrics
-from awaken.server.protocols.intake import LOOKED_AT, Intake, Known
+from awaken.server.protocols.base import LOOKED_AT, Intake, Known
 from awaken.server.request_types import GivenMessages, messages_of
 from awaken.server.route import Role
 

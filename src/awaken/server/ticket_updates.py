@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.runtime.metrics_hooks import RuntimeNews
 

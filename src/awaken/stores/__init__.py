@@ -6,16 +6,15 @@ Re-exports only; a store's module is loaded when one of its names is first used.
 from typing import TYPE_CHECKING
 
 from awaken.core.message import MessageRecord
-from awaken.core.metadata import ThreadMetadata, ThreadPatch
 from awaken.core.profile import ProfileEntry, ProfileOwner, ProfileStore
 from awaken.core.request_manifest import (
     FailedAttempt,
     KeptText,
     RequestManifest,
+    Requests,
     RequestSettings,
     UnloggedMessage,
 )
-from awaken.core.requests import Requests
 from awaken.core.run import (
     MessageSeqRange,
     PersistedState,
@@ -29,12 +28,25 @@ from awaken.core.run import (
     Takeovers,
     WaitingReason,
 )
-from awaken.core.store.commands import CommandKind, Commands, ThreadCommand
-from awaken.core.store.commits import CallEntry, CallPhase, Commits, Committed, Fence, ThreadCommit
-from awaken.core.store.lease import Lease
+from awaken.core.store.commands import (
+    CommandKind,
+    Commands,
+    Submission,
+    SubmitMode,
+    Submitted,
+    ThreadCommand,
+)
+from awaken.core.store.commits import (
+    CallEntry,
+    CallPhase,
+    Commits,
+    Committed,
+    Fence,
+    Lease,
+    StreamLogEntry,
+    ThreadCommit,
+)
 from awaken.core.store.store import Process, Store
-from awaken.core.store.stream_log import StreamLogEntry
-from awaken.core.store.submissions import Submission, SubmitMode, Submitted
 from awaken.core.store.threads import (
     ChildStrategy,
     Freed,
@@ -45,8 +57,8 @@ from awaken.core.store.threads import (
     Threads,
     TicketQuery,
 )
-from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Ticket, TicketStatus
+from awaken.core.thread import Thread, ThreadMetadata, ThreadPatch
 from awaken.core.unreadable import RowKind, UnreadableRow
 from awaken.lazy import lazy_names
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from awaken.codec import loads
+from awaken.core.inference import OutputFormat
 from awaken.core.llm import InferenceRequest, RoutingKey
 from awaken.core.message import ContentBlock, Message
-from awaken.core.output import OutputFormat
 from awaken.core.request_manifest import RequestManifest, UnloggedMessage
 from awaken.core.tool import ToolDescriptor
 

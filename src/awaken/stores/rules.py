@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
-from awaken.codec import loads
-from awaken.core.lifecycle import CancelledEnd
+from awaken.codec import dumps, loads
+from awaken.core.identity import id_of
+from awaken.core.lifecycle import CANCELLED, CancelledEnd
 from awaken.core.run import RunRecord
-from awaken.core.store.commands import CommandKind, ThreadCommand
-from awaken.core.suspension import ResumeAction, ToolCallResume
-from awaken.core.ticket import Ticket, TicketStatus
-from awaken.errors import DecisionRefused, InvalidRecord
+from awaken.core.store.commands import (
+    KEY_KEPT_MS,
+    CommandKind,
+    Submission,
+    SubmitMode,
+    Submitted,
+    ThreadCommand,
+)
+from awaken.core.store.commits import KEPT_IN_REWINDS, MAX_COMMIT, ThreadCommit
+from awaken.core.suspension import ResumeAction, Ticket, TicketStatus, ToolCallResume
+from awaken.core.thread import MAX_METADATA, ThreadMetadata, ThreadPatch
+from awaken.errors import (
+    CommitTooLarge,
+    DecisionRefused,
+    InvalidRecord,
+    KeyReused,
+    Serialization,
+    UnreadableValue,
+    VersionConflict,
+    describe,
+)
 
 _OPEN = TicketStatus.OPEN
 _ANSWERED = TicketStatus.ANSWERED
@@ -140,3 +158,132 @@ def cancelled_by(run: RunRecord, cancels: Iterable[ThreadCommand]) -> RunRecord:
         return run
     by = next((command.by for command in cancels if command.by is not None), None)
     return run if by is None else _replace(run, cancelled_by=by)
+
+
+def changed_metadata(
+    thread_id: str, known: ThreadMetadata, patch: ThreadPatch, expected_revision: int | None
+) -> tuple[ThreadMetadata, bytes]:
+    """The changed metadata, as a store returns it and as JSON.
+
+    Raises:
+        VersionConflict: the metadata has another revision than the expected one.
+        Serialization: a value in the patch cannot be encoded.
+        UnreadableValue: it could not be read back.
+        InvalidRecord: the metadata would be larger than `MAX_METADATA`, and larger than it is.
+    """
+    if expected_revision is not None and expected_revision != known.revision:
+        raise VersionConflict(thread_id, expected=expected_revision, actual=known.revision)
+    try:
+        text = dumps(patch.apply(known))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Serialization(f"the metadata of thread {thread_id!r}: {describe(error)}") from error
+    if len(text) > max(MAX_METADATA, len(dumps(known))):
+        raise InvalidRecord(
+            f"the metadata of thread {thread_id!r} would have {len(text)} bytes, more than "
+            f"{MAX_METADATA}: keep large values in blobs, and only their ids in `custom`"
+        )
+    try:
+        return loads(text, ThreadMetadata), text
+    except msgspec.ValidationError as error:
+        raise UnreadableValue(f"the metadata of thread {thread_id!r}", error) from error
+
+
+def check_rewind(commit: ThreadCommit) -> None:
+    """Check the position that a commit rewinds its thread to, if it does.
+
+    Raises:
+        InvalidRecord: there is no message behind that position.
+    """
+    to = commit.rewinds_to
+    if to is not None and not 0 <= to < commit.expected_length:
+        raise InvalidRecord(
+            f"thread {commit.thread_id!r} cannot be rewound to position {to}: its log has "
+            f"{commit.expected_length} messages"
+        )
+
+
+def rewound_state(
+    then: dict[str, msgspec.Raw], now: dict[str, msgspec.Raw]
+) -> dict[str, msgspec.Raw]:
+    """The state after a rewind: as it was then, with the keys that a rewind leaves alone."""
+    kept = {key: now[key] for key in KEPT_IN_REWINDS & now.keys()}
+    return {key: value for key, value in then.items() if key not in KEPT_IN_REWINDS} | kept
+
+
+def needs_quiet(submission: Submission) -> bool:
+    """Whether a submission is refused while a run of its thread is open or waits to start.
+
+    A run must not be rewound while it goes on: it is cancelled first, or it is in the way.
+    """
+    if submission.mode is SubmitMode.REFUSE:
+        return True
+    return submission.rewind_to is not None and submission.mode is not SubmitMode.INTERRUPT
+
+
+class KeptKey(msgspec.Struct, frozen=True, gc=False):
+    """The key of a submission, with a digest of what was asked and the answer."""
+
+    asked: str
+    run_id: str
+    cursor: int
+    at_ms: int
+
+    def answer(self, submission: Submission) -> Submitted | None:
+        """The answer to the first submission with this key, or `None` if the key is too old.
+
+        Raises:
+            KeyReused: something else was asked with it.
+        """
+        if self.at_ms < submission.at_ms - KEY_KEPT_MS:
+            return None
+        if self.asked != submission.asked:
+            raise KeyReused(submission.thread_id, submission.key or "")
+        return Submitted(
+            thread_id=submission.thread_id, run_id=self.run_id, cursor=self.cursor, is_new=False
+        )
+
+
+def can_withdraw(owner: object | None, open_run_id: str | None) -> bool:
+    """Whether the submitted runs of a thread can be ended without starting them.
+
+    An owner without an open run may be starting one of them at this moment.
+    """
+    return owner is None or open_run_id is not None
+
+
+def withdrawn(record: RunRecord, at_ms: int) -> RunRecord:
+    """The record of a submitted run that was cancelled before it started."""
+    return record.finish(at_ms, CANCELLED)
+
+
+def steering(submission: Submission) -> ThreadCommand:
+    """The command that gives the messages of a submission to the thread's open run."""
+    return ThreadCommand(
+        thread_id=submission.thread_id,
+        kind=CommandKind.MESSAGES,
+        messages=submission.messages,
+        at_ms=submission.at_ms,
+        by=id_of(submission.principal),
+    )
+
+
+_NAMED = 3
+
+
+def too_large(commit: ThreadCommit, size: int) -> CommitTooLarge:
+    """The error for a commit whose row would have `size` bytes: it names the largest parts."""
+    parts = sorted(_parts(commit), key=lambda part: part[1], reverse=True)[:_NAMED]
+    return CommitTooLarge(commit.thread_id, size=size, limit=MAX_COMMIT, parts=tuple(parts))
+
+
+def _parts(commit: ThreadCommit) -> Iterator[tuple[str, int]]:
+    for message in commit.messages:
+        yield f"message {message.id!r} ({message.role.value})", len(dumps(message))
+    for state in (commit.run_state, commit.thread_state):
+        for key, value in state.items():
+            yield f"state key {key!r}", len(bytes(value))
+    for envelope in commit.events:
+        event = envelope.event
+        yield f"event {type(event).__struct_config__.tag!r}", len(dumps(event))
+    for call in commit.calls:
+        yield f"call {call.key!r} of tool {call.tool_name!r}", len(dumps(call))

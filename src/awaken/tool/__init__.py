@@ -1,10 +1,9 @@
 """Functions and types as tools, their schemas, and one call of one tool."""
 
-from awaken.core.recovery import Recover, ToolEffect
 from awaken.core.schema import validate_against_schema
 from awaken.core.spec import ToolExecutorKind, ToolSelection
 from awaken.core.suspension import ResumeAction, ToolCallResumeMode
-from awaken.core.tool import ToolKind
+from awaken.core.tool import Recover, ToolEffect, ToolKind
 from awaken.core.tool_context import AsksFirst, Tool, ToolTraits
 from awaken.tool.execute import execute_tool
 from awaken.tool.frontend import FrontEndTool

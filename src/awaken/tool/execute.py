@@ -15,7 +15,7 @@ from awaken.core.lifecycle import Stopped, StoppedReason
 from awaken.core.message import ToolCall
 from awaken.core.schema import as_object, check_arguments
 from awaken.core.state.command import Command
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE, TOOL_RETRIES, Done
+from awaken.core.state.run_keys import RUN_LIFECYCLE, TOOL_RETRIES, Done
 from awaken.core.thread_ids import without_scope
 from awaken.core.tool import ToolError, ToolErrorKind, ToolResult
 from awaken.core.tool_context import Tool, ToolCallContext, ToolOutput, ToolTraits, traits_of

@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection
 from enum import StrEnum
+from types import CoroutineType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -23,20 +24,19 @@ from typing import (
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.recovery import Recover, ToolEffect
 from awaken.core.suspension import ToolCallResume
-from awaken.core.tool import ToolDescriptor, ToolKind
-from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
+from awaken.core.tool import Recover, ToolDescriptor, ToolEffect, ToolKind
+from awaken.core.tool_context import Tool, ToolCallContext, ToolOutput, ToolTraits
 from awaken.errors import ConfigError
 from awaken.tool.approval import ask_for_approval, check_approved
 from awaken.tool.arguments import FunctionReader
-from awaken.tool.docstring import parse_docstring
 from awaken.tool.output import to_output
-from awaken.tool.signature import Signature, plain_function, read_signature
+from awaken.tool.signature import Signature, parse_docstring, plain_function, read_signature
 from awaken.tool.thread_pool import TOOL_THREADS
 
 if TYPE_CHECKING:
     from awaken.tool.isolation import IsolatedFunction
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -367,3 +367,27 @@ def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
     if fn is None:
         return functools.partial(FunctionTool, **options)
     return FunctionTool(fn, **options)
+
+
+def tool_of(owner: str, item: Tool | Callable[..., Any]) -> Tool:
+    """The item as a tool; a function is made into one.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(item, type):
+        raise ConfigError(
+            f"{owner}: {item.__name__} is a class, not a tool; give an instance of it"
+        )
+    if callable(getattr(item, "descriptor", None)):
+        return item  # type: ignore[return-value]  # an object with a descriptor is a tool
+    if callable(item):
+        return tool(item)
+    if isinstance(item, CoroutineType):
+        name = item.__name__
+        item.close()  # nobody can await it any more, and Python would warn of that
+        raise ConfigError(f"{owner}: {name}(…) is a call, not a tool; give {name} itself")
+    wanted = "give a function or an object with descriptor() and execute()"
+    if isinstance(item, str):
+        wanted += f", not its name: tools=[{item}]" if item.isidentifier() else ", not its name"
+    raise ConfigError(f"{owner}: {item!r} is not a tool; {wanted}")

@@ -7,9 +7,8 @@ from typing import Any
 
 from awaken.codec import Json
 from awaken.core.blobs import ByteRange, RunBlobs, read_bytes
-from awaken.core.recovery import ToolEffect
 from awaken.core.schema import as_object, check_arguments
-from awaken.core.tool import ToolDescriptor, ToolError, ToolKind, ToolResult
+from awaken.core.tool import ToolDescriptor, ToolEffect, ToolError, ToolKind, ToolResult
 from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.errors import BlobRangeBeyondEnd, StoreError
 

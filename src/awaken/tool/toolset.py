@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple, overload
 
 from awaken.core.deps import RunInfo
-from awaken.core.recovery import ToolEffect
+from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError, ToolIdConflict, ToolsetFailed, describe
-from awaken.tool.function import checked_name, checked_word, is_name
-from awaken.tool.given import tool_of
+from awaken.tool.function import checked_name, checked_word, is_name, tool_of
 from awaken.tool.toolset_tool import SetTool
 
 Tools = Iterable[Tool | Callable[..., Any]]

@@ -11,8 +11,8 @@ from awaken.core.tool import ToolDescriptor, ToolError
 from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.errors import ConfigError
 from awaken.tool.arguments import ArgumentReader, reader_of
-from awaken.tool.docstring import parse_docstring
 from awaken.tool.output import to_output
+from awaken.tool.signature import parse_docstring
 
 A = TypeVar("A")
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from awaken.core.aio.owned_tasks import log_end
 from awaken.core.lifecycle import CancelledEnd, RunStatus
-from awaken.core.receipt import CancelItem, CancelOutcome, CancelReceipt
-from awaken.core.run import RunRecord
+from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt, RunRecord
 from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.core.thread_ids import child_ids, task_uid
 from awaken.errors import UnreadableRecord

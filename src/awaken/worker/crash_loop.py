@@ -7,14 +7,28 @@ further death would count against all of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
+from awaken.backend import remote
+from awaken.backend.local import LocalBackend
 from awaken.core.aio.cancel import first_of
 from awaken.core.aio.owned_tasks import OwnedTasks
+from awaken.core.event import NullEventSink
 from awaken.core.lifecycle import RunStatus
-from awaken.core.run import RunRecord
+from awaken.core.run import AgentRunResult, RunRecord, Takeovers
+from awaken.core.store.commands import CommandKind
+from awaken.core.store.commits import CallPhase, Fence, ThreadCommit
 from awaken.core.store.store import Store
+from awaken.core.store.threads import ThreadContext
+from awaken.core.thread_ids import child_ids
+from awaken.errors import StorageError, StoreError
+from awaken.plugin.env import ExecutionEnv
+from awaken.plugin.resolved_agent import ResolvedAgent
+from awaken.worker.activate import Opening, local_run, remote_run
+from awaken.worker.pending_commits import commit_once
+from awaken.worker.prepare import Sent
+from awaken.worker.request import AskAgain, continuation
 
 SUSPECT_FROM = 3
 """After this many takeovers in a row, a run is a suspect and waits for its turn. Other runs of a
@@ -79,3 +93,111 @@ class Suspects:
             now = await self._store.load_run(record.run_id)
             if now is None or now.takeovers is None or now.status is not RunStatus.RUNNING:
                 return
+
+
+async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
+    """Record a takeover if the thread's last owner died while it was running a run.
+
+    Raises:
+        StorageError: it could not be recorded; the run must not be started.
+    """
+    context = await store.load_context(fence.thread_id, tail=0)
+    run = context.open_run if context is not None else None
+    if context is None or run is None or not _was_carried_on(run, context, at_ms):
+        return
+    commit = ThreadCommit(
+        thread_id=fence.thread_id,
+        expected_length=context.thread.message_count,
+        run=await counted(store, run, _delegates(context)),
+        at_ms=at_ms,
+        fence=fence,
+    )
+    try:
+        await commit_once(store, commit)
+    except StoreError as error:
+        raise StorageError(error) from error
+
+
+async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> RunRecord:
+    """The run's record with one more takeover. `delegates` are the ids that its open delegates may
+    have: if they have made progress since the last takeover, the count starts again at 1."""
+    beneath, levels = await _beneath(store, delegates)
+    before, times = run.takeovers, 1
+    if before is not None and beneath <= before.beneath:
+        times = before.times + 1
+    return run.taken_over(Takeovers(times=times, beneath=beneath, levels=levels))
+
+
+def _was_carried_on(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:
+    """Whether the dead owner was running the run, rather than owning it while it only waited.
+
+    An owner resumes a waiting run for an answer, a cancel, an expired ticket or a message about its
+    tasks. If the run still waits, that command or ticket is still there.
+    """
+    if run.status is not RunStatus.WAITING:
+        return run.status is RunStatus.RUNNING
+    if run.is_background_task_waiting():
+        return any(command.kind is not CommandKind.RUN for command in context.commands)
+    tickets = run.waiting.tickets if run.waiting is not None else ()
+    wakes = (CommandKind.DECISIONS, CommandKind.CANCEL)
+    return any(
+        command.kind in wakes and command.run_id in (None, run.run_id)
+        for command in context.commands
+    ) or any(ticket.expires_at is not None and ticket.expires_at < at_ms for ticket in tickets)
+
+
+def _delegates(context: ThreadContext) -> list[str]:
+    """The ids that the delegates of the open calls may have; most of them do not exist."""
+    return [
+        child
+        for call in context.calls
+        if call.phase is CallPhase.INTENT
+        for child in child_ids(context.thread.id, call.key)
+    ]
+
+
+async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
+    """The number of messages in the threads of these delegates and of the ones below them, and how
+    many levels deep running delegates are nested."""
+    messages = levels = 0
+    for run_id in run_ids:
+        context = await store.load_context(run_id, tail=0)
+        if context is None:
+            continue
+        messages += context.thread.message_count
+        run = context.open_run
+        if run is not None and run.status is RunStatus.RUNNING:
+            more, deeper = await _beneath(store, _delegates(context))
+            messages, levels = messages + more, max(levels, 1 + deeper)
+    return messages, levels
+
+
+async def end_abandoned(opening: Opening) -> AgentRunResult:
+    """End a run that was taken over too often, without its agent's model and plugins.
+
+    Raises:
+        AskAgain: the run has ended, and the request can start its own.
+    """
+    asks_for_more, now = opening.asks_for_more, opening.services.clock.now_ms
+    if asks_for_more:
+        opening.sink = NullEventSink()  # the request gets its own run: its sink skips this one
+    for child in _delegates(opening.context):
+        # The whole tree, and before the run ends: afterwards no process would look for them.
+        await opening.store.cancel_tree(child, at_ms=now())
+    opening.request = continuation(opening.request, opening.choice.run_id)
+    opening.sent = Sent(cancelled=opening.sent.cancelled)
+    if opening.sent.cancelled:
+        opening.slot.token.cancel()
+    agent = opening.agent
+    if isinstance(agent, ResolvedAgent):
+        # The tools are needed to settle their calls; plugins are left out.
+        request = await local_run(opening, agent.with_env(ExecutionEnv()))
+        result = await LocalBackend().execute_root(request)
+        assert result.run is not None, "a run in this process says how it ended"
+        ended = result.run
+    else:
+        request, start = await remote_run(opening, agent)
+        ended = await remote.abandon(agent, request, now(), start)
+    if asks_for_more:
+        raise AskAgain
+    return ended

@@ -12,13 +12,13 @@ import msgspec
 
 from awaken.codec import Json, dumps_text
 from awaken.core.message import Role
-from awaken.core.recovery import OUTCOME_UNKNOWN, ToolEffect
 from awaken.core.run import RunRecord
 from awaken.core.store.commits import CallEntry, CallPhase, call_key
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery
 from awaken.core.task import TaskStatus
 from awaken.core.thread_ids import agent_ids, child_ids, task_uid
+from awaken.core.tool import OUTCOME_UNKNOWN, ToolEffect
 from awaken.worker.task_records import KeptTask
 
 LIMIT = 4000

@@ -20,28 +20,24 @@ from awaken.core.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendDelegateRunRequest,
     BackendLoopError,
-    ExecutionFailed,
-)
-from awaken.core.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
     BackendStatusKind,
+    ExecutionFailed,
 )
 from awaken.core.budget import Spending
-from awaken.core.events import EventSink
+from awaken.core.event import EventSink
 from awaken.core.identity import RequestOrigin
 from awaken.core.lifecycle import SUSPENDED_END, RunStatus, Stopped
 from awaken.core.message import Message
-from awaken.core.result import AgentRunResult
-from awaken.core.run import PersistedState, RunRecord, WaitingReason
-from awaken.core.state.runtime_keys import SPENDING
+from awaken.core.run import AgentRunResult, PersistedState, RunRecord, WaitingReason
+from awaken.core.state.run_keys import SPENDING
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
-from awaken.core.suspension import ResumeAction, ToolCallResume
+from awaken.core.suspension import ResumeAction, TicketStatus, ToolCallResume
 from awaken.core.thread_ids import child_id, earlier_child_id
-from awaken.core.ticket import TicketStatus
 from awaken.engine.inbox import payload_messages
 from awaken.engine.suspension import EXPIRY_GRACE_MS, LOOK_AT_CLOCK_SECONDS
 from awaken.errors import (

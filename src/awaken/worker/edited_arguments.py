@@ -10,8 +10,7 @@ from awaken.codec import Json
 from awaken.core.schema import as_object, validate_against_schema
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
-from awaken.core.suspension import Decision, ToolCallResumeMode
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Decision, Ticket, TicketStatus, ToolCallResumeMode
 from awaken.core.tool import ToolError
 from awaken.core.tool_context import Tool
 from awaken.errors import ArgumentsRefused, AwakenError

@@ -14,6 +14,7 @@ from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.event import (
     ActivityDelta,
     ActivitySnapshot,
+    EventSink,
     ReasoningDelta,
     RunEvent,
     TextDelta,
@@ -21,8 +22,7 @@ from awaken.core.event import (
     ToolCallStart,
     ToolCallStreamDelta,
 )
-from awaken.core.events import EventSink
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.errors import ConfigError
 from awaken.worker.request import RunRequest
 from awaken.worker.worker import AgentRuntime

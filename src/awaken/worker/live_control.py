@@ -11,9 +11,8 @@ from awaken.clock import Clock
 from awaken.core.aio.callbacks import Subscribers
 from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.message import Message
-from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commands import CommandKind, Submission, Submitted, ThreadCommand
 from awaken.core.store.store import Store
-from awaken.core.store.submissions import Submission, Submitted
 from awaken.core.suspension import Decision, ToolCallResume
 from awaken.errors import DecisionRefused, InvalidResume, NotFound
 from awaken.worker import live_runs as active

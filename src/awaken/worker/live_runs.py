@@ -11,10 +11,9 @@ from awaken.core.aio.callbacks import Subscribers
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.bus import NO_TOPIC, Topic
 from awaken.core.deps import RunDeps
+from awaken.core.identity import Principal
 from awaken.core.inbox import DecisionQueue, InboxSender
-from awaken.core.principal import Principal
-from awaken.core.result import AgentRunResult
-from awaken.core.run import RunRequestSnapshot
+from awaken.core.run import AgentRunResult, RunRequestSnapshot
 from awaken.core.state.store import StateStore
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import Fence

@@ -8,17 +8,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.core.events import EventSink
+from awaken.core.event import EventSink
 from awaken.core.lifecycle import RunStatus
 from awaken.core.message import Message
-from awaken.core.result import AgentRunResult
-from awaken.core.run import RunRecord
+from awaken.core.run import AgentRunResult, RunRecord
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.store import Store
 from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.core.suspension import Decision, ToolCallResume
+from awaken.core.suspension import Decision, TicketStatus, ToolCallResume
 from awaken.core.thread import Thread
-from awaken.core.ticket import TicketStatus
 from awaken.engine.suspension import EXPIRY_GRACE_MS
 from awaken.errors import (
     DecisionRefused,

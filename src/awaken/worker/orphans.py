@@ -6,13 +6,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 
-from awaken.core.events import EventSink
+from awaken.core.event import EventSink
 from awaken.core.identity import RequestOrigin
 from awaken.core.lifecycle import RunStatus
 from awaken.core.llm import InferenceRequest, LlmStreamEvent
 from awaken.core.registry import ExecutionResolver
-from awaken.core.result import AgentRunResult
-from awaken.core.run import RunRecord
+from awaken.core.run import AgentRunResult, RunRecord
 from awaken.core.store.commits import Fence
 from awaken.core.thread import Thread
 from awaken.engine.registry import RegistryHandle

@@ -7,11 +7,11 @@ from itertools import takewhile
 
 import msgspec
 
-from awaken.core.backend import ExecutionBackendError
+from awaken.core.backend import BackendTranscriptCapability, ExecutionBackendError
 from awaken.core.lifecycle import RunStatus
 from awaken.core.message import Message, Role
 from awaken.core.registry import ExecutionResolver
-from awaken.core.rewind import before_hidden
+from awaken.core.rewind import before_hidden, stretches
 from awaken.core.run import RunRecord
 from awaken.core.state.run_keys import CONTEXT_WINDOW
 from awaken.core.store.store import Store
@@ -23,7 +23,6 @@ from awaken.engine.context_window import counter_of, policy_of
 from awaken.errors import ResolveError, ResolveFailed, ThreadBusy
 from awaken.ext import compaction
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
-from awaken.worker.opening import read_between, wants_whole_log
 from awaken.worker.prepare import choose_agent
 from awaken.worker.request import RunRequest
 
@@ -221,3 +220,21 @@ def can_hand_over(before: ResolvedExecution, asked: ResolvedExecution) -> bool:
     if before is asked:
         return True
     return isinstance(before, ResolvedAgent) and isinstance(asked, ResolvedAgent)
+
+
+async def read_between(
+    store: Store, context: ThreadContext, after: int, until: int
+) -> Sequence[Message]:
+    """The messages behind position `after` of the log, up to `until`, that are in view."""
+    hidden = context.hidden
+    parts = [
+        await store.load_messages(context.thread.id, after=low, limit=high - low, hidden=True)
+        for low, high in stretches(hidden, after, until)
+    ]
+    return [message for part in parts for message in part]
+
+
+def wants_whole_log(agent: ResolvedBackendAgent) -> bool:
+    """Whether the agent's backend wants the conversation from its beginning."""
+    abilities = agent.backend().capabilities()
+    return abilities.transcript is BackendTranscriptCapability.FULL_TRANSCRIPT

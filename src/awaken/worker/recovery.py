@@ -17,8 +17,7 @@ from awaken.core.aio.cancel import first_of
 from awaken.core.aio.owned_tasks import OwnedTasks, log_error, or_log
 from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.lifecycle import RunStatus
-from awaken.core.result import AgentRunResult
-from awaken.core.run import RunRecord
+from awaken.core.run import AgentRunResult, RunRecord
 from awaken.core.store.commits import Fence
 from awaken.errors import (
     AwakenError,

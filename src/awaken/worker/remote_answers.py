@@ -18,8 +18,7 @@ from awaken.core.run import RunRecord
 from awaken.core.state.call_keys import ToolCallState
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
-from awaken.core.suspension import Decision, ResumeAction, ToolCallResume
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Decision, ResumeAction, Ticket, TicketStatus, ToolCallResume
 from awaken.engine.spending import granted
 from awaken.worker.delegates import answer_text
 from awaken.worker.request import RunRequest

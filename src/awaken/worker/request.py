@@ -9,9 +9,9 @@ import msgspec
 
 from awaken.core.deps import RunDeps
 from awaken.core.identity import RunMode
-from awaken.core.metadata import check_labels
-from awaken.core.store.submissions import RunInput
+from awaken.core.store.commands import RunInput
 from awaken.core.suspension import signed
+from awaken.core.thread import check_labels
 from awaken.errors import ConfigError, RuntimeFault
 
 if TYPE_CHECKING:

@@ -10,12 +10,10 @@ from msgspec.structs import replace
 from awaken.core.aio.owned_tasks import or_log
 from awaken.core.event import RunEvent, RunFinish, RunStart
 from awaken.core.lifecycle import CANCELLED, Failed, RunStatus, StartCause, TerminationReason
-from awaken.core.result import AgentRunResult
-from awaken.core.run import RunRecord
-from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.run import AgentRunResult, RunRecord
+from awaken.core.store.commands import CommandKind, Submission, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
-from awaken.core.store.submissions import Submission
 from awaken.errors import (
     CommitTooLarge,
     PhaseError,

@@ -23,7 +23,6 @@ from awaken.core.event import RunStart
 from awaken.core.inbox import inbox_channel
 from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.core.message import Message
-from awaken.core.recovery import ABANDONED
 from awaken.core.registry import ExecutionResolver
 from awaken.core.run import RunKind, RunRecord
 from awaken.core.state.store import StateStore
@@ -38,19 +37,20 @@ from awaken.core.task import (
     terminal_event,
 )
 from awaken.core.thread_ids import agent_ids, child_ids
-from awaken.engine.beneath import build_cancels
+from awaken.core.tool import ABANDONED
+from awaken.engine.call_results import build_cancels
 from awaken.engine.inbox import payload_messages
 from awaken.errors import AwakenError, NotFound, StaleFence, StoreError
 from awaken.ext import tasks as background
 from awaken.ext.tasks import find_live_task
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.thread_pool import TOOL_THREADS, ToolThreads
-from awaken.worker.accounts import Accounts
+from awaken.worker.budgets import Accounts
 from awaken.worker.claims import Claims, ClaimUse
+from awaken.worker.crash_loop import counted
 from awaken.worker.dependencies import Dependencies
 from awaken.worker.live_runs import ActiveRun, ActiveRuns, Behalf
 from awaken.worker.pending_commits import Unkept, commit_once
-from awaken.worker.takeover import counted
 from awaken.worker.task_inbox import TaskMail
 from awaken.worker.task_records import INTERRUPTED, KeptTask, commit_of
 

@@ -9,11 +9,11 @@ from awaken.core.blobs import INLINE_LIMIT
 from awaken.core.event import RunEvent, RunFinish, RunStart
 from awaken.core.identity import RequestOrigin, RunIdentity
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
-from awaken.core.recovery import error_payload_of
 from awaken.core.run import RunKind, RunRecord, RunRequestSnapshot
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.task import PersistedTaskMeta, TaskStatus
+from awaken.core.tool import error_payload_of
 from awaken.worker.live_runs import Behalf
 
 TASK_AGENT = "task:"

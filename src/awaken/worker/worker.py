@@ -18,47 +18,56 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.aio.callbacks import Subscribers
 from awaken.core.aio.cancel import interruptible, is_ours
 from awaken.core.aio.owned_tasks import OwnedTasks, start_task, when_ended
+from awaken.core.backend import BackendLoopError, ExecutionBackendError
 from awaken.core.blobs import RunBlobs, blobs_of
 from awaken.core.bus import LiveBus
 from awaken.core.defaults import MAX_RUNS
 from awaken.core.deps import DepsMakers
-from awaken.core.events import EventSink, NullEventSink
+from awaken.core.event import EventSink, NullEventSink
 from awaken.core.profile import ProfileStore, profiles_of
-from awaken.core.recovery import ToolEffect
 from awaken.core.registry import ExecutionResolver
-from awaken.core.result import AgentRunResult
+from awaken.core.run import AgentRunResult
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.task import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
+from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import traits_of
 from awaken.engine.prepared_run import RunControls, RunServices
 from awaken.engine.registry import RegistryHandle
 from awaken.errors import (
     AwakenError,
     InvalidResume,
+    ResolveFailed,
     RunLeft,
+    RuntimeFailed,
     RuntimeFault,
     ThreadAlreadyRunning,
     ThreadOwned,
+    describe,
 )
 from awaken.ext.tasks import current_background_task_context, leave_surroundings
 from awaken.ext.tasks.resolver import BackgroundControlResolver
 from awaken.ids import UUID7, Ids
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.thread_pool import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
-from awaken.worker.accounts import Accounts
-from awaken.worker.activate import choose, has_command, has_ended
+from awaken.worker.activate import (
+    Opening,
+    choose,
+    has_command,
+    has_ended,
+    local_run,
+    open_account,
+    remote_run,
+)
+from awaken.worker.budgets import Accounts
 from awaken.worker.claims import ClaimUse
 from awaken.worker.command_listener import CommandListener
+from awaken.worker.crash_loop import count_takeover, end_abandoned
 from awaken.worker.delegates import Delegates
 from awaken.worker.dependencies import Dependencies, use_deps
-from awaken.worker.failures import Interrupted, error_for_caller
 from awaken.worker.live_control import RunAccess
 from awaken.worker.live_runs import ActiveRun, ActiveRuns, Behalf
-from awaken.worker.messages import Messages
-from awaken.worker.one_loop import OneLoop
-from awaken.worker.opening import Opening, local_run, open_account, remote_run
-from awaken.worker.outboxes import Outboxes
+from awaken.worker.messages import Messages, Outboxes
 from awaken.worker.pending_commits import Unkept
 from awaken.worker.request import (
     AskAgain,
@@ -68,15 +77,45 @@ from awaken.worker.request import (
     WhenBusy,
     continuation,
 )
-from awaken.worker.shutdown import cancel_and_wait
-from awaken.worker.stopping import Stopping
-from awaken.worker.takeover import count_takeover, end_abandoned
+from awaken.worker.shutdown import OneLoop, Stopping, cancel_and_wait
 from awaken.worker.task_journal import Tasks
+
+log = logging.getLogger("awaken.runtime")
+
+
+class Interrupted(Exception):
+    """Carries a `KeyboardInterrupt` or `SystemExit` from a run's task to the run's caller. Raised
+    in the task itself, it would stop the event loop."""
+
+    def __init__(self, interrupt: KeyboardInterrupt | SystemExit) -> None:
+        super().__init__()
+        self.interrupt = interrupt
+
+
+def error_for_caller(error: BaseException) -> BaseException:
+    """The error to raise to the caller of a run.
+
+    Errors of user code are handled before; a Ctrl-C in the runtime's own code arrives here. An
+    error that `except Exception` would miss is wrapped, unless it is the run's own cancellation.
+    """
+    if isinstance(error, BackendLoopError):
+        return error.error
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return Interrupted(error)
+    failure: AwakenError
+    if isinstance(error, ExecutionBackendError):
+        failure = ResolveFailed(error.message)
+    elif isinstance(error, Exception) or is_ours(error):
+        return error
+    else:
+        failure = RuntimeFailed(f"{type(error).__name__}: {describe(error)}")
+    failure.__cause__ = error
+    return failure
+
 
 RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
 """The agents that runs of the running code use, if they are not those of the registry."""
 
-log = logging.getLogger("awaken.runtime")
 _NO_SINK, _ALONE = NullEventSink(), Inherited()
 _LOCAL = LocalBackend()
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)

@@ -24,8 +24,7 @@ from a2a_harness import (
 
 from awaken.backend.a2a.deadline import LONGEST_PAUSE
 from awaken.codec import dumps_text
-from awaken.core.backend import RemoteError
-from awaken.core.backend_result import BackendStatusKind
+from awaken.core.backend import BackendStatusKind, RemoteError
 from awaken.net.url_policy import UrlRefused
 from awaken.testing import FakeClock
 

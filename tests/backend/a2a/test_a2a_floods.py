@@ -13,10 +13,10 @@ import pytest
 from a2a_harness import Sink, backend_for, root
 
 from awaken.codec import dumps
-from awaken.core.backend import RemoteError
-from awaken.core.backend_result import (
+from awaken.core.backend import (
     BackendRunResult,
     BackendStatusKind,
+    RemoteError,
 )
 from awaken.testing import FakeClock
 

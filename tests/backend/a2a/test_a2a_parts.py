@@ -9,10 +9,9 @@ from a2a.types.a2a_pb2 import Message as A2aMessage
 from a2a.types.a2a_pb2 import StreamResponse, Task
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from awaken.backend.a2a.parts import message_id, parts_of, sendable, waiting_for_answer
+from awaken.backend.a2a.messages import message_id, parts_of, sendable, waiting_for_answer
 from awaken.backend.a2a.snapshot import TaskSnapshot, outcome_of, outcome_of_message, timed_out
-from awaken.core.backend import ExecutionFailed
-from awaken.core.backend_result import BackendStatusKind
+from awaken.core.backend import BackendStatusKind, ExecutionFailed
 from awaken.core.message import (
     Audio,
     Base64Source,

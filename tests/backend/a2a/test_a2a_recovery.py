@@ -20,10 +20,10 @@ from a2a_harness import (
 
 from awaken.backend.a2a.state import REMOTE_STATE_KEY
 from awaken.core.backend import (
+    BackendStatusKind,
     ExecutionFailed,
     RemoteError,
 )
-from awaken.core.backend_result import BackendStatusKind
 from awaken.core.message import Message
 from awaken.core.run import PersistedState
 

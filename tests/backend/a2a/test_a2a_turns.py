@@ -25,10 +25,10 @@ from a2a_harness import (
 from awaken.backend.a2a.state import REMOTE_STATE_KEY
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.backend import (
+    BackendStatusKind,
     ExecutionFailed,
     RemoteError,
 )
-from awaken.core.backend_result import BackendStatusKind
 from awaken.core.event import ActivitySnapshot
 from awaken.core.lifecycle import (
     CANCELLED,

@@ -18,7 +18,7 @@ from awaken.core.backend import (
     BackendParentContext,
     BackendRootRunRequest,
 )
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink
 from awaken.core.identity import RunIdentity
 from awaken.core.message import Message
 from awaken.core.spec import RemoteEndpoint

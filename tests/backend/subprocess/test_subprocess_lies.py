@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from process_stage import backend_for, delegate, root
 
-from awaken.core.backend import RemoteError
-from awaken.core.backend_result import BackendRunStatus
-from awaken.core.event import RunEvent
-from awaken.core.events import CollectingSink
+from awaken.core.backend import BackendRunStatus, RemoteError
+from awaken.core.event import CollectingSink, RunEvent
 
 pytestmark = pytest.mark.anyio
 

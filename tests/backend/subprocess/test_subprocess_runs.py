@@ -13,17 +13,22 @@ from process_stage import HERE, Stage, backend_for, delegate, root
 
 from awaken.core.backend import (
     BackendAgentNotFound,
+    BackendRunStatus,
+    BackendStatusKind,
     ExecutionBackendError,
     ExecutionFailed,
     RemoteError,
 )
-from awaken.core.backend_result import (
-    BackendRunStatus,
-    BackendStatusKind,
-)
 from awaken.core.budget import Amount
-from awaken.core.event import ActivitySnapshot, RunFinish, RunStart, TextDelta, ToolCallDone
-from awaken.core.events import CollectingSink, NullEventSink
+from awaken.core.event import (
+    ActivitySnapshot,
+    CollectingSink,
+    NullEventSink,
+    RunFinish,
+    RunStart,
+    TextDelta,
+    ToolCallDone,
+)
 from awaken.core.identity import RunIdentity, RunOrigin
 from awaken.core.inference import InferenceOverride
 from awaken.core.lifecycle import NATURAL_END, Failed

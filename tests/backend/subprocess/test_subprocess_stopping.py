@@ -13,7 +13,7 @@ import pytest
 from process_stage import HERE, Stage, abort, backend_for, delegate, root
 
 from awaken.core.aio.cancel import CancellationToken, interruptible
-from awaken.core.backend_result import (
+from awaken.core.backend import (
     BackendRunResult,
     BackendRunStatus,
 )

@@ -9,9 +9,9 @@ from process_stage import HERE, PATIENCE, Stage, backend_for, root
 
 from awaken import Agent, RemoteAgent, Runtime
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.backend_result import BackendStatusKind
+from awaken.core.backend import BackendStatusKind
 from awaken.core.budget import Budget
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink
 from awaken.core.lifecycle import CANCELLED, NATURAL_END
 from awaken.testing import ScriptedModel, tool_call_response
 

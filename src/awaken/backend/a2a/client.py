@@ -33,7 +33,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from awaken.backend.a2a.config import A2aConfig, Binding
 from awaken.backend.a2a.http import SseDecoder
-from awaken.backend.a2a.parts import UNREADABLE
+from awaken.backend.a2a.messages import UNREADABLE
 from awaken.codec import Json, dumps, loads, one_line
 from awaken.core.backend import RemoteError
 from awaken.core.value import Value

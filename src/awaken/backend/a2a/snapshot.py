@@ -5,11 +5,10 @@ from __future__ import annotations
 from a2a.types.a2a_pb2 import Message as A2aMessage
 from a2a.types.a2a_pb2 import Role, StreamResponse, Task, TaskState
 
-from awaken.backend.a2a.messages import Artifacts
-from awaken.backend.a2a.parts import message_artifacts, message_text
+from awaken.backend.a2a.messages import Artifacts, message_artifacts, message_text
 from awaken.backend.a2a.state import INTERRUPTED, TERMINAL
 from awaken.codec import Json, to_json
-from awaken.core.backend_result import (
+from awaken.core.backend import (
     BackendOutputArtifact,
     BackendRunOutput,
     BackendRunStatus,

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
         close_cut_short,
         execute_remote_root_lifecycle,
     )
-    from awaken.backend.remote.log import materialize_remote_message_log
     from awaken.backend.remote.records import (
         backend_kind,
         load_checkpoint_state,
+        materialize_remote_message_log,
         remote_backend_error_message,
         state_with_backend_output,
     )
@@ -35,10 +35,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".records": (
-            "backend_kind load_checkpoint_state remote_backend_error_message "
-            "state_with_backend_output"
+            "backend_kind load_checkpoint_state materialize_remote_message_log "
+            "remote_backend_error_message state_with_backend_output"
         ),
-        ".lifecycle": "CUT_SHORT abandon close_cut_short execute_remote_root_lifecycle",
-        ".log": "materialize_remote_message_log",
+        ".lifecycle": "abandon close_cut_short CUT_SHORT execute_remote_root_lifecycle",
     },
 )

@@ -23,12 +23,10 @@ from awaken.core.backend import (
     BackendAgentNotFound,
     BackendLoopError,
     BackendRootRunRequest,
-    ExecutionBackendError,
-    ExecutionFailed,
-)
-from awaken.core.backend_result import (
     BackendRunResult,
     BackendRunStatus,
+    ExecutionBackendError,
+    ExecutionFailed,
 )
 from awaken.core.budget import Amount
 from awaken.core.event import (
@@ -39,11 +37,11 @@ from awaken.core.lifecycle import (
     BehaviorRequested,
     NaturalEnd,
 )
-from awaken.core.recovery import ABANDONED, MOST_TAKEOVERS
-from awaken.core.result import AgentRunResult
 from awaken.core.run import (
+    AgentRunResult,
     PersistedState,
 )
+from awaken.core.tool import ABANDONED, MOST_TAKEOVERS
 from awaken.engine.prepared_run import PreparedRun, RunServices
 from awaken.errors import (
     BudgetExhausted,

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
-from awaken.codec import clean_text, dumps, to_json
+from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.core.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendLoopError,
+    BackendRunOutput,
     ExecutionBackendError,
 )
-from awaken.core.backend_result import BackendRunOutput
+from awaken.core.budget import BUDGET_LIMIT, question_of
 from awaken.core.identity import RunIdentity
+from awaken.core.message import Message, Role
 from awaken.core.run import (
+    MessageSeqRange,
     PersistedState,
+    RunMessageInput,
+    RunMessageOutput,
     RunRecord,
     RunRequestSnapshot,
     RunWaitingState,
+    RunWaitingTicket,
     WaitingReason,
 )
-from awaken.core.state.runtime_keys import SPENDING
+from awaken.core.state.run_keys import SPENDING
 from awaken.core.store.store import Store
-from awaken.errors import AwakenError, describe
+from awaken.core.suspension import Ticket, ToolCallResumeMode, call_digest
+from awaken.errors import AwakenError, BudgetExhausted, describe
 from awaken.plugin.resolved_agent import ResolvedBackendAgent
 
 log = logging.getLogger("awaken.backend")
+
+
 _replace = msgspec.structs.replace
 
 
@@ -105,3 +115,134 @@ def state_with_backend_output(
     return _replace(
         state, extensions={**state.extensions, BACKEND_OUTPUT_STATE_KEY: to_json(output)}
     )
+
+
+def materialize_remote_message_log(
+    messages: Sequence[Message],
+    previous: RunRecord | None,
+    identity: RunIdentity,
+    steps: int,
+    input_message_count: int,
+    *,
+    base_seq: int = 0,
+) -> tuple[tuple[Message, ...], RunMessageInput | None, RunMessageOutput | None]:
+    """Mark the messages that the run produced. Returns all messages, and the ranges of the log that
+    the run read and wrote.
+
+    `messages` is the part of the log after `base_seq`; the `previous` record knows the part before.
+    Messages that other runs produced are not marked.
+    """
+    source = (previous.input if previous is not None else None) or input_of(
+        identity.thread_id, input_message_count
+    )
+    start = (
+        source.range.to_seq + 1
+        if source is not None and source.range is not None
+        else input_message_count + 1
+    )
+    step_index = steps - 1 if steps > 0 else None
+    before = previous.output if previous is not None else None
+    marked: list[Message] = []
+    seqs: list[int] = []
+    ids: list[str] = []
+    for seq, message in enumerate(messages, start=base_seq + 1):
+        mine = message.produced_by_run_id() in (None, identity.run_id)
+        if seq >= start and mine and message.role in (Role.ASSISTANT, Role.TOOL):
+            message = message.mark_produced_by(identity.run_id, step_index)
+            seqs.append(seq)
+            ids.extend([message.id] if message.id is not None else [])
+        marked.append(message)
+    if not seqs:
+        return tuple(marked), source, before
+    low = seqs[0]
+    if base_seq and before is not None and before.range is not None:
+        low, ids = min(low, before.range.from_seq), [*before.message_ids, *ids]
+    output = RunMessageOutput(
+        thread_id=identity.thread_id,
+        range=MessageSeqRange.new(low, seqs[-1]),
+        message_ids=tuple(ids),
+    )
+    return tuple(marked), source, output
+
+
+def input_of(thread_id: str, count: int) -> RunMessageInput | None:
+    """The whole log of `count` messages as a run's input; `None` if it is empty."""
+    if count == 0:
+        return None
+    return RunMessageInput(thread_id=thread_id, range=MessageSeqRange.new(1, count))
+
+
+_FOR_PEOPLE = (WaitingReason.USER_INPUT, WaitingReason.TOOL_PERMISSION)
+
+
+def agents_question(record: RunRecord, said: str | None, at_ms: int) -> Ticket | None:
+    """The ticket of a waiting run. Returns `None` if the run does not wait for an approver."""
+    waiting = record.waiting
+    if waiting is None or waiting.reason not in _FOR_PEOPLE:
+        return None
+    return _ticket(
+        record.run_id,
+        record.thread_id,
+        record.revision,
+        at_ms,
+        tool_name=record.agent_id,
+        reason=waiting.message,
+        message=said or f"agent '{record.agent_id}' waits for an answer",
+        resume_mode=ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT,
+    )
+
+
+def budget_question(
+    identity: RunIdentity, revision: int, error: BudgetExhausted, at_ms: int
+) -> Ticket:
+    """The ticket that asks whether a run may exceed its budget."""
+    return _ticket(
+        identity.run_id,
+        identity.thread_id,
+        revision,
+        at_ms,
+        tool_name="budget",
+        arguments=question_of(error),
+        reason=BUDGET_LIMIT,
+        message=f"{error}. Allow more?",
+    )
+
+
+def _ticket(
+    run_id: str,
+    thread_id: str,
+    revision: int,
+    at_ms: int,
+    *,
+    tool_name: str,
+    arguments: Json = None,
+    reason: str | None,
+    message: str,
+    resume_mode: ToolCallResumeMode = ToolCallResumeMode.REPLAY_TOOL_CALL,
+) -> Ticket:
+    # Each commit of the record has a new revision and opens at most one ticket, so the key is
+    # unique.
+    key = f"{run_id}:question-{revision}"
+    return Ticket(
+        key=key,
+        thread_id=thread_id,
+        run_id=run_id,
+        ticket_id=key,
+        call_id=key,
+        tool_name=tool_name,
+        digest=call_digest(key, tool_name, arguments),
+        asked_at=at_ms,
+        arguments=arguments,
+        resume_mode=resume_mode,
+        reason=reason,
+        message=message,
+    )
+
+
+def asking(record: RunRecord, question: Ticket) -> RunRecord:
+    """The record of a waiting run, with its ticket added."""
+    assert record.waiting is not None, "only what waits asks"
+    waiting = msgspec.structs.replace(
+        record.waiting, ticket_ids=(question.ticket_id,), tickets=(RunWaitingTicket.of(question),)
+    )
+    return msgspec.structs.replace(record, waiting=waiting)

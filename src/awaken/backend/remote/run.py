@@ -8,25 +8,26 @@ from typing import Any
 
 import msgspec
 
-from awaken.backend.remote.log import input_of, materialize_remote_message_log
-from awaken.backend.remote.question import agents_question, asking, budget_question
 from awaken.backend.remote.records import (
+    agents_question,
+    asking,
     backend_kind,
+    budget_question,
     encoded,
+    input_of,
     load_checkpoint_state,
     marked_elsewhere,
+    materialize_remote_message_log,
     state_with_backend_output,
     waiting_state,
 )
 from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.core.backend import (
     BackendRootRunRequest,
-    ExecutionFailed,
-)
-from awaken.core.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
+    ExecutionFailed,
 )
 from awaken.core.bus import Progress
 from awaken.core.event import (
@@ -48,18 +49,17 @@ from awaken.core.lifecycle import (
     TerminationReason,
 )
 from awaken.core.message import Message
-from awaken.core.recovery import error_payload_of
-from awaken.core.result import AgentRunResult
 from awaken.core.run import (
     LEFT_RUNNING,
+    AgentRunResult,
     PersistedState,
     RunChanges,
     RunRecord,
     RunWaitingState,
 )
-from awaken.core.state.large_keys import HAS_BLOB_MEDIA
-from awaken.core.state.runtime_keys import SPENDING
-from awaken.core.ticket import Ticket
+from awaken.core.state.run_keys import HAS_BLOB_MEDIA, SPENDING
+from awaken.core.suspension import Ticket
+from awaken.core.tool import error_payload_of
 from awaken.engine.journal import Journal
 from awaken.engine.large_content import moved_to_blobs
 from awaken.engine.prepared_run import PreparedRun

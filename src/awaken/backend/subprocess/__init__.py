@@ -1,7 +1,6 @@
 """Agents in child processes: one process for each run, which is killed if cancelling fails."""
 
-from awaken.backend.subprocess.backend import SubprocessBackend
-from awaken.backend.subprocess.factory import SubprocessBackendFactory
+from awaken.backend.subprocess.backend import SubprocessBackend, SubprocessBackendFactory
 from awaken.backend.subprocess.options import INHERITED, SubprocessOptions
 
 __all__ = ["INHERITED", "SubprocessBackend", "SubprocessBackendFactory", "SubprocessOptions"]

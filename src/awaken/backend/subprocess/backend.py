@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 
 from awaken.backend.local import map_termination
-from awaken.backend.subprocess.options import MAX_DEPTH, SubprocessOptions, depth
+from awaken.backend.subprocess.options import MAX_DEPTH, SubprocessOptions, agent_at, depth
 from awaken.backend.subprocess.process import LineTooLong, Process
 from awaken.backend.subprocess.protocol import (
     CHILD_MODULE,
@@ -21,11 +22,11 @@ from awaken.backend.subprocess.protocol import (
     FromChild,
     RunBroken,
     RunEnded,
+    RunTree,
     StartRun,
     read_from_child,
 )
-from awaken.backend.subprocess.tree import RunTree
-from awaken.codec import dumps
+from awaken.codec import dumps, from_json
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.aio.child_process import how_it_ended
 from awaken.core.backend import (
@@ -37,23 +38,22 @@ from awaken.core.backend import (
     BackendDelegateRunRequest,
     BackendOutputCapability,
     BackendRootRunRequest,
-    BackendTranscriptCapability,
-    BackendWaitCapability,
-    ExecutionBackend,
-    ExecutionFailed,
-    RemoteError,
-)
-from awaken.core.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
+    BackendTranscriptCapability,
+    BackendWaitCapability,
+    ExecutionBackend,
+    ExecutionBackendFactoryError,
+    ExecutionFailed,
+    RemoteError,
 )
 from awaken.core.budget import Amount, Spending
-from awaken.core.event import RunEvent
-from awaken.core.events import EventSink, NullEventSink
+from awaken.core.event import EventSink, NullEventSink, RunEvent
 from awaken.core.identity import RunIdentity, RunOrigin
 from awaken.core.lifecycle import CANCELLED, Failed, Suspended, TerminationReason
 from awaken.core.message import Message
+from awaken.core.spec import RemoteEndpoint
 from awaken.ids import UUID7, Ids
 
 _CANCEL = dumps(CancelRun()) + b"\n"
@@ -368,3 +368,58 @@ def _result(
         steps=steps,
         run_id=identity.run_id,
     )
+
+
+BACKEND = "subprocess"
+
+
+class SubprocessBackendFactory:
+    """Takes `RemoteEndpoint(backend="subprocess", base_url="python:module:name")`.
+
+    `name` is an `Agent`, a list of agents, or a function without arguments that returns either. Of
+    several agents, `target` names the one to run. `timeout_ms` is the most time that a whole run
+    may take; `options` are those of `SubprocessOptions`.
+    """
+
+    def backend(self) -> str:
+        return BACKEND
+
+    def validate(self, endpoint: RemoteEndpoint) -> None:
+        """
+        Raises:
+            ExecutionBackendFactoryError: the address, or an option, cannot work.
+        """
+        self._parts(endpoint)
+
+    def build(self, endpoint: RemoteEndpoint) -> SubprocessBackend:
+        """
+        Raises:
+            ExecutionBackendFactoryError: the address, or an option, cannot work.
+        """
+        agent, options = self._parts(endpoint)
+        return SubprocessBackend(
+            agent, options, target=endpoint.target, timeout_ms=endpoint.timeout_ms
+        )
+
+    def _parts(self, endpoint: RemoteEndpoint) -> tuple[str, SubprocessOptions]:
+        if os.name != "posix":
+            raise ExecutionBackendFactoryError(
+                f"backend '{BACKEND}' needs process groups, which {os.name!r} does not have"
+            )
+        agent = agent_at(endpoint.base_url)
+        if agent is None:
+            raise ExecutionBackendFactoryError(
+                f"base_url {endpoint.address!r} names no agent: write python:package.module:name"
+            )
+        if endpoint.auth is not None:
+            raise ExecutionBackendFactoryError(
+                f"backend '{BACKEND}' takes no auth: name what the agent needs in options.pass_env"
+            )
+        if endpoint.timeout_ms <= 0:
+            raise ExecutionBackendFactoryError(
+                f"timeout_ms is the time a run may take, not {endpoint.timeout_ms}"
+            )
+        try:
+            return agent, from_json(endpoint.options, SubprocessOptions)
+        except msgspec.ValidationError as error:
+            raise ExecutionBackendFactoryError(f"options: {error}") from error

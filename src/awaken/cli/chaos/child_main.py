@@ -9,12 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from awaken.core.pool import ModelPoolSpec
-from awaken.core.recovery import OUTCOME_UNKNOWN
+from awaken.core.spec import ModelPoolSpec
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
-from awaken.core.suspension import ToolCallResume, ToolCallResumeMode
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket, ToolCallResume, ToolCallResumeMode
+from awaken.core.tool import OUTCOME_UNKNOWN
 from awaken.core.value import Value
 from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.plugin.hook import Plugin

@@ -22,7 +22,7 @@ from awaken.cli.options import (
 from awaken.cli.output import complain, open_console
 from awaken.cli.target import Target, load_target
 from awaken.codec import loads
-from awaken.core.recovery import ToolEffect
+from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import Tool, traits_of
 from awaken.core.value import Value
 from awaken.runtime import Agent

@@ -10,12 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from awaken.cli.chaos.trial import Trial
-from awaken.cli.tables import print_table
-from awaken.cli.text import count, terminal_line
+from awaken.cli.output import count, print_table, terminal_line
 from awaken.core.lifecycle import Failed
-from awaken.core.recovery import OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.core.thread_ids import task_key
+from awaken.core.tool import OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.core.tool_context import Tool, traits_of
 from awaken.core.value import Value
 from awaken.testing.chaos import Damage, NoteKind, task_of

@@ -10,11 +10,9 @@ from rich.text import Text
 
 from awaken.cli.exit_codes import Exit
 from awaken.cli.options import print_json, steers
-from awaken.cli.output import complain, open_console
+from awaken.cli.output import complain, count, open_console, print_table, short
 from awaken.cli.store_view import Desk, at_desk
-from awaken.cli.tables import print_table
-from awaken.cli.text import count, short
-from awaken.core.receipt import CancelItem, CancelOutcome, CancelReceipt
+from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt
 
 PATIENCE = 5.0
 _COLUMNS = ("OUTCOME", "KIND", "NAME", "RUN", "NOTE")

@@ -9,18 +9,16 @@ from collections.abc import Sequence
 import click
 from rich.console import Console
 
-from awaken.cli.asyncio_main import run_to_exit
+from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.builtin_agent import built_in_agent
 from awaken.cli.commands.resume import recovered
 from awaken.cli.conversation import Conversation
 from awaken.cli.exit_codes import Exit
-from awaken.cli.interrupt import Interrupts
 from awaken.cli.options import open_decider, runs_agents, yes_option
-from awaken.cli.output import open_console
+from awaken.cli.output import call_words, open_console, terminal_line
 from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
 from awaken.cli.store_address import WayBack, way_back
 from awaken.cli.target import Target, load_target
-from awaken.cli.text import call_words, terminal_line
 from awaken.cli.transcript import TurnPrinter
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.message import Message, Role

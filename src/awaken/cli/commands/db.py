@@ -12,11 +12,10 @@ from awaken.cli.commands.db_check import check
 from awaken.cli.commands.gc import freed_words
 from awaken.cli.exit_codes import Exit, Mistake
 from awaken.cli.options import MOST_LISTED, print_json, steers
-from awaken.cli.output import complain, say
+from awaken.cli.output import complain, count, say, terminal_line
 from awaken.cli.question import shell_word
 from awaken.cli.store_address import store_address
 from awaken.cli.store_view import Desk, at_desk
-from awaken.cli.text import count, terminal_line
 from awaken.core.secret import shown_address
 from awaken.core.store.threads import Freed, ThreadQuery
 from awaken.core.value import Value

@@ -10,9 +10,8 @@ import click
 
 from awaken.cli.exit_codes import Exit, Mistake
 from awaken.cli.options import print_json, steers
-from awaken.cli.output import complain, say, silence_unreadable
+from awaken.cli.output import complain, count, say, silence_unreadable, terminal_line
 from awaken.cli.store_address import existing_store
-from awaken.cli.text import count, terminal_line
 from awaken.core.secret import shown_address
 from awaken.core.value import Value
 from awaken.runtime.loading import open_store

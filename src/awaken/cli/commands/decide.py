@@ -13,17 +13,15 @@ from rich.text import Text
 from awaken.cli.decider import AtTerminal, approval, read_value, user_name
 from awaken.cli.exit_codes import Exit, Mistake
 from awaken.cli.options import print_json, steers
-from awaken.cli.output import complain_unreadable, open_console
+from awaken.cli.output import ago, call_words, complain_unreadable, open_console, terminal_line
 from awaken.cli.question import Question, line_to_answer, shell_word, visible_line, wants_value
 from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
 from awaken.cli.store_view import Desk, Subject, at_desk
-from awaken.cli.text import ago, call_words, terminal_line
 from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json
 from awaken.core.run import RunWaitingTicket
 from awaken.core.store.threads import Page, TicketQuery
-from awaken.core.suspension import ResumeAction, ToolCallResume
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import ResumeAction, Ticket, TicketStatus, ToolCallResume
 from awaken.core.value import Value
 from awaken.ids import UUID7
 

@@ -8,10 +8,9 @@ import click
 
 from awaken.cli.exit_codes import Exit
 from awaken.cli.options import print_json, steers
-from awaken.cli.output import open_console
+from awaken.cli.output import count, open_console
 from awaken.cli.question import shell_word
 from awaken.cli.store_view import Desk, at_desk
-from awaken.cli.text import count
 
 
 @click.command(short_help="Start a new thread from any point of an old one.")

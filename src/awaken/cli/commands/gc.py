@@ -11,10 +11,8 @@ from rich.console import Console
 
 from awaken.cli.exit_codes import Exit, Mistake
 from awaken.cli.options import print_json, steers
-from awaken.cli.output import complain_unreadable, open_console
+from awaken.cli.output import ago, complain_unreadable, count, open_console, print_table, size
 from awaken.cli.store_view import Desk, at_desk
-from awaken.cli.tables import print_table
-from awaken.cli.text import ago, count, size
 from awaken.core.store.threads import ChildStrategy, Freed, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.core.value import Value

@@ -15,9 +15,14 @@ import msgspec
 
 from awaken.cli.exit_codes import Exit, Mistake
 from awaken.cli.options import json_value_option, print_json
-from awaken.cli.output import complain_unreadable, open_console, say, silence_unreadable
+from awaken.cli.output import (
+    complain_unreadable,
+    open_console,
+    print_table,
+    say,
+    silence_unreadable,
+)
 from awaken.cli.store_address import existing_store, store_address
-from awaken.cli.tables import print_table
 from awaken.core.access import KeyEntry, Role
 from awaken.core.access_store import Access
 from awaken.core.budget import Budget

@@ -16,11 +16,9 @@ from rich.text import Text
 from awaken.cli.commands.export import run_of
 from awaken.cli.exit_codes import Exit, Mistake, ending_words
 from awaken.cli.options import json_value_option, print_json, stdout_for_events, store_option
-from awaken.cli.output import open_console
+from awaken.cli.output import open_console, print_fields, print_table, terminal_line
 from awaken.cli.store_view import open_desk
-from awaken.cli.tables import print_fields, print_table
 from awaken.cli.target import Target, load_target
-from awaken.cli.text import terminal_line
 from awaken.core.lifecycle import TerminationReason
 from awaken.core.value import Value
 from awaken.errors import BuildError, ConfigError, ResolveError

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import click
 
-from awaken.cli.asyncio_main import run_to_exit
+from awaken.cli.asyncio_main import Interrupts, run_to_exit
+from awaken.cli.children import agent_of, parent_thread_of
 from awaken.cli.conversation import Conversation
 from awaken.cli.exit_codes import Exit, Mistake, ending_words, exit_of
-from awaken.cli.interrupt import Interrupts
 from awaken.cli.live_tasks import LiveTasks
 from awaken.cli.options import (
     MOST_LISTED,
@@ -23,20 +23,18 @@ from awaken.cli.options import (
     store_option,
     yes_option,
 )
-from awaken.cli.output import complain
-from awaken.cli.started import agent_of, parent_thread_of
+from awaken.cli.output import complain, count
 from awaken.cli.stdin_lines import Lines
 from awaken.cli.store_address import WayBack, existing_store
 from awaken.cli.store_view import Desk, Subject
 from awaken.cli.target import load_target
-from awaken.cli.text import count
 from awaken.cli.view import View
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery
 from awaken.errors import AwakenError, ResolveError, RuntimeFault
 from awaken.runtime import Runtime
-from awaken.runtime.records import parent_of
+from awaken.runtime.metrics_hooks import parent_of
 from awaken.runtime.resume import has_agent, list_abandoned, resume_run, resume_task
 
 

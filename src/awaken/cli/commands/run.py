@@ -6,11 +6,10 @@ import sys
 
 import click
 
-from awaken.cli.asyncio_main import run_to_exit
+from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.commands.resume import recovered
 from awaken.cli.conversation import Conversation
 from awaken.cli.exit_codes import Exit
-from awaken.cli.interrupt import Interrupts
 from awaken.cli.options import (
     json_option,
     open_decider,

@@ -7,13 +7,11 @@ import sys
 import click
 from rich.text import Text
 
+from awaken.cli.children import name_of, parent_thread_of
 from awaken.cli.exit_codes import Exit, Mistake
 from awaken.cli.options import MOST_LISTED, lists, print_json, print_more
-from awaken.cli.output import complain_unreadable, open_console
-from awaken.cli.started import name_of, parent_thread_of
+from awaken.cli.output import ago, complain_unreadable, open_console, print_table, short
 from awaken.cli.store_view import Desk, at_desk, standing
-from awaken.cli.tables import print_table
-from awaken.cli.text import ago, short
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import Page, RunQuery

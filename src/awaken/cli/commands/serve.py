@@ -15,13 +15,12 @@ from typing import Any
 import click
 import msgspec
 
-from awaken.cli.browser import open_page
 from awaken.cli.builtin_agent import built_in_agent
 from awaken.cli.commands.db import is_postgres, migrate_tables, migration_lines
 from awaken.cli.entry import ITSELF
 from awaken.cli.exit_codes import Exit, Mistake
 from awaken.cli.options import store_option
-from awaken.cli.output import say
+from awaken.cli.output import open_page, say
 from awaken.cli.stdin_lines import is_tty
 from awaken.cli.store_address import BUS_VARIABLE, STORE_VARIABLE, bus_address, store_address
 from awaken.cli.target import Target, load_served
@@ -220,7 +219,7 @@ def serve(inherited: str, no_open: bool, **given: Any) -> Exit:
 
 def serve_here(options: ServeOptions) -> Exit:
     """Serve until a signal ends it."""
-    load("awaken.server.logs", "set_up_logs")(options.log)
+    load("awaken.server.observe", "set_up_logs")(options.log)
     if options.inherited:
         return _work(options)
     _check_auth(options)
@@ -243,7 +242,7 @@ def check_extra() -> None:
 def _check_auth(options: ServeOptions) -> None:
     if options.keys and options.no_auth:
         raise Mistake("give either --keys, or --no-auth, which lets everyone in")
-    is_loopback: Callable[[str], bool] = load("awaken.server.listening", "is_loopback")
+    is_loopback: Callable[[str], bool] = load("awaken.server.serve", "is_loopback")
     if not (options.keys or options.no_auth or is_loopback(options.host)):
         raise Mistake(
             f"{options.host} can be reached from other machines: give --keys FILE or --keys store, "
@@ -324,7 +323,7 @@ def _run(
         if error.errno != errno.EADDRINUSE:
             raise
         raise Mistake(
-            load("awaken.server.listening", "why_not")(options.host, options.port, error)
+            load("awaken.server.serve", "why_not")(options.host, options.port, error)
         ) from error
     _leave_threads()
     return Exit.DONE
@@ -376,7 +375,7 @@ def _bind(options: ServeOptions, port: int | None = None) -> socket.socket:
     is_any_next = options.is_console and port is None
     name = "bind_free" if is_any_next else "bind"
     port = options.port if port is None else port
-    bound: socket.socket = load("awaken.server.listening", name)(options.host, port)
+    bound: socket.socket = load("awaken.server.serve", name)(options.host, port)
     return bound
 
 
@@ -429,7 +428,7 @@ def _greet(
     own_store: bool,
     console: str = CONSOLE,
 ) -> None:
-    address: str = load("awaken.server.listening", "address_of")(listening, options.host)
+    address: str = load("awaken.server.serve", "address_of")(listening, options.host)
     names = ", ".join(agents) or "no agents"
     say(f"awaken serves {names} at {address}")
     if not own_store:

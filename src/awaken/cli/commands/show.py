@@ -9,14 +9,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.commands.decide import open_tickets
-from awaken.cli.commands.runs import COLUMNS, run_row
-from awaken.cli.exit_codes import Exit
-from awaken.cli.missing import Missing
-from awaken.cli.options import print_json, steers
-from awaken.cli.output import complain, open_console
-from awaken.cli.question import Question, line_to_answer, shell_word, visible_line
-from awaken.cli.started import (
+from awaken.cli.children import (
     MOST_STARTED,
     Started,
     agent_of,
@@ -25,22 +18,39 @@ from awaken.cli.started import (
     started_by,
     task_title,
 )
+from awaken.cli.commands.decide import open_tickets
+from awaken.cli.commands.runs import COLUMNS, run_row
+from awaken.cli.exit_codes import Exit
+from awaken.cli.missing import Missing
+from awaken.cli.options import print_json, steers
+from awaken.cli.output import (
+    LONGEST_FIELD,
+    ago,
+    call_words,
+    complain,
+    count,
+    open_console,
+    print_fields,
+    print_table,
+    result_words,
+    seconds,
+    terminal_line,
+)
+from awaken.cli.question import Question, line_to_answer, shell_word, visible_line
 from awaken.cli.store_view import Desk, Subject, at_desk, standing, thread_standing
-from awaken.cli.tables import LONGEST_FIELD, print_fields, print_table
-from awaken.cli.text import ago, call_words, count, result_words, seconds, terminal_line
 from awaken.cli.transcript import TurnPrinter
 from awaken.core.budget import Amount
 from awaken.core.message import MessageRecord, Role
 from awaken.core.run import RunRecord
 from awaken.core.store.commits import CallEntry, CallPhase, call_key
 from awaken.core.store.threads import RunQuery
+from awaken.core.suspension import Ticket
 from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket
 from awaken.core.unreadable import UnreadableRow
 from awaken.core.value import Value
 from awaken.errors import UnreadableRecord
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
-from awaken.runtime.records import spending_in
+from awaken.runtime.metrics_hooks import spending_in
 from awaken.runtime.waiting import BackgroundTask
 
 MOST_RUNS = 20

@@ -7,14 +7,12 @@ import sys
 import click
 from rich.text import Text
 
+from awaken.cli.children import task_title
 from awaken.cli.exit_codes import Exit
 from awaken.cli.options import limit_option, print_json, print_more, steers
-from awaken.cli.output import complain_unreadable, open_console
+from awaken.cli.output import ago, complain_unreadable, open_console, print_table, result_words
 from awaken.cli.run_summary import result_in
-from awaken.cli.started import task_title
 from awaken.cli.store_view import Desk, at_desk, task_standing
-from awaken.cli.tables import print_table
-from awaken.cli.text import ago, result_words
 from awaken.core.task import TaskStatus
 from awaken.runtime.waiting import BackgroundTask, list_tasks
 

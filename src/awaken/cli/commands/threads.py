@@ -8,14 +8,12 @@ from collections.abc import Sequence
 import click
 from rich.text import Text
 
+from awaken.cli.children import name_of
 from awaken.cli.exit_codes import Exit
 from awaken.cli.options import lists, print_json, print_more
-from awaken.cli.output import complain_unreadable, open_console
+from awaken.cli.output import ago, complain_unreadable, open_console, print_table, terminal_line
 from awaken.cli.question import shell_word
-from awaken.cli.started import name_of
 from awaken.cli.store_view import Desk, at_desk, thread_standing
-from awaken.cli.tables import print_table
-from awaken.cli.text import ago, terminal_line
 from awaken.core.store.threads import Page, ThreadQuery
 from awaken.core.thread import Thread
 

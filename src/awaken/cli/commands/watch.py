@@ -19,7 +19,7 @@ from awaken.cli.thread_printer import ThreadPrinter, is_over, pauses
 from awaken.core.event import RunEvent
 from awaken.core.lifecycle import TerminationReason
 from awaken.runtime.live.tree import follow_tree
-from awaken.runtime.records import descendants
+from awaken.runtime.metrics_hooks import descendants
 from awaken.stores.bus.local import LocalBus
 
 LOOK_EVERY = 2.0

@@ -11,18 +11,15 @@ from typing import Literal
 import click
 from rich.text import Text
 
-from awaken.cli.asyncio_main import run_to_exit
-from awaken.cli.browser import has_browser
+from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.conversation import Conversation
 from awaken.cli.decider import Decider, Unattended
-from awaken.cli.demo.books import BookEntry, Books
-from awaken.cli.demo.story import PROMPT, Crossing, story_agents
+from awaken.cli.demo.story import PROMPT, BookEntry, Books, Crossing, story_agents
 from awaken.cli.demo.summary import print_closing
 from awaken.cli.demo.supervise import HOME_OPTION, SERVED_OPTION, run_demo, serve_demo
 from awaken.cli.exit_codes import Exit, Mistake
-from awaken.cli.interrupt import Interrupts
 from awaken.cli.options import json_option, open_decider, open_view, stdout_for_events, yes_option
-from awaken.cli.output import say
+from awaken.cli.output import has_browser, say
 from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
 from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import View

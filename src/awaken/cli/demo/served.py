@@ -19,26 +19,30 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
-from awaken.cli.browser import open_page
-from awaken.cli.demo.books import BookEntry, Books
-from awaken.cli.demo.shelves import STOCK_PROMPT, stock_agent
-from awaken.cli.demo.story import PROMPT, Crossing, story_agents
-from awaken.cli.output import say
+from awaken.cli.demo.story import (
+    PROMPT,
+    STOCK_PROMPT,
+    BookEntry,
+    Books,
+    Crossing,
+    stock_agent,
+    story_agents,
+)
+from awaken.cli.output import open_page, say
 from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import loads
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.budget import Price
-from awaken.core.metadata import ThreadPatch
+from awaken.core.thread import ThreadPatch
 from awaken.runtime import Runtime
 from awaken.server import app
 from awaken.server.auth import LOCAL
 from awaken.server.call import Call
 from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.limits import Limits, Streams
-from awaken.server.listening import address_of
-from awaken.server.logs import set_up_logs
+from awaken.server.observe import set_up_logs
 from awaken.server.route import Role, Route
-from awaken.server.serve import Serving
+from awaken.server.serve import Serving, address_of
 
 CASE_THREAD = "case-1042"
 STOCK_THREAD = "stock"

@@ -7,14 +7,15 @@ approval, hand-over and recovery are the runtime's own.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
-from awaken.cli.demo.books import BookEntry, Books
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.codec import Json, dumps_text
+from awaken.codec import Json, dumps, dumps_text, loads
 from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.core.inference import StopReason, TokenUsage
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
@@ -25,6 +26,40 @@ from awaken.core.tool import ToolResult
 from awaken.core.tool_context import ToolCallContext, ToolOutput
 from awaken.runtime import Agent
 from awaken.tool import tool
+
+
+class BookEntry(msgspec.Struct, frozen=True):
+    """A side effect, and its idempotency key."""
+
+    key: str
+    what: str
+
+
+class Books:
+    """A file of entries, one on each line, as a bank or a carrier would keep them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def enter(self, key: str, what: str) -> None:
+        """Carry out a side effect: once this returns, it has happened."""
+        line = dumps(BookEntry(key, what)) + b"\n"
+        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(fd, line)
+        finally:
+            os.close(fd)
+
+    def entries(self) -> list[BookEntry]:
+        """All entries, in order."""
+        if not self._path.exists():
+            return []
+        return [loads(line, BookEntry) for line in self._path.read_bytes().splitlines()]
+
+    def find(self, key: str) -> BookEntry | None:
+        """The entry with that key, or `None`."""
+        return next((entry for entry in self.entries() if entry.key == key), None)
+
 
 PROMPT = "My mug from order 1042 arrived in pieces. Can I have my money back?"
 
@@ -242,3 +277,34 @@ def story_agents(speed: float, books: Books, crossing: Crossing) -> list[Agent]:
             state=[CASE],
         ),
     ]
+
+
+STOCK_PROMPT = "Please count what is on the shelves."
+SHELVES = 60
+_SECONDS = 0.9
+
+
+def stock(told: Mapping[str, str]) -> Line:
+    """The next answer, given the result of the last count: one shelf after the other."""
+    found = re.match(r"shelf (\d+)", told.get("count_shelf", ""))
+    counted = int(found[1]) if found else 0
+    if counted >= SHELVES:
+        return f"All {SHELVES} shelves are counted.", {}
+    words = f"Shelf {counted + 1} is next." if counted else "I begin with the first shelf."
+    return words, {"count_shelf": {"shelf": counted + 1}}
+
+
+def stock_agent(speed: float) -> Agent:
+    """The agent, ready to run; `speed` 1 is for watching."""
+
+    async def count_shelf(shelf: int) -> str:
+        """Count what is on a shelf."""
+        await SYSTEM_CLOCK.sleep(_SECONDS * speed)
+        return f"shelf {shelf} holds {shelf * 7 % 40 + 3} mugs"
+
+    return Agent(
+        "stock",
+        model=Storyteller(stock, speed),
+        tools=[tool(count_shelf, effect="read")],
+        max_rounds=SHELVES + 1,
+    )

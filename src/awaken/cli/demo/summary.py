@@ -11,13 +11,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.demo.books import Books
-from awaken.cli.demo.story import CASE, LOOKUPS, CaseFile
+from awaken.cli.demo.story import CASE, LOOKUPS, Books, CaseFile
+from awaken.cli.output import count, seconds
 from awaken.cli.run_summary import Tally
-from awaken.cli.text import count, seconds
 from awaken.core.store.threads import TicketQuery
-from awaken.core.suspension import ResumeAction
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import ResumeAction, Ticket
 from awaken.runtime import Runtime
 
 NEXT = (

@@ -67,7 +67,7 @@ def serve_demo(*, opens: bool, speed: float) -> Exit:
 
 
 def _free_socket() -> socket.socket:
-    free: socket.socket = load("awaken.server.listening", "bind_free")("127.0.0.1", _PORT)
+    free: socket.socket = load("awaken.server.serve", "bind_free")("127.0.0.1", _PORT)
     return free
 
 

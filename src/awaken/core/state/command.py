@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
 from awaken.codec import Json, dumps_state, from_json, loads
-from awaken.core.phase import Phase
-from awaken.core.state.key import StateKey
+from awaken.core.context_message import ContextMessage
+from awaken.core.inference import InferenceOverride
+from awaken.core.lifecycle import Phase
+from awaken.core.state.key import Merge, StateKey
 from awaken.core.value import Value
-from awaken.errors import KeyDecode, KeyEncode, MutationBaseRevisionMismatch
+from awaken.errors import KeyDecode, KeyEncode, MutationBaseRevisionMismatch, ParallelMergeConflict
 
 P = TypeVar("P")
 U = TypeVar("U")
@@ -187,3 +189,53 @@ class CommitEvent(msgspec.Struct, frozen=True, kw_only=True):
     op_count: int
     snapshot: Any
     skipped: tuple[str, ...] = ()
+
+
+Strategy = Callable[[str], Merge]
+
+
+def conflicting_key(batches: Sequence[MutationBatch], strategy: Strategy) -> str | None:
+    """The first exclusive key that two of the batches touch, or `None`."""
+    seen: set[str] = set()
+    for batch in batches:
+        mine = dict.fromkeys(batch.touched_keys)
+        for name in mine:
+            if name in seen and strategy(name) is Merge.EXCLUSIVE:
+                return name
+        seen.update(mine)
+    return None
+
+
+def merge_parallel(commands: Sequence[Command], strategy: Strategy) -> Command:
+    """One command with the updates of all, in the given order.
+
+    Raises:
+        ParallelMergeConflict: two commands touch the same exclusive key.
+        MutationBaseRevisionMismatch: the commands were made from different revisions.
+    """
+    if len(commands) > 1:
+        key = conflicting_key([command.batch for command in commands], strategy)
+        if key is not None:
+            raise ParallelMergeConflict(key)
+    return Command.join(commands)
+
+
+ADD_CONTEXT_MESSAGE: ScheduledActionSpec[ContextMessage] = ScheduledActionSpec(
+    "runtime.add_context_message", Phase.BEFORE_INFERENCE, ContextMessage
+)
+"""Add a context message to the next request."""
+
+SET_INFERENCE_OVERRIDE: ScheduledActionSpec[InferenceOverride] = ScheduledActionSpec(
+    "runtime.set_inference_override", Phase.BEFORE_INFERENCE, InferenceOverride
+)
+"""Change parameters of the next request; of several overrides, the last wins field by field."""
+
+EXCLUDE_TOOL: ScheduledActionSpec[str] = ScheduledActionSpec(
+    "runtime.exclude_tool", Phase.BEFORE_INFERENCE, str
+)
+"""Do not offer a tool in the next request."""
+
+INCLUDE_ONLY_TOOLS: ScheduledActionSpec[tuple[str, ...]] = ScheduledActionSpec(
+    "runtime.include_only_tools", Phase.BEFORE_INFERENCE, tuple[str, ...]
+)
+"""Offer only these tools in the next request; several such lists are joined."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -14,9 +15,26 @@ from awaken.core.message import Message
 from awaken.core.request_manifest import KeptText, RequestManifest
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import OUTBOX_KEY, ThreadCommand
-from awaken.core.store.stream_log import StreamLogEntry
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket
 from awaken.core.value import Value
+
+
+class StreamLogEntry(Value, frozen=True, kw_only=True):
+    """What arrived of an answer since the entry before; entry number 1 replaces all earlier ones.
+
+    `asked` identifies the model request: its model and its last message. The log is used only to
+    continue the same request. `message_id` is the id that the answer will have. `calls` are ids,
+    names, and the new text of their arguments.
+    """
+
+    run_id: str
+    asked: str
+    message_id: str = ""
+    number: int
+    text: str = ""
+    calls: tuple[tuple[str, str, str], ...] = ()
+    at_ms: int
+
 
 MAX_COMMIT = 1024 * 1024
 """The most bytes that the row of a commit may have."""
@@ -232,3 +250,85 @@ def commits_at_once(commits: Commits | None) -> bool:
     coroutine. Only a store whose commits never wait can have one."""
     # Asked of the class: an object that wraps a store may pass on all but what it changes.
     return getattr(type(commits), "commit_now", None) is not None
+
+
+ORPHANS_EVERY_MS = 60_000
+"""After this time, by the clock of the caller, a lease looks again for delegates that wait though
+their parent run has ended."""
+
+
+class Lease(Protocol):
+    """A node's right to act on the threads it owns. It may run out, and be regained.
+
+    A node whose lease has run out may have lost its threads to other nodes. It starts no tool and
+    asks no model until it holds the lease again; its commits are refused in any case where another
+    node has claimed the thread.
+    """
+
+    @property
+    def held(self) -> bool:
+        """Whether the node may start an effect now. Reading it does no I/O."""
+        ...
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the lease runs out if it is not renewed; infinite if it cannot."""
+        ...
+
+    @property
+    def look_every(self) -> float:
+        """Seconds after which a node looks for the runs of dead owners."""
+        ...
+
+    @property
+    def may_take(self) -> bool:
+        """Whether the node may claim threads of dead owners now. A node that has just begun to hold
+        its lease may not, because their owners may be about to renew theirs."""
+        ...
+
+    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+        """Whether a look around may find anything: with `claim_next`, for whatever agent, with
+        `list_interrupted`, or with `list_outboxes`. Never false if it would, with one exception:
+        a waiting delegate whose parent run has ended, which is not to occur and takes a look at
+        every waiting delegate, may be found up to `ORPHANS_EVERY_MS` late. It costs one small
+        read at most, and a node asks before each look: where many nodes look every second, most
+        of them have nothing to find.
+        """
+        ...
+
+    async def regained(self) -> None:
+        """Wait until the node holds the lease.
+
+        Raises:
+            LeaseLost: it takes too long; the runs of this node are to be left.
+        """
+        ...
+
+    def when_lost(self, told: Callable[[Fence], None]) -> None:
+        """Call `told` with each claim of this node that another node has taken, from now on."""
+        ...
+
+
+class NeverLost:
+    """The lease of a store whose owners are alive exactly while their process is."""
+
+    # A slot of the instance is read faster than an attribute of the class, several times a step.
+    __slots__ = ("held",)
+    seconds_left = math.inf
+    look_every = 5.0
+    may_take = True
+
+    def __init__(self) -> None:
+        self.held = True
+
+    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+        return True
+
+    async def regained(self) -> None:
+        return
+
+    def when_lost(self, told: Callable[[Fence], None]) -> None:
+        return
+
+
+NEVER_LOST = NeverLost()

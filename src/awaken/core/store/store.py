@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from awaken.core.blobs import BlobUses
 from awaken.core.profile import ProfileStore
-from awaken.core.requests import Requests
+from awaken.core.request_manifest import Requests
 from awaken.core.store.commands import Commands
-from awaken.core.store.commits import Commits
-from awaken.core.store.lease import Lease
+from awaken.core.store.commits import Commits, Lease
 from awaken.core.store.threads import Threads
 from awaken.core.value import Value
 

@@ -11,14 +11,12 @@ import msgspec
 from awaken.core.event import RunEvent
 from awaken.core.lifecycle import RunStatus
 from awaken.core.message import Message, MessageRecord
-from awaken.core.metadata import ThreadPatch
 from awaken.core.rewind import Hidden
 from awaken.core.run import NO_STATE, PersistedState, RunKind, RunRecord
 from awaken.core.store.commands import ThreadCommand
-from awaken.core.store.commits import CallEntry
-from awaken.core.store.stream_log import StreamLogEntry
-from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.store.commits import CallEntry, StreamLogEntry
+from awaken.core.suspension import Ticket, TicketStatus
+from awaken.core.thread import Thread, ThreadPatch
 from awaken.core.unreadable import UnreadableRow
 from awaken.core.value import Value
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.codec import dumps_text
-from awaken.core.estimate import TokenCounter
 from awaken.core.message import Message, Role, Visibility
 from awaken.core.transcript import is_summary
-from awaken.core.window import shortened
+from awaken.core.window import TokenCounter, shortened
 
 LEAST_TOKENS = 1024
 """Fewer tokens than this are not worth a summary."""

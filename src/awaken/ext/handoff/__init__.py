@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from awaken.core.overlay import AgentOverlay
+from awaken.core.spec import AgentOverlay
 from awaken.ext.handoff.config import MAX_HANDOFFS, Handoff, InputFilter
 from awaken.lazy import lazy_names
 

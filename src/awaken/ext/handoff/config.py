@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.codec import from_json, to_json
 from awaken.core.message import Message
-from awaken.core.overlay import AgentOverlay
+from awaken.core.spec import AgentOverlay
 from awaken.errors import ConfigError
 
 InputFilter = Literal["all", "since_handoff"] | Callable[[Sequence[Message]], Sequence[Message]]

@@ -8,8 +8,8 @@ from itertools import takewhile
 
 import msgspec
 
+from awaken.core.lifecycle import Phase
 from awaken.core.message import Message, Role
-from awaken.core.phase import Phase
 from awaken.core.state.command import Command
 from awaken.core.tool import ToolDescriptor
 from awaken.ext.handoff.config import InputFilter

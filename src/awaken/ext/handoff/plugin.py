@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from awaken.codec import Json
-from awaken.core.phase import Phase
-from awaken.core.recovery import ToolEffect
+from awaken.core.lifecycle import Phase
 from awaken.core.state.command import Command
-from awaken.core.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
-from awaken.core.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.core.state.run_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
+from awaken.core.tool import ToolDescriptor, ToolEffect, ToolError, ToolResult
 from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.errors import ConfigError
 from awaken.ext.handoff.config import MAX_HANDOFFS, Handoff

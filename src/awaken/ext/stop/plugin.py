@@ -8,11 +8,10 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.inference import LLMResponse
-from awaken.core.lifecycle import Stopped, StoppedReason
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import Phase, Stopped, StoppedReason
 from awaken.core.spec import AgentSpec, LoopDetection, MaxRounds, StopConditionSpec, Timeout
 from awaken.core.state.command import Command, ScheduledActionSpec
-from awaken.core.state.runtime_keys import (
+from awaken.core.state.run_keys import (
     RECENT_TEXTS,
     RUN_LIFECYCLE,
     STOP_STATS,

@@ -17,7 +17,7 @@ from awaken.core.spec import (
     Timeout,
     TokenBudget,
 )
-from awaken.core.state.runtime_keys import StopConditionStats
+from awaken.core.state.run_keys import StopConditionStats
 
 StopDecision = StoppedReason | None
 """Why to stop, or `None` to go on."""

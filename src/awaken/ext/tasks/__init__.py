@@ -21,6 +21,7 @@ from awaken.ext.tasks.task import (
     cancel_tasks_of,
     current_background_task_context,
     current_background_task_id,
+    describe,
     find_live_task,
     leave_surroundings,
 )
@@ -29,7 +30,6 @@ from awaken.lazy import lazy_names
 if TYPE_CHECKING:
     from awaken.ext.tasks.admission import TaskOptions
     from awaken.ext.tasks.background_tool import BackgroundTool, background
-    from awaken.ext.tasks.book import ATTEMPTS
     from awaken.ext.tasks.handles import TaskHandles
     from awaken.ext.tasks.limits import BackgroundLimits
     from awaken.ext.tasks.manager import BackgroundTaskManager
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from awaken.ext.tasks.outbox import MessageDispatcher
     from awaken.ext.tasks.plugin import BackgroundTaskPlugin
-    from awaken.ext.tasks.supervise import describe
+    from awaken.ext.tasks.records import ATTEMPTS
     from awaken.ext.tasks.task_tools import (
         CANCEL_TASK_TOOL_ID,
         CancelTaskTool,
@@ -93,13 +93,12 @@ __getattr__, __dir__ = lazy_names(
     {
         ".admission": "TaskOptions",
         ".handles": "TaskHandles",
-        ".book": "ATTEMPTS",
+        ".records": "ATTEMPTS",
         ".limits": "BackgroundLimits",
         ".manager": "BackgroundTaskManager",
         ".message_tools": "MessagePolicy RecoverFailedMessagesTool SendMessageTool",
         ".outbox": "MessageDispatcher",
         ".plugin": "BackgroundTaskPlugin",
-        ".supervise": "describe",
         ".task_tools": "CANCEL_TASK_TOOL_ID CancelTaskTool ListTasksTool WaitTaskTool",
         ".background_tool": "BackgroundTool background",
     },

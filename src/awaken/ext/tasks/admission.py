@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from awaken.codec import Json, clean_text
-from awaken.core.recovery import ToolEffect
 from awaken.core.state.command import MutationBatch
 from awaken.core.storable import parse_argument
 from awaken.core.task import (
@@ -18,9 +17,10 @@ from awaken.core.task import (
     TaskStatus,
 )
 from awaken.core.thread_ids import task_uid
+from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import CURRENT_CALL, ToolCallContext
 from awaken.ext.tasks.handles import TaskHandles
-from awaken.ext.tasks.records import RESERVED_NAMES
+from awaken.ext.tasks.record_rules import RESERVED_NAMES
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, UpsertTask
 from awaken.ext.tasks.task import (
     ALIVE,

@@ -19,8 +19,6 @@ from awaken.core.event import ActivitySnapshot, AgentEvent
 from awaken.core.identity import RunIdentity
 from awaken.core.inbox import InboxReceiver
 from awaken.core.message import ToolCall
-from awaken.core.progress import PROGRESS_ACTIVITY
-from awaken.core.recovery import Recover
 from awaken.core.spec import AgentSpec
 from awaken.core.state.snapshot import Snapshot
 from awaken.core.suspension import ToolCallResume
@@ -30,7 +28,14 @@ from awaken.core.task import (
     TaskParentContext,
 )
 from awaken.core.thread_ids import task_uid
-from awaken.core.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
+from awaken.core.tool import (
+    PROGRESS_ACTIVITY,
+    Recover,
+    ToolDescriptor,
+    ToolError,
+    ToolResult,
+    ToolStatus,
+)
 from awaken.core.tool_context import (
     CURRENT_CALL,
     Tool,

@@ -17,7 +17,7 @@ from awaken.core.aio.owned_tasks import start_logged
 from awaken.core.inbox import InboxSender
 from awaken.core.task import PersistedTaskMeta
 from awaken.ext.tasks.limits import BackgroundLimits, Recent, Slots
-from awaken.ext.tasks.records import brief, next_number
+from awaken.ext.tasks.record_rules import brief, next_number
 from awaken.ext.tasks.task import ALIVE, TaskHandle
 from awaken.ids import UUID7, Ids
 

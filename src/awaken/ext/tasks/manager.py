@@ -21,9 +21,9 @@ from awaken.core.task import (
 )
 from awaken.core.tool_context import CURRENT_CALL
 from awaken.ext.tasks.admission import PLAIN, TaskOptions, admit
-from awaken.ext.tasks.book import SUB_AGENT, TaskBook
 from awaken.ext.tasks.handles import Home, TaskHandles
-from awaken.ext.tasks.records import family, is_child, number_of
+from awaken.ext.tasks.record_rules import family, is_child, number_of
+from awaken.ext.tasks.records import SUB_AGENT, TaskBook
 from awaken.ext.tasks.runner import launch, start
 from awaken.ext.tasks.state import TaskSummary
 from awaken.ext.tasks.task import (

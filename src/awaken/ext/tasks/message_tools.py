@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable
 
 from awaken.codec import Json
 from awaken.core.identity import RunIdentity
-from awaken.core.recovery import ToolEffect
 from awaken.core.state.command import Command
 from awaken.core.task import DurableMessageRequest
-from awaken.core.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.core.tool import ToolDescriptor, ToolEffect, ToolError, ToolResult
 from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.ext.tasks.manager import BackgroundTaskManager
 from awaken.ext.tasks.state import (

@@ -28,7 +28,7 @@ from awaken.ext.tasks.state import (
     PushDead,
     RemoveMessage,
 )
-from awaken.ext.tasks.supervise import describe
+from awaken.ext.tasks.task import describe
 from awaken.plugin.context import PhaseContext
 
 MOST_ATTEMPTS = 5

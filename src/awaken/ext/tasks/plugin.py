@@ -7,10 +7,9 @@ from collections.abc import Collection
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.inbox import InboxSender
-from awaken.core.lifecycle import CANCELLED, to_run_status
-from awaken.core.phase import Phase
+from awaken.core.lifecycle import CANCELLED, Phase, to_run_status
 from awaken.core.state.command import Command
-from awaken.core.state.runtime_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
+from awaken.core.state.run_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
 from awaken.core.state.snapshot import Snapshot
 from awaken.core.state.store import StateStore
 from awaken.core.task import (

@@ -1,118 +1,371 @@
-"""Task records: which are related, which are kept, and what a restart changes in them. Pure."""
+"""The records of background tasks: finding a task's record, and writing its start and its end.
+
+Up to four places have a record of a task. The first of these that has one is used: the handle of a
+task that runs in this process; `handles.ended`, for a while after a task ended here; the journal,
+if there is one, which outlives the process; and the state of the owner's thread, which the model
+and the next run read. No other module records the start and the end of a task.
+
+The owner of a task is a run: the one that started the task, or a later run of its thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus, cut_short
+from awaken.codec import Json, clean_text, to_json
+from awaken.core.aio.owned_tasks import start_task
+from awaken.core.task import (
+    PersistedTaskMeta,
+    TaskStatus,
+    cut_short,
+    terminal_event,
+)
+from awaken.errors import StateError
+from awaken.ext.tasks.handles import Ended
+from awaken.ext.tasks.record_rules import brief, orphaned, retained
+from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, ReplaceTasks, UpsertTask
+from awaken.ext.tasks.task import TaskHandle, TaskResult, describe
 
-RESERVED_NAMES = frozenset({"parent", "self", "all", "broadcast"})
-ERROR_KEPT = 500
-ORPHANED = "task orphaned: runtime restarted while running"
+if TYPE_CHECKING:
+    from awaken.ext.tasks.manager import BackgroundTaskManager
 
+ATTEMPTS = 5
+FIRST_PAUSE = 0.1
+SUB_AGENT = "sub_agent"
+TORN_DOWN = "task torn down: its event loop ended while it ran"
+GOES_ON = "its work cannot be stopped and may go on"
+
+Tasks = Mapping[str, PersistedTaskMeta]
+
+log = logging.getLogger("awaken.background")
 _replace = msgspec.structs.replace
 
 
-def number_of(task_id: str) -> int | None:
-    """The n of `bg_<n>`, or `None` for any other id."""
-    digits = task_id.removeprefix("bg_")
-    is_numbered = len(digits) < len(task_id) and digits.isascii() and digits.isdigit()
-    return int(digits) if is_numbered else None
+class TaskBook:
+    """The tasks of the threads that a manager is responsible for, read from all these places."""
 
+    def __init__(self, manager: BackgroundTaskManager) -> None:
+        self._manager = manager
+        self._handles = manager.handles
 
-def next_number(task_ids: Iterable[str]) -> int:
-    """The first number above all of them."""
-    numbers = (number for task_id in task_ids if (number := number_of(task_id)) is not None)
-    return max(numbers, default=-1) + 1
+    # -- reading ------------------------------------------------------------------------------
 
+    def records(self) -> Tasks:
+        """The tasks in the state of the manager's own store, by id."""
+        store = self._manager.store
+        state = store.read(BACKGROUND_TASK_STATE) if store is not None else None
+        return state.tasks if state is not None else {}
 
-# -- families ---------------------------------------------------------------------------------
+    def tasks_of(self, thread_id: str) -> dict[str, PersistedTaskMeta]:
+        """All known tasks of a thread, by id."""
+        tasks = {
+            task_id: task
+            for task_id, task in self._manager.home_of(thread_id).book.records().items()
+            if task.owner_thread_id == thread_id
+        }
+        for handle in self._handles.of_thread(thread_id):
+            tasks[handle.record.task_id] = handle.record
+        return tasks
 
+    def current(self, task: PersistedTaskMeta) -> PersistedTaskMeta:
+        """The latest record of a task that this process has."""
+        handle, ended = self._handles.find(task), self._handles.ended.get(task.uid)
+        if handle is not None:
+            return handle.record
+        return ended.record if ended is not None else task
 
-def is_child(task: PersistedTaskMeta, of: PersistedTaskMeta) -> bool:
-    """Whether a task was started directly by another one."""
-    if task.parent_uid is not None:
-        return task.parent_uid == of.uid
-    parent = task.parent_context.task_id
-    return parent == of.task_id and task.owner_thread_id == of.owner_thread_id
+    async def complete(self, tasks: Sequence[PersistedTaskMeta]) -> Sequence[PersistedTaskMeta]:
+        """The latest records of tasks; results that only the journal has are read from there."""
+        now = [self.current(task) for task in tasks]
+        partly = [t.uid for t in now if t.is_terminal and t.uid not in self._handles.ended]
+        journal = self._manager.journal
+        if journal is None or not partly:
+            return now
+        known = await journal.find(partly)
+        return [known.get(task.uid, task) for task in now]
 
+    async def find_by_uid(self, uid: str, thread_id: str) -> PersistedTaskMeta | None:
+        """The task of a thread with that `uid`, from this process or the journal.
 
-def family(root: PersistedTaskMeta, tasks: Iterable[PersistedTaskMeta]) -> list[PersistedTaskMeta]:
-    """A task and all its descendants, each once."""
-    by_uid: dict[str, list[PersistedTaskMeta]] = {}
-    by_name: dict[tuple[str, str], list[PersistedTaskMeta]] = {}
-    for task in tasks:
-        parent = task.parent_context.task_id
-        if task.parent_uid is not None:
-            by_uid.setdefault(task.parent_uid, []).append(task)
-        elif parent is not None:
-            by_name.setdefault((task.owner_thread_id, parent), []).append(task)
-    members = {root.uid: root}
-    open_members = [root]
-    while open_members:
-        member = open_members.pop()
-        children = (
-            *by_uid.get(member.uid, ()),
-            *by_name.get((member.owner_thread_id, member.task_id), ()),
-        )
-        for child in children:
-            if child.uid not in members:
-                members[child.uid] = child
-                open_members.append(child)
-    return list(members.values())
+        The record is added to the thread's state, so that the thread's run waits for the task.
+        """
+        home = self._manager.home_of(thread_id)
+        for task in self.tasks_of(thread_id).values():
+            if task.uid == uid:
+                if task.task_id not in home.book.records():
+                    home.book.keep(brief(task))
+                return task
+        ended = self._handles.ended.get(uid)
+        if ended is not None:
+            return ended.record
+        if home.journal is None:
+            return None
+        found = (await home.journal.find([uid])).get(uid)
+        if found is not None:
+            home.book.keep(brief(found))
+        return found
 
+    # -- writing ------------------------------------------------------------------------------
 
-# -- retention --------------------------------------------------------------------------------
+    def keep(self, task: PersistedTaskMeta) -> None:
+        """Write a task into the state; the oldest ended tasks are removed to make room.
 
+        Raises:
+            StateError: the store refused.
+        """
+        store = self._manager.store
+        if store is None:
+            return
+        tasks, most = self.records(), self._handles.limits.kept
+        if task.is_terminal and len(tasks) >= most:
+            tasks = {**tasks, task.task_id: task}
+            kept = retained(tasks, most)
+            if len(kept) < len(tasks):
+                store.update(BACKGROUND_TASK_STATE, ReplaceTasks(tasks=kept))
+                return
+        store.update(BACKGROUND_TASK_STATE, UpsertTask(task=task))
 
-def retained(tasks: Mapping[str, PersistedTaskMeta], most: int) -> dict[str, PersistedTaskMeta]:
-    """All running tasks with their ancestors, and the last `most` tasks of each thread that
-    ended."""
-    needed: set[str] = set()
-    for task in tasks.values():
+    # -- when a run begins, and at the end of its steps ---------------------------------------
+
+    async def restore(self, thread_id: str, tasks: Tasks) -> None:
+        """Bring the records of a thread up to date, and report tasks that ended while their owner
+        could not receive the report.
+
+        Running tasks are not changed. A task that is recorded as running but runs in no process has
+        failed.
+
+        Args:
+            thread_id: the thread in which a run begins.
+            tasks: the thread's records as they were persisted.
+        """
+        handles = self._handles
+        known = await self._ask_journal(thread_id, tasks)
+        for attempt in range(ATTEMPTS):
+            try:
+                self._repair(thread_id, tasks, known)
+                break
+            except StateError:
+                handles.commit_failures["restore_task_metadata"] += 1
+                log.exception("the tasks of thread %s could not be restored", thread_id)
+                await handles.clock.sleep(FIRST_PAUSE * 4**attempt)
+        self.tell_missed(thread_id)
+        for task in tasks.values():
+            ended = handles.ended.get(task.uid)
+            if task.is_terminal and ended is not None and ended.told:
+                handles.ended.drop(task.uid)
+
+    async def catch_up(self, thread_id: str) -> None:
+        """Record the ends of tasks that are recorded as running and have ended elsewhere, and wait
+        for those that are ending here.
+
+        The owner may have received the report of the end already, but it waits for a task until the
+        state records the end.
+        """
+        known = await self._ask_journal(thread_id, self.tasks_of(thread_id))
+        for task in known.values():
+            if task.is_terminal:
+                self.keep(brief(task))
+        for handle in self._handles.of_thread(thread_id):
+            if handle.ending:
+                await handle.done.wait()
+
+    def tell_missed(self, thread_id: str) -> None:
+        """Report to the owner the tasks that ended while it could not receive the report."""
+        handles, inbox = self._handles, self._manager.inbox
+        for ended in handles.ended.values():
+            record = ended.record
+            if record.owner_thread_id != thread_id or ended.told or record.uid in handles.live:
+                continue
+            if inbox is not None and inbox.send(terminal_event(record)):
+                handles.ended.put(record.uid, _replace(ended, told=True))
+
+    async def _ask_journal(self, thread_id: str, tasks: Tasks) -> Tasks:
+        """The journal's records, by `uid`, of tasks that are recorded as running and do not run
+        here."""
+        missing = [
+            task.uid
+            for task in tasks.values()
+            if task.uid
+            and not task.is_terminal
+            and task.owner_thread_id in ("", thread_id)
+            and self._handles.adopt(task, self._manager) is None
+        ]
+        journal = self._manager.journal
+        return {} if journal is None or not missing else await journal.find(missing)
+
+    def _repair(self, thread_id: str, tasks: Tasks, known: Tasks) -> None:
+        handles, before = self._handles, self.records()
+        after = dict(before)
+        for task_id, task in tasks.items():
+            after[task_id] = self._reconciled(thread_id, before.get(task_id, task), known)
+        for handle in handles.of_thread(thread_id):
+            after[handle.record.task_id] = handle.record
+        for ended in handles.ended.values():
+            if ended.record.owner_thread_id == thread_id and not ended.told:
+                after[ended.record.task_id] = ended.kept
+        after = retained(after, handles.limits.kept)
+        store = self._manager.store
+        if store is not None and after != before:
+            store.update(BACKGROUND_TASK_STATE, ReplaceTasks(tasks=after))
+
+    def _reconciled(
+        self, thread_id: str, task: PersistedTaskMeta, known: Tasks
+    ) -> PersistedTaskMeta:
+        """A persisted record, brought up to date; `known` is what the journal has, by `uid`."""
+        handles = self._handles
+        mine = task.owner_thread_id in ("", thread_id)
+        if not task.uid or not mine:
+            # A fork's copy of a task is a task of its own.
+            task = _replace(task, uid=handles.ids.new())
         if task.is_terminal:
-            continue
-        above = task.parent_context.task_id
-        while above is not None and above in tasks and above not in needed:
-            needed.add(above)
-            above = tasks[above].parent_context.task_id
-    counts: dict[str, int] = {}
-    gone: set[str] = set()
-    ended = [t for t in tasks.values() if t.is_terminal and t.task_id not in needed]
-    for task in sorted(ended, key=_ended, reverse=True) if len(ended) > most else ():
-        counts[task.owner_thread_id] = counts.get(task.owner_thread_id, 0) + 1
-        if counts[task.owner_thread_id] > most:
-            gone.add(task.task_id)
-    return {task_id: task for task_id, task in tasks.items() if task.task_id not in gone}
+            return _replace(task, owner_thread_id=thread_id)
+        if mine:
+            ended, handle = handles.ended.get(task.uid), handles.live.get(task.uid)
+            if handle is not None:
+                return handle.record
+            if ended is not None:
+                return ended.kept
+            if task.uid in known:
+                return brief(known[task.uid])
+        lost = orphaned(task, thread_id, handles.clock.now_ms())
+        handles.ended.put(lost.uid, Ended(lost, lost.internal))
+        return lost
 
 
-def _ended(task: PersistedTaskMeta) -> tuple[int, int]:
-    at = task.created_at_ms if task.completed_at_ms is None else task.completed_at_ms
-    return at, number_of(task.task_id) or 0
+# -- one task, from its first record to its last ------------------------------------------------
 
 
-def brief(task: PersistedTaskMeta) -> PersistedTaskMeta:
-    """The short record of an ended task, for a thread's state; the journal has the whole one."""
-    if not task.is_terminal:
-        return task
-    error = task.error
-    if error is not None and len(error) > ERROR_KEPT:
-        error = f"{error[:ERROR_KEPT]}…"
-    above = TaskParentContext(task_id=task.parent_context.task_id)
-    return _replace(task, result=None, error=error, parent_context=above, effect=None)
+async def enter(handle: TaskHandle, resume: Json | None) -> None:
+    """Record a task that is about to start, in its journal and in its owner's state. If this
+    raises, neither has the record."""
+    begun: asyncio.Future[None] | None = None
+    try:
+        if handle.journal is not None:
+            begun = start_task(handle.journal.begin(handle.record, resume))
+            await asyncio.shield(begun)
+            handle.begun = True
+        handle.home.book.keep(handle.record)
+    except BaseException:
+        if begun is None or _failed(begun):
+            handle.handles.drop(handle)
+        else:
+            failed = f"task {handle.record.task_id} did not start, but stays in the journal"
+            handle.handles.own(_take_back(handle, begun), failed)
+        raise
 
 
-# -- restarts ---------------------------------------------------------------------------------
+async def _take_back(handle: TaskHandle, begun: asyncio.Future[None]) -> None:
+    """End in the journal a task that will not start."""
+    await asyncio.wait((begun,))
+    if not _failed(begun):
+        handle.begun = True
+        record = settled(handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms())
+        # Internal, so that a task that never ran is not reported to its owner.
+        await _end_in_journal(handle, _replace(record, internal=True), None)
+    handle.handles.drop(handle)
 
 
-def orphaned(task: PersistedTaskMeta, thread_id: str, now_ms: int) -> PersistedTaskMeta:
-    """The record, as failed, of a task that is recorded as running but runs in no process."""
-    error = ORPHANED
-    if task.owner_thread_id not in ("", thread_id):
-        error = f"task stayed with thread '{task.owner_thread_id}', this one was forked from it"
-    lost = _replace(
-        task, owner_thread_id=thread_id, status=TaskStatus.FAILED, completed_at_ms=now_ms
+def _failed(begun: asyncio.Future[None]) -> bool:
+    return begun.done() and (begun.cancelled() or begun.exception() is not None)
+
+
+def settled(task: PersistedTaskMeta, result: TaskResult, now_ms: int) -> PersistedTaskMeta:
+    """The record of a task that ended with that result."""
+    status, value, error = result.status, None, result.error
+    if status is TaskStatus.COMPLETED:
+        try:
+            value = to_json(result.value)
+        except Exception as failure:
+            status, error = TaskStatus.FAILED, f"the result is not JSON: {describe(failure)}"
+    elif status is TaskStatus.RUNNING:
+        status, error = TaskStatus.FAILED, "the body returned a result with the status running"
+    ended = _replace(
+        task,
+        status=status,
+        result=value,
+        error=None if error is None else clean_text(error),
+        completed_at_ms=now_ms,
     )
-    return cut_short(lost, error)
+    if not result.cut_short:
+        return ended
+    why = [ended.error] if ended.error is not None else []
+    return cut_short(ended, "; ".join(why if task.stoppable else [*why, GOES_ON]) or None)
+
+
+async def close(handle: TaskHandle, record: PersistedTaskMeta) -> None:
+    """Record how a task ended, in its journal and in its owner's state, and report it to the owner
+    once."""
+    event = None if record.internal else terminal_event(record)
+    handle.ending = True
+    kept = await _end_in_journal(handle, record, event)
+    handle.record = record
+    handles, told = handle.handles, bool(kept)
+    ended = Ended(record, told or record.internal, journaled=kept is not None)
+    handles.ended.put(record.uid, ended)
+    await _keep_end(handle, ended)
+    # No await from here on: a reader that finds the end of the task also finds the event about it.
+    if event is not None and not told:
+        told = handles.tell(handle, event)
+        handles.ended.put(record.uid, _replace(ended, told=told))
+    handles.drop(handle)
+
+
+async def _end_in_journal(
+    handle: TaskHandle, record: PersistedTaskMeta, event: Json | None
+) -> bool | None:
+    """Record an end in the task's journal. Returns whether the journal reports it to the owner, or
+    `None` if there is no journal or it did not take the record."""
+    journal = handle.journal
+    if journal is None or not handle.begun:
+        return None
+    for attempt in range(ATTEMPTS):
+        try:
+            return await journal.end(record, event)
+        except Exception:
+            log.exception("the end of task %s could not be journaled", record.task_id)
+            await handle.handles.clock.sleep(FIRST_PAUSE * 4**attempt)
+    return None
+
+
+async def _keep_end(handle: TaskHandle, ended: Ended) -> None:
+    """Write the end of a task into its owner's state, in several attempts if need be."""
+    for attempt in range(ATTEMPTS):
+        if _kept(handle, ended):
+            return
+        await handle.handles.clock.sleep(FIRST_PAUSE * 4**attempt)
+    log.error("the end of task %s could not be recorded; giving up", handle.record.task_id)
+
+
+def _kept(handle: TaskHandle, ended: Ended) -> bool:
+    try:
+        handle.home.book.keep(ended.kept)
+    except StateError:
+        is_agent = handle.record.task_type == SUB_AGENT
+        operation = "sub_agent_completion" if is_agent else "task_completion"
+        handle.handles.commit_failures[operation] += 1
+        log.exception("the end of task %s could not be committed", handle.record.task_id)
+        return False
+    return True
+
+
+def tear_down(handle: TaskHandle) -> None:
+    """Record the end of a task whose runner was stopped from outside, unless it has ended. A task
+    in a journal is left as it is, for the process that resumes it."""
+    handles = handle.handles
+    if handle.done.is_set():
+        return
+    if not handle.begun:
+        record = handle.record
+        if not record.is_terminal:
+            torn = TaskResult.failed(TORN_DOWN, cut_short=True)
+            record = settled(record, torn, handles.clock.now_ms())
+        handle.record = record
+        _kept(handle, Ended(record, told=False))
+        told = record.internal or handles.tell(handle, terminal_event(record))
+        handles.ended.put(record.uid, Ended(record, told))
+    handles.drop(handle)

@@ -2,11 +2,145 @@
 
 from __future__ import annotations
 
-from awaken.errors import RunLeft
-from awaken.ext.tasks import book
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from awaken.clock import Clock
+from awaken.core.aio.cancel import first_of, is_ours
+from awaken.core.aio.owned_tasks import start_logged, start_task
+from awaken.core.task import TaskStatus
+from awaken.core.thread_ids import without_scope
+from awaken.core.tool_context import CURRENT_CALL
+from awaken.errors import Cancelled, RunLeft
+from awaken.ext.tasks import records as book
 from awaken.ext.tasks.admission import TaskOptions
-from awaken.ext.tasks.supervise import Work, supervise
-from awaken.ext.tasks.task import TaskHandle, TaskResult
+from awaken.ext.tasks.task import (
+    CURRENT_TASK,
+    BackgroundTaskExecutionContext,
+    TaskHandle,
+    TaskResult,
+    describe,
+)
+
+log = logging.getLogger("awaken.background")
+
+
+Work = Callable[[], Awaitable[TaskResult]]
+
+
+class _Overdue:
+    """Holds the deadline in seconds once it has passed."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+
+
+async def supervise(
+    handle: TaskHandle, work: Work, *, deadline: float | None, grace: float, clock: Clock
+) -> TaskResult:
+    """Run the body and return how it ended.
+
+    A body whose token was cancelled, or that has passed its deadline, has `grace` seconds to
+    return. Then its asyncio task is cancelled, and after another `grace` seconds it is given up.
+
+    Raises:
+        RunLeft: a run in the body is left to another process.
+        CancelledError: the caller was cancelled.
+    """
+    overdue = _Overdue()
+    body = start_task(_in_scope(handle, work))
+    body.add_done_callback(_seen)
+    watch = start_logged(
+        _watch(handle, overdue, deadline, grace, clock),
+        f"the deadline of task {handle.record.task_id} cannot be watched; the task is stopped",
+        log,
+    )
+    try:
+        await asyncio.wait((body, watch), return_when=asyncio.FIRST_COMPLETED)
+        if not body.done():
+            log.warning("task %s ignored its token and is cancelled", handle.record.task_id)
+            body.cancel()
+            await first_of(_settled(body), clock.sleep(grace))
+    finally:
+        watch.cancel()
+        body.cancel()
+    if not body.done():
+        log.error("task %s cannot be stopped; giving up on it", handle.record.task_id)
+        handle.record = msgspec.structs.replace(handle.record, stoppable=False)
+    result = _outcome(body)
+    if result.status is not TaskStatus.CANCELLED:
+        return result
+    if overdue.seconds is not None:
+        passed = f"the deadline of {overdue.seconds:g} seconds has passed"
+        if result.error is not None:
+            passed = f"{passed}; {result.error}"
+        return TaskResult.failed(passed, cut_short=True)
+    return msgspec.structs.replace(result, cut_short=True)
+
+
+async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
+    # An asyncio task inherits the context of its creator; this one belongs to no call.
+    CURRENT_CALL.set(None)
+    CURRENT_TASK.set(BackgroundTaskExecutionContext(handle))
+    try:
+        result = await work()
+    except RunLeft:
+        raise
+    except Cancelled:
+        if handle.token.is_cancelled():
+            return TaskResult.cancelled()
+        return TaskResult.failed("Cancelled: by something the task waited for")
+    except BaseException as error:
+        if is_ours(error):
+            raise
+        log.warning("task %s failed", handle.record.task_id, exc_info=True)
+        return TaskResult.failed(without_scope(describe(error), handle.record.owner_thread_id))
+    if not isinstance(result, TaskResult):
+        kind = type(result).__name__
+        return TaskResult.failed(f"the body returned a {kind} instead of a TaskResult")
+    status: object = result.status
+    error_text: object = result.error
+    if not isinstance(status, TaskStatus) or not isinstance(error_text, str | None):
+        return TaskResult.failed(
+            f"the body's TaskResult has the status {status!r} and the error {error_text!r}: give "
+            "it a TaskStatus, and a text or None"
+        )
+    return result
+
+
+async def _watch(
+    handle: TaskHandle, overdue: _Overdue, deadline: float | None, grace: float, clock: Clock
+) -> None:
+    """Returns when the body's time to stop is over."""
+    if deadline is None:
+        await handle.token.cancelled()
+    else:
+        await first_of(handle.token.cancelled(), clock.sleep(deadline))
+        if not handle.token.is_cancelled():
+            overdue.seconds = deadline
+            handle.token.cancel()
+    await clock.sleep(grace)
+
+
+async def _settled(body: asyncio.Future[TaskResult]) -> None:
+    await asyncio.wait((body,))
+
+
+def _outcome(body: asyncio.Future[TaskResult]) -> TaskResult:
+    if not body.done() or body.cancelled():
+        return TaskResult.cancelled()
+    return body.result()
+
+
+def _seen(body: asyncio.Future[TaskResult]) -> None:
+    """Retrieve the exception of a body, so that asyncio does not report it as never retrieved."""
+    if not body.cancelled():
+        body.exception()
 
 
 async def launch(handle: TaskHandle, work: Work, options: TaskOptions) -> str:

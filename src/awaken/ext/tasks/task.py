@@ -299,3 +299,13 @@ def current_background_task_id() -> str | None:
     """The id of the task that the running code belongs to, or `None`."""
     context = CURRENT_TASK.get()
     return context.task_id if context is not None else None
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line."""
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its text cannot be read)"
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name

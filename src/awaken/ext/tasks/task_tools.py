@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from awaken.codec import Json, dumps_text, to_json
-from awaken.core.recovery import ToolEffect
 from awaken.core.task import BackgroundTaskError, PersistedTaskMeta, TaskStatus
-from awaken.core.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.core.tool import ToolDescriptor, ToolEffect, ToolError, ToolResult
 from awaken.core.tool_context import ToolCallContext, ToolOutput, ToolTraits
 from awaken.ext.tasks.manager import BackgroundTaskManager, by_age
 from awaken.ext.tasks.task import current_background_task_context

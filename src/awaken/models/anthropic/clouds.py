@@ -15,8 +15,8 @@ from awaken.models.anthropic.executor import (
     http_client,
     with_native,
 )
-from awaken.models.bounds import bounded_page
 from awaken.models.provider_tools import NativeTool
+from awaken.models.response_limits import bounded_page
 from awaken.models.sdk import PROVIDER_TIMEOUT, find_key, sdk
 
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")

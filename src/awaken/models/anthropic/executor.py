@@ -25,9 +25,8 @@ from awaken.models.anthropic.errors import Failures
 from awaken.models.anthropic.model_names import Platform, abilities_of_model
 from awaken.models.anthropic.request import Prepared, prepare
 from awaken.models.anthropic.stream import StreamReader
-from awaken.models.bounds import bounded
 from awaken.models.provider_tools import CodeExecution, NativeTool, NativeTools, WebSearch, written
-from awaken.models.response_limits import WatchedBody
+from awaken.models.response_limits import WatchedBody, bounded
 from awaken.models.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 from awaken.models.settings import with_extra
 

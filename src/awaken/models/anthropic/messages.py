@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -18,13 +19,17 @@ from awaken.core.message import (
     Image,
     InlineSource,
     MediaSource,
+    Message,
     Opaque,
+    Role,
     Text,
     Thinking,
+    ToolResultBlock,
+    ToolUse,
     UrlSource,
     Video,
 )
-from awaken.models.wire import unsupported
+from awaken.models.wire import CallIds, call_input, unsupported, wire_name
 
 ORIGIN = "anthropic"
 
@@ -129,3 +134,179 @@ def _inlined(given: MediaSource) -> InlineSource:
     if not encoded:
         data = binascii.b2a_base64(unquote_to_bytes(data), newline=False).decode()
     return Base64Source(media_type=kind or "text/plain", data=data)
+
+
+_BEFORE = "(The beginning of the conversation is not shown.)"
+
+
+class AnthropicConversation:
+    """The conversation so far.
+
+    Args:
+        replay: whether to send reasoning back.
+        system_role: whether the model takes system messages between others.
+    """
+
+    def __init__(self, model: str, *, replay: bool, system_role: bool) -> None:
+        self.system: list[BlockParam] = []
+        self.messages: list[dict[str, Any]] = []
+        self.stable: list[BlockParam] = []
+        """The last block of each user message that will be the same in the next request."""
+        self.replayed = False
+        """Whether reasoning is sent back."""
+        self._model = model
+        self._replay = replay
+        self._system_role = system_role
+        self._results: list[BlockParam] = []
+        self._said: list[BlockParam] = []
+        self._last_said: BlockParam | None = None
+        self._notes: list[BlockParam] = []
+        self._ids = CallIds(wire_name)
+        self._last: Message | None = None
+
+    def add_all(self, messages: Sequence[Message]) -> None:
+        """Add all messages.
+
+        Raises:
+            InvalidRequest: the API cannot take a part of them.
+        """
+        self._last = messages[-1] if messages else None
+        for index, message in enumerate(messages):
+            _ADD[message.role](self, message, f"messages[{index}].content")
+        self._end_turn()
+
+    # -- a user's turn ------------------------------------------------------------------------
+
+    def _add_system(self, message: Message, where: str) -> None:
+        texts = _present(
+            system_block(block, self._model, f"{where}[{i}]")
+            for i, block in enumerate(message.content)
+        )
+        if self.messages or self._results or self._said or self._notes:
+            self._notes.extend(texts)
+        else:
+            self.system.extend(texts)
+
+    def _add_user(self, message: Message, where: str) -> None:
+        self._fold_notes()
+        for index, block in enumerate(message.content):
+            at = f"{where}[{index}]"
+            if isinstance(block, ToolResultBlock):
+                self._result(block.tool_use_id, block.content, at)
+            elif (said := media_block(block, self._model, at)) is not None:
+                self._last_said = said
+                self._said.append(said)
+
+    def _add_tool(self, message: Message, where: str) -> None:
+        self._result(message.tool_call_id or "", message.content, where)
+
+    def _result(self, call_id: str, content: Sequence[Any], where: str) -> None:
+        shown = _present(
+            media_block(block, self._model, f"{where}[{i}]") for i, block in enumerate(content)
+        )
+        result: BlockParam = {"type": "tool_result", "tool_use_id": self._ids.of_result(call_id)}
+        self._results.append({**result, "content": shown} if shown else result)
+
+    def _fold_notes(self) -> None:
+        for note in self._notes:
+            text = f"<system_message>\n{note['text']}\n</system_message>"
+            self._said.append({"type": "text", "text": text})
+        self._notes = []
+
+    def _end_turn(self) -> None:
+        alone = not (self._results or self._said)
+        if alone or not self._system_role:
+            self._fold_notes()
+        if blocks := self._results + self._said:
+            self.messages.append({"role": "user", "content": blocks})
+            if (last := self._last_said or next(reversed(self._results), None)) is not None:
+                self.stable.append(last)
+        if self._notes:
+            self.messages.append({"role": "system", "content": self._notes})
+        self._results, self._said, self._notes, self._last_said = [], [], [], None
+
+    # -- an answer ----------------------------------------------------------------------------
+
+    def _add_assistant(self, message: Message, where: str) -> None:
+        blocks: list[BlockParam] = []
+        unanswered = () if message is self._last else _unanswered(message)
+        for index, block in enumerate(message.content):
+            match block:
+                case Text():
+                    blocks += _present([text_block(block.text)])
+                case Thinking():
+                    if self._replay and (thought := thinking_block(block)) is not None:
+                        blocks.append(thought)
+                        self.replayed = True
+                case ToolUse():
+                    blocks.append(self._call(block.id, block.name, block.input))
+                case Opaque():
+                    if block not in unanswered:
+                        blocks += _own(block)
+                case Citation():
+                    _cite(blocks, block)
+                case _:
+                    what = f"{type(block).__name__} (assistant)"
+                    raise unsupported(self._model, what, f"{where}[{index}]")
+        inside = {block.id for block in message.content if isinstance(block, ToolUse)}
+        for call in message.tool_calls or ():
+            if call.id not in inside:
+                blocks.append(self._call(call.id, call.name, call.arguments))
+        if blocks:
+            self._end_turn()
+            self._append_answer(blocks)
+
+    def _append_answer(self, blocks: list[BlockParam]) -> None:
+        if not self.messages:
+            self.messages.append({"role": "user", "content": [{"type": "text", "text": _BEFORE}]})
+        last = self.messages[-1]
+        if last["role"] == "assistant":
+            last["content"].extend(blocks)
+        else:
+            self.messages.append({"role": "assistant", "content": blocks})
+
+    def _call(self, id: str, name: str, arguments: Any) -> BlockParam:
+        return {
+            "type": "tool_use",
+            "id": self._ids.of_call(id),
+            "name": wire_name(name),
+            "input": call_input(arguments),
+        }
+
+
+_ADD = {
+    Role.SYSTEM: AnthropicConversation._add_system,
+    Role.USER: AnthropicConversation._add_user,
+    Role.TOOL: AnthropicConversation._add_tool,
+    Role.ASSISTANT: AnthropicConversation._add_assistant,
+}
+
+
+def _present(blocks: Iterable[BlockParam | None]) -> list[BlockParam]:
+    return [block for block in blocks if block is not None]
+
+
+def _own(block: Opaque) -> list[BlockParam]:
+    """A block as it came, if it came from Anthropic."""
+    mine = block.origin == ORIGIN and isinstance(block.data, dict)
+    return [dict(block.data)] if mine else []
+
+
+def _unanswered(message: Message) -> list[Opaque]:
+    """Calls of the provider's own tools without their results, as a broken stream leaves them.
+
+    Only the last answer may have such calls: it goes on with them.
+    """
+    own = [block for block in message.content if isinstance(block, Opaque) and _own(block)]
+    results = {block.data.get("tool_use_id") for block in own}
+    return [
+        block
+        for block in own
+        if block.kind.endswith("tool_use") and block.data.get("id") not in results
+    ]
+
+
+def _cite(blocks: list[BlockParam], citation: Citation) -> None:
+    """Add a source to the text before it, if both came from Anthropic."""
+    if citation.origin == ORIGIN and blocks and blocks[-1]["type"] == "text":
+        blocks[-1].setdefault("citations", []).append(citation.data)

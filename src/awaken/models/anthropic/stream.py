@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from awaken.codec import dumps_text, loads
+from awaken.core.answer_builder import total_usage
 from awaken.core.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.core.inference import StopReason, TokenUsage
 from awaken.core.llm import (
@@ -23,11 +24,9 @@ from awaken.core.llm import (
     Usage,
 )
 from awaken.core.message import Citation, Opaque
-from awaken.core.usage import total_usage
 from awaken.models.anthropic.messages import ORIGIN, citation_of
-from awaken.models.bounds import PendingSize
-from awaken.models.parsing import unread
-from awaken.models.reading import checked, count_of
+from awaken.models.parsing import checked, count_of, unread
+from awaken.models.response_limits import PendingSize
 
 MaybeEvent = LlmStreamEvent | None
 _BLOCK = 256

@@ -27,9 +27,9 @@ from awaken.models.anthropic.clouds import REGIONS, first_set, region_of_profile
 from awaken.models.anthropic.executor import common_options
 from awaken.models.bedrock.request import converse_body
 from awaken.models.bedrock.stream import ConverseReader
-from awaken.models.bounds import bounded_page, is_stream
 from awaken.models.http_errors import classify_http
-from awaken.models.reading import checked
+from awaken.models.parsing import checked
+from awaken.models.response_limits import bounded_page, is_stream
 from awaken.models.sdk import PROVIDER_TIMEOUT, PerLoop, find_key, sdk
 from awaken.models.wire import names_back
 

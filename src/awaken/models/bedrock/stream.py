@@ -20,9 +20,8 @@ from awaken.core.llm import (
 )
 from awaken.core.message import Citation, Opaque
 from awaken.models.bedrock.request import ORIGIN
-from awaken.models.bounds import PendingSize
-from awaken.models.parsing import unread
-from awaken.models.reading import count_in
+from awaken.models.parsing import count_in, unread
+from awaken.models.response_limits import PendingSize
 
 _STOPS = {
     "end_turn": StopReason.END_TURN,

@@ -18,13 +18,11 @@ from awaken.core.llm import (
 from awaken.core.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
-from awaken.models.bounds import bounded
+from awaken.models.google.contents import wire_name
 from awaken.models.google.errors import Faults
-from awaken.models.google.lines import data_lines
 from awaken.models.google.model_names import abilities
-from awaken.models.google.parts import wire_name
 from awaken.models.google.request import gemini_request
-from awaken.models.google.stream import GeminiStream
+from awaken.models.google.stream import GeminiStream, data_lines
 from awaken.models.provider_tools import (
     CodeExecution,
     FileSearch,
@@ -33,6 +31,7 @@ from awaken.models.provider_tools import (
     WebSearch,
     written,
 )
+from awaken.models.response_limits import bounded
 from awaken.models.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 from awaken.models.settings import with_extra
 from awaken.models.wire import names_back

@@ -9,9 +9,8 @@ from typing import Any
 from awaken.core.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
 from awaken.core.llm import InferenceRequest
 from awaken.core.tool import ToolDescriptor
-from awaken.models.google.contents import contents_of, system_of
+from awaken.models.google.contents import contents_of, system_of, wire_name
 from awaken.models.google.model_names import is_older, reasons
-from awaken.models.google.parts import wire_name
 from awaken.models.settings import choice_of, drop, extra_of, told_nearest, with_extra
 
 _LEVELS = {"none": "LOW", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "max": "HIGH"}

@@ -1,7 +1,6 @@
 """Models behind OpenAI's two APIs: OpenAI, Azure, and every server with a chat completions API."""
 
 from awaken.models.openai.chat import AzureChat, OpenAIChat
-from awaken.models.openai.dialect import ChatDialect
 from awaken.models.openai.open import (
     open_azure,
     open_cerebras,
@@ -21,6 +20,7 @@ from awaken.models.openai.open import (
     open_xai,
     open_zai,
 )
+from awaken.models.openai.providers import ChatDialect
 from awaken.models.openai.responses import OpenAIResponses
 
 __all__ = [

@@ -10,7 +10,6 @@ from awaken.clock import SYSTEM_CLOCK
 from awaken.core.llm import InferenceRequest, ModelAbilities
 from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
-from awaken.models.bounds import bounded
 from awaken.models.openai.chat_request import chat_body
 from awaken.models.openai.chat_stream import ChatReader
 from awaken.models.openai.connection import (
@@ -23,16 +22,18 @@ from awaken.models.openai.connection import (
     connect,
     for_another,
 )
-from awaken.models.openai.dialect import COMPATIBLE, ChatDialect
 from awaken.models.openai.errors import Destination
 from awaken.models.openai.executor import OpenAIExecutor
 from awaken.models.openai.providers import (
     CHAT_PROVIDERS,
+    COMPATIBLE,
     OPENAI_MODELS,
+    ChatDialect,
     ChatProvider,
     dialect_of,
     provider_at,
 )
+from awaken.models.response_limits import bounded
 from awaken.models.sdk import sdk, secret
 from awaken.models.wire import names_back
 

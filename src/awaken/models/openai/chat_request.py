@@ -40,7 +40,7 @@ from awaken.models.openai.content import (
     texts,
     wire_call_id,
 )
-from awaken.models.openai.dialect import ChatDialect
+from awaken.models.openai.providers import ChatDialect
 from awaken.models.openai.schema import object_schema
 from awaken.models.settings import choice_of, drop, extra_of, obeyed, told_nearest, with_extra
 from awaken.models.wire import CallIds, unsupported, wire_name

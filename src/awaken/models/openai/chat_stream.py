@@ -24,7 +24,6 @@ from awaken.core.llm import (
 )
 from awaken.core.message import Citation
 from awaken.ids import UUID7, Ids
-from awaken.models.bounds import PendingSize
 from awaken.models.openai.chat_request import (
     CUSTOM_CALL,
     PICTURE,
@@ -34,8 +33,8 @@ from awaken.models.openai.chat_request import (
 from awaken.models.openai.content import citation_of
 from awaken.models.openai.errors import cut_off, reported
 from awaken.models.openai.think_tags import Found, ThinkTags
-from awaken.models.parsing import unread
-from awaken.models.reading import count_in
+from awaken.models.parsing import count_in, unread
+from awaken.models.response_limits import PendingSize
 
 _STOPS = {
     "length": StopReason.MAX_TOKENS,

@@ -14,8 +14,8 @@ from awaken.codec import from_json, to_json
 from awaken.core.secret import RedactedString, shown_address
 from awaken.core.value import Value
 from awaken.errors import ConfigError
-from awaken.models.bounds import bounded
 from awaken.models.openai.errors import Destination
+from awaken.models.response_limits import bounded
 from awaken.models.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 
 if TYPE_CHECKING:

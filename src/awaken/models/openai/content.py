@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from awaken.codec import digest, dumps_text
-from awaken.core.inference import ReasoningBudget, ReasoningEffort
+from awaken.core.inference import OutputFormat, ReasoningBudget, ReasoningEffort
 from awaken.core.llm import InferenceRequest, inline_source
 from awaken.core.message import (
     Base64Source,
@@ -20,7 +20,6 @@ from awaken.core.message import (
     ToolResultBlock,
     ToolUse,
 )
-from awaken.core.output import OutputFormat
 from awaken.models.openai.schema import strict_schema
 from awaken.models.wire import unsupported, wire_name
 

@@ -11,7 +11,7 @@ from awaken.core.llm import InferenceExecutionError, InferenceRequest, LlmStream
 from awaken.errors import ConfigError
 from awaken.models.openai.connection import Connection, OwnConnection
 from awaken.models.openai.errors import answer_in, no_answer, translated
-from awaken.models.reading import checked
+from awaken.models.parsing import checked
 from awaken.models.response_limits import WatchedBody
 from awaken.models.settings import with_extra
 

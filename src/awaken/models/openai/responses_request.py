@@ -39,8 +39,7 @@ from awaken.models.openai.content import (
     texts,
     wire_call_id,
 )
-from awaken.models.openai.dialect import ChatDialect
-from awaken.models.openai.providers import CHAT_PROVIDERS, NO_EFFORT, dialect_of
+from awaken.models.openai.providers import CHAT_PROVIDERS, NO_EFFORT, ChatDialect, dialect_of
 from awaken.models.openai.schema import object_schema
 from awaken.models.settings import choice_of, drop, extra_of, refuse, with_extra
 from awaken.models.wire import CallIds, unsupported, wire_name

@@ -18,12 +18,11 @@ from awaken.core.llm import (
     Usage,
 )
 from awaken.core.message import Opaque
-from awaken.models.bounds import PendingSize
 from awaken.models.openai.content import citation_of
 from awaken.models.openai.errors import cut_off, said_failure
 from awaken.models.openai.responses_request import PHASE
-from awaken.models.parsing import unread
-from awaken.models.reading import count_in
+from awaken.models.parsing import count_in, unread
+from awaken.models.response_limits import PendingSize
 
 JsonObject = dict[str, Any]
 

@@ -14,8 +14,8 @@ from typing import Any
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.bus import Listening, LiveBus, Recalls
 from awaken.core.event import RunEvent, StepSnapshot
+from awaken.core.store.commits import StreamLogEntry
 from awaken.core.store.store import Store
-from awaken.core.store.stream_log import StreamLogEntry
 from awaken.errors import InvalidCursor
 from awaken.runtime.live.cursor import OutOfStep, Place
 

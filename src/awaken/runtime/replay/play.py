@@ -11,14 +11,13 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK
 from awaken.core.event import RunEvent, StepEnd, StepStart
-from awaken.core.lifecycle import TerminationReason, to_run_status
+from awaken.core.lifecycle import Phase, TerminationReason, to_run_status
 from awaken.core.llm import LlmExecutor
 from awaken.core.message import Message, as_messages
-from awaken.core.phase import Phase
 from awaken.core.registry import ExecutionResolver, ModelResolver, ResolvedModel
 from awaken.core.spec import AgentSpec
 from awaken.core.state.command import Command
-from awaken.core.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.core.state.run_keys import RUN_LIFECYCLE, Done
 from awaken.core.store.commits import ThreadCommit
 from awaken.core.tool_context import Tool
 from awaken.errors import AgentLoopError, ConfigError

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from awaken.codec import Json, digest, dumps_text
-from awaken.core.recovery import ToolEffect
 from awaken.core.run import RunWaitingTicket
 from awaken.core.suspension import SuspendTicket, Suspension, ToolCallResume
-from awaken.core.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.core.tool import ToolDescriptor, ToolEffect, ToolError, ToolResult
 from awaken.core.tool_context import (
     Tool,
     ToolCallContext,

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.access import Deed, Session
 from awaken.core.access_store import Access
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.errors import AwakenError
 from awaken.server.edge import CLIENT_LEFT, own_path
 from awaken.server.route import Route

@@ -18,7 +18,7 @@ import msgspec
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.access import NO_TERMS, Door, Session, Terms
 from awaken.core.access_store import Access
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.server.errors import unauthorized
 from awaken.server.keys import Keys, bearer
 

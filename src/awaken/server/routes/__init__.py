@@ -10,15 +10,15 @@ from awaken.server.routes import (
     document,
     events,
     inspect,
-    messages,
     runs,
     session,
     steps,
     threads,
-    ticket_export,
     tickets,
-    tokens,
 )
+from awaken.server.routes import session as tokens
+from awaken.server.routes import threads as messages
+from awaken.server.routes import tickets as ticket_export
 
 ROUTES = (
     *agents.ROUTES,

@@ -21,9 +21,6 @@ from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
 from awaken.runtime.live.follow import Following
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
-from awaken.server.leaving import on_leave
-from awaken.server.media import with_media
-from awaken.server.protocols.ag_ui.capabilities import capabilities
 from awaken.server.protocols.ag_ui.encode import AgUiEncoder, Watched
 from awaken.server.protocols.ag_ui.ingest import INTERRUPTS_PENDING, NOTHING_NEW, Taken, ingest
 from awaken.server.protocols.ag_ui.messages import (
@@ -33,10 +30,11 @@ from awaken.server.protocols.ag_ui.messages import (
     with_edits,
 )
 from awaken.server.protocols.ag_ui.reconcile import is_current
+from awaken.server.protocols.ag_ui.state import capabilities
 from awaken.server.protocols.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
-from awaken.server.protocols.intake import BadRequest, Known
+from awaken.server.protocols.base import BadRequest, Known
 from awaken.server.route import CHAT_LIMIT, Role, Route
-from awaken.server.run_events import follow_run
+from awaken.server.run_events import follow_run, on_leave, with_media
 from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
 from awaken.server.submit import carry_out, existing, known
 

@@ -16,21 +16,18 @@ from starlette.types import ASGIApp
 from awaken.core.event import RunEvent, is_terminal
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery, TicketQuery
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Ticket, TicketStatus
 from awaken.runtime.live.tree import follow_tree
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import unknown
-from awaken.server.leaving import on_leave
 from awaken.server.lookup import READERS
-from awaken.server.media import with_media
-from awaken.server.open_runs import event_before, find_open_run
 from awaken.server.protocols.ai_sdk.encode import AiSdkEncoder
 from awaken.server.protocols.ai_sdk.history import History, frontend_of
 from awaken.server.protocols.ai_sdk.ingest import ingest
 from awaken.server.protocols.ai_sdk.request import ChatRequest, major_version, read_request
-from awaken.server.protocols.intake import Known
+from awaken.server.protocols.base import Known
 from awaken.server.route import CHAT_LIMIT, Role, Route
-from awaken.server.run_events import follow_run
+from awaken.server.run_events import event_before, find_open_run, follow_run, on_leave, with_media
 from awaken.server.sse import EventStream
 from awaken.server.submit import carry_out, existing, known
 

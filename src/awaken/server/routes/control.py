@@ -9,10 +9,9 @@ from starlette.types import ASGIApp
 
 from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import to_json
-from awaken.core.receipt import CancelOutcome, CancelReceipt
+from awaken.core.run import CancelOutcome, CancelReceipt
 from awaken.core.store.threads import TicketQuery
-from awaken.core.suspension import ToolCallResume
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Ticket, TicketStatus, ToolCallResume
 from awaken.errors import ArgumentsRefused, InvalidResume
 from awaken.server.call import Call, JsonResponse
 from awaken.server.client_ids import Names

@@ -2,17 +2,172 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Literal
+
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from awaken.core.event import RunEvent
+from awaken.core.event import AgentEvent, RunEvent, RunFinish, is_terminal
+from awaken.core.lifecycle import RunStatus, Suspended
+from awaken.core.run import RunRecord
 from awaken.core.thread import Thread
 from awaken.errors import InvalidCursor
+from awaken.runtime.live.follow import Following, check_cursor
+from awaken.runtime.runtime import Runtime
 from awaken.server.call import Call, JsonResponse
+from awaken.server.event_frames import Cursor, EventFrames
 from awaken.server.lookup import find_run, find_thread
-from awaken.server.request_types import PageSize
+from awaken.server.request_types import CursorText, Given, PageSize
 from awaken.server.response_types import View
 from awaken.server.route import Role, Route
-from awaken.server.routes.streams import StreamAsked, asked_cursor, stream_events
+from awaken.server.run_events import can_go_on, on_leave, with_end
+from awaken.server.sse import EventStream, until_run_ends
+
+PAGE = 500
+
+
+class StreamAsked(Given, frozen=True, kw_only=True):
+    """How a client wants to follow.
+
+    - `after` is the `id` of the last event that it has; the header `Last-Event-ID` beats it.
+    - `tree`: also events of the threads of delegates and background tasks.
+    - `deltas`: without them, only durable events are sent.
+    - `until`: the stream ends when the run ends or pauses (`run`), or when nothing works for it any
+      more (`rest`: a run that waits for its own background tasks is followed on).
+    - `on_disconnect=cancel` cancels the run if the client leaves before the stream has ended.
+    """
+
+    after: CursorText | None = None
+    tree: bool = False
+    deltas: bool = True
+    until: Literal["run", "rest"] | None = None
+    on_disconnect: Literal["cancel", "none"] | None = None
+
+
+async def stream_events(
+    call: Call,
+    thread_id: str,
+    asked: StreamAsked,
+    *,
+    run_id: str | None = None,
+    only_run: bool = False,
+    after: int = 0,
+    until: Literal["run", "rest", "end"] | None = None,
+) -> ASGIApp:
+    """Follow a thread, as the query and the headers of the request say.
+
+    Args:
+        thread_id: the id inside, with the scope. The caller has checked that the client may see it.
+        run_id: the run whose end `until` means, and which `on_disconnect` cancels; `None` is the
+            thread's next run to end.
+        only_run: leave out what other runs of the thread tell.
+        after, until: what holds if the client says nothing; `end` is the run's end, and no pause.
+
+    Raises:
+        Refused: 400, the cursor is none; 403, the client may not cancel the run; 410, the thread
+            does not have that many events.
+    """
+    cursor = asked_cursor(call, asked) or Cursor(after)
+    await check_cursor(call.runtime.store, thread_id, cursor.seq)
+    until = asked.until or until  # the client's word goes first
+    is_last: Callable[[RunEvent], bool] = _never
+    run = await call.runtime.find_run(run_id) if until is not None and run_id is not None else None
+    if until is not None and run_id is not None:
+        if run is not None and await _is_over(call.runtime, run, cursor.seq, until):
+            return Response(status_code=204)  # the client need not come back: nothing follows
+        if until == "run":
+            is_last = until_run_ends(run_id)
+        elif until == "end":
+            is_last = _until_really_ended(run_id)
+    elif until is not None:
+        is_last = _until_one_ends(thread_id)
+    events = call.runtime.follow(thread_id, after=cursor.seq, live=cursor.live, tree=asked.tree)
+    if run is not None:
+        events = with_end(call.runtime.store, run, events, after=cursor.seq)
+    if until == "rest" and run_id is not None:
+        events = Following(_until_rest(call.runtime, events, thread_id, run_id))
+    return EventStream(
+        events,
+        EventFrames(
+            thread_id,
+            cursor.seq,
+            call.names,
+            run_id=run_id if only_run else None,
+            deltas=asked.deltas,
+        ),
+        is_last=is_last,
+        frame=None,
+        on_leave=await on_leave(call, run_id or thread_id, thread_id),
+    )
+
+
+def asked_cursor(call: Call, asked: StreamAsked) -> Cursor | None:
+    """Behind which event the client wants to go on; `None` if it does not say.
+
+    Raises:
+        Refused: what it says is no cursor.
+    """
+    given = call.request.headers.get("last-event-id")
+    if given is None:
+        given = asked.after
+    return None if given is None else Cursor.read(given)
+
+
+def _until_really_ended(run_id: str) -> Callable[[RunEvent], bool]:
+    return lambda told: (
+        told.run_id == run_id and is_terminal(told.event) and not _is_paused(told.event)
+    )
+
+
+def _is_paused(event: AgentEvent) -> bool:
+    """Whether the run goes on when its questions are answered."""
+    return isinstance(event, RunFinish) and isinstance(event.termination, Suspended)
+
+
+def _until_one_ends(thread_id: str) -> Callable[[RunEvent], bool]:
+    return lambda told: told.thread_id == thread_id and is_terminal(told.event)
+
+
+def _never(event: RunEvent) -> bool:
+    return False
+
+
+async def _is_over(runtime: Runtime, run: RunRecord, after: int, until: str) -> bool:
+    """Whether a run tells nothing more behind `after`."""
+    if not await _is_at_rest(runtime, run.thread_id, run.run_id, until):
+        return False
+    while page := await runtime.store.load_events(run.thread_id, after=after, limit=PAGE):
+        if any(is_terminal(event.event) and event.run_id == run.run_id for event in page):
+            return False
+        after += len(page)
+    return True
+
+
+async def _is_at_rest(runtime: Runtime, thread_id: str, run_id: str, until: str) -> bool:
+    """Whether a run has ended, or waits and has nothing to go on with."""
+    # In this order: the commit that drops a command changes the record, too.
+    commands = await runtime.store.load_commands(thread_id)
+    record = await runtime.find_run(run_id)
+    if record is None or record.status is RunStatus.DONE:
+        return True
+    if until == "end" or record.status is not RunStatus.WAITING or can_go_on(record, commands):
+        return False
+    return until == "run" or not record.is_background_task_waiting()
+
+
+async def _until_rest(
+    runtime: Runtime, events: Following, thread_id: str, run_id: str
+) -> AsyncGenerator[list[RunEvent], None]:
+    """The events until the run has ended, or waits for an answer."""
+    async with aclosing(events):
+        async for batch in events.batches():
+            yield batch
+            has_paused = any(is_terminal(one.event) and one.run_id == run_id for one in batch)
+            if has_paused and await _is_at_rest(runtime, thread_id, run_id, "rest"):
+                return
+
 
 _MOST_READ = 5_000
 """How many events of a thread are looked through for one page of a run's."""

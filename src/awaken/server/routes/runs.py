@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from awaken.codec import digest
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import PersistedState, RunKind, RunRecord
-from awaken.core.store.submissions import Submitted
+from awaken.core.store.commands import Submitted
 from awaken.core.store.threads import RunQuery
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ids import UUID7
@@ -24,7 +24,7 @@ from awaken.server.lookup import (
     page_view,
     visible_page,
 )
-from awaken.server.protocols.intake import Intake
+from awaken.server.protocols.base import Intake
 from awaken.server.request_types import (
     KEY,
     Count,
@@ -38,7 +38,7 @@ from awaken.server.request_types import (
 )
 from awaken.server.response_types import PageView, ResultView, RunView, View
 from awaken.server.route import Role, Route
-from awaken.server.routes.streams import StreamAsked, stream_events
+from awaken.server.routes.events import StreamAsked, stream_events
 from awaken.server.submit import Extras, carry_out, parse_messages
 
 _READ = (Role.INVOKE, Role.READ)

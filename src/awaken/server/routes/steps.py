@@ -9,11 +9,11 @@ from starlette.types import ASGIApp
 
 from awaken.core.event import RunEvent
 from awaken.core.message import Message
-from awaken.core.recovery import Recover, ToolEffect
 from awaken.core.run import RunRecord
 from awaken.core.store.commits import CallPhase
 from awaken.core.store.threads import CommitView
 from awaken.core.thread import Thread
+from awaken.core.tool import Recover, ToolEffect
 from awaken.core.tool_context import ToolTraits
 from awaken.errors import AwakenError, InvalidCursor
 from awaken.runtime.live.outline import StepOutline, outline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import msgspec
 from starlette.responses import Response
@@ -10,6 +11,7 @@ from starlette.types import ASGIApp
 
 from awaken.core.inference import TokenUsage
 from awaken.core.lifecycle import RunStatus
+from awaken.core.message import MessageRecord, Visibility
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery
 from awaken.core.thread import Thread
@@ -28,7 +30,7 @@ from awaken.server.request_types import (
     ThreadChanges,
     whole,
 )
-from awaken.server.response_types import PageView, ThreadView, View
+from awaken.server.response_types import MessageView, PageView, ThreadView, View
 from awaken.server.route import Role, Route
 
 _READ = (Role.INVOKE, Role.READ)
@@ -178,6 +180,54 @@ async def _all_runs(call: Call, query: RunQuery) -> list[RunRecord]:
 
 _MANY = 500
 _ONE = "/v1/threads/{thread}"
+
+
+class MessagesAsked(Given, frozen=True, kw_only=True):
+    """Which messages to list: those with a `seq` above `after` and below `before`. Messages that
+    are for the model alone are `internal`."""
+
+    after: Count = 0
+    before: Count | None = None
+    limit: PageSize = 100
+    order: Literal["asc", "desc"] = "asc"
+    visibility: Literal["external", "internal", "all"] = "external"
+
+
+async def list_messages(call: Call) -> ASGIApp:
+    asked: MessagesAsked = call.query
+    if asked.visibility != "external":
+        call.request.scope["is_audited"] = True
+        if not call.has(Role.INSPECT):
+            raise Refused(403, "missing_role", "messages for the model alone need the role inspect")
+    thread = await find_thread(call, call.path("thread"))
+    last = thread.message_count
+    if asked.before is not None:
+        last = min(last, asked.before - 1)
+    first, found, place = asked.after + 1, list[MessageRecord](), 0
+    while first <= last and len(found) < asked.limit:
+        size = min(asked.limit, last - first + 1)
+        after = first - 1 if asked.order == "asc" else last - size
+        page = await call.runtime.store.load_records(thread.id, after=after, limit=size)
+        for record in page if asked.order == "asc" else reversed(page):
+            place = record.seq
+            if _is_asked(record, asked.visibility):
+                found.append(record)
+                if len(found) == asked.limit:
+                    break
+        first, last = (place + 1, last) if asked.order == "asc" else (first, place - 1)
+        if not page:
+            break
+    items = tuple(MessageView.of(record, call.names) for record in found)
+    cursor = str(place) if first <= last else None
+    return JsonResponse(PageView(items=items, cursor=cursor))
+
+
+def _is_asked(record: MessageRecord, visibility: str) -> bool:
+    if visibility == "all":
+        return True
+    return (record.message.visibility is Visibility.INTERNAL) == (visibility == "internal")
+
+
 ROUTES = (
     Route(
         method="POST",
@@ -253,5 +303,16 @@ ROUTES = (
         body=ForkAsked,
         answers={201: ThreadView},
         errors=(409,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/threads/{thread}/messages",
+        handle=list_messages,
+        name="list_messages",
+        summary="List a thread's messages; a page's cursor is the next one's `after` or `before`",
+        needs=(Role.INVOKE, Role.READ),
+        query=MessagesAsked,
+        answers={200: PageView[MessageView]},
+        takes_tokens=True,
     ),
 )

@@ -8,14 +8,13 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from itertools import takewhile
 
 from awaken.core.store.commands import CommandKind, ThreadCommand
-from awaken.core.suspension import Decision
+from awaken.core.suspension import Decision, Ticket, TicketStatus
 from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import NotFound
 from awaken.stores.memory.tables import ANY
 from awaken.stores.memory.threads import MemoryReads
 from awaken.stores.rules import answered, check_sent, command_of
-from awaken.stores.telling import Telling
+from awaken.stores.waiting import Telling
 
 
 class MemoryCommands(MemoryReads):

@@ -8,21 +8,24 @@ import msgspec
 
 from awaken.core.lifecycle import RunStatus
 from awaken.core.message import Message
-from awaken.core.metadata import metadata_of
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import OUTBOX_KEY, CommandKind, ThreadCommand
-from awaken.core.store.commits import Committed, Fence, ThreadCommit
-from awaken.core.store.lease import NEVER_LOST, Lease
-from awaken.core.store.stream_log import StreamLogEntry
-from awaken.core.thread import project_run
+from awaken.core.store.commits import (
+    NEVER_LOST,
+    Committed,
+    Fence,
+    Lease,
+    StreamLogEntry,
+    ThreadCommit,
+)
+from awaken.core.suspension import Ticket, TicketStatus
+from awaken.core.thread import metadata_of, project_run
 from awaken.core.thread_ids import place_of
-from awaken.core.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
-from awaken.stores.memory.requests import MemoryRequests
-from awaken.stores.memory.rewinds import rewound
+from awaken.stores.memory.history import rewound
 from awaken.stores.memory.tables import CommitRow, Rewind, RunRow, State, ThreadRow
-from awaken.stores.rewinding import check_rewind
-from awaken.stores.rules import cancelled_by, check_sent, has_pending
+from awaken.stores.memory.threads import MemoryRequests
+from awaken.stores.rules import cancelled_by, check_rewind, check_sent, has_pending
 
 _replace = msgspec.structs.replace
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from awaken.core.message import Message
+from awaken.core.rewind import Hidden, before_hidden, hidden_by, positions_back
 from awaken.core.store.commits import CallEntry, call_key
-from awaken.stores.memory.tables import ThreadRow
+from awaken.errors import RewindRefused
+from awaken.stores.memory.tables import State, ThreadRow
+from awaken.stores.rules import rewound_state
 
 
 def calls_since(thread: ThreadRow, commit: int) -> Sequence[CallEntry]:
@@ -47,3 +51,60 @@ def _find_turn(thread: ThreadRow) -> None:
         if message.tool_calls:
             thread.turn = message, thread.commit_of_message(seq)
     thread.scanned = len(thread.messages)
+
+
+class Rewound(NamedTuple):
+    """What is left of a thread after a rewind; `turn` is as in `ThreadRow`."""
+
+    hidden: Hidden
+    state: State
+    turn: tuple[Message, int] | None
+    calls: Sequence[CallEntry]
+
+
+def rewound(thread: ThreadRow, to: int) -> Rewound:
+    """The thread as it is if the messages behind position `to` go out of view."""
+    commits = thread.commit_of_message(before_hidden(thread.hidden, to) + 1) - 1
+    state = rewound_state(state_after(thread, commits), thread.state)
+    turn = last_turn(thread, commits)
+    spans = [(rewind.after, rewind.until) for rewind in thread.rewinds]
+    hidden = hidden_by([*spans, (to, len(thread.messages))])
+    return Rewound(hidden, state, turn, calls_of(thread, turn))
+
+
+def state_after(thread: ThreadRow, commits: int) -> State:
+    """The thread's state after so many commits."""
+    begin = next((r for r in reversed(thread.rewinds) if r.commit <= commits), None)
+    state: State = dict(begin.state) if begin is not None else {}
+    first = begin.commit if begin is not None else 0
+    for number, changed in thread.state_changes:
+        if first <= number <= commits:
+            state.update(changed)
+    return state
+
+
+def hidden_after(thread: ThreadRow, commits: int) -> Hidden:
+    """What was out of view after so many commits."""
+    made = (rewind for rewind in thread.rewinds if rewind.commit <= commits)
+    return hidden_by((rewind.after, rewind.until) for rewind in made)
+
+
+def find_rewind(thread: ThreadRow | None, thread_id: str, message_id: str) -> int:
+    """See `Threads.find_rewind`."""
+    messages = thread.messages if thread is not None else []
+    hidden = thread.hidden if thread is not None else ()
+    for seq in positions_back(hidden, len(messages)):
+        if messages[seq - 1].id == message_id:
+            return seq - 1
+    known = any(message.id == message_id for message in messages)
+    raise RewindRefused(thread_id, message_id, is_hidden=known)
+
+
+def last_turn(thread: ThreadRow, commits: int) -> tuple[Message, int] | None:
+    """The last message with tool calls that was in view after so many commits, and its commit."""
+    length = thread.commits[commits - 1].messages if commits else 0
+    for seq in positions_back(hidden_after(thread, commits), length):
+        message = thread.messages[seq - 1]
+        if message.tool_calls:
+            return message, thread.commit_of_message(seq)
+    return None

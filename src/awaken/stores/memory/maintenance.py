@@ -7,17 +7,16 @@ from itertools import chain
 
 import msgspec
 
-from awaken.core.metadata import ThreadPatch, forked
 from awaken.core.run import PersistedState
-from awaken.core.store.submissions import KEY_KEPT_MS
+from awaken.core.store.commands import KEY_KEPT_MS
 from awaken.core.store.threads import ChildStrategy, Freed
-from awaken.core.thread import Thread
+from awaken.core.thread import Thread, ThreadPatch, forked
 from awaken.core.thread_ids import place_of
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
-from awaken.stores.memory.rewinds import hidden_after, last_turn, state_after
+from awaken.stores.memory.history import hidden_after, last_turn, state_after
 from awaken.stores.memory.tables import ThreadRow, persisted
 from awaken.stores.memory.threads import MemoryReads
-from awaken.stores.metadata import changed_metadata
+from awaken.stores.rules import changed_metadata
 
 
 class MemoryUpkeep(MemoryReads):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -67,3 +68,46 @@ def _read(query: Query) -> Place:
             f"cursor {query.cursor!r} does not belong to this list: start without one"
         )
     return place
+
+
+Sortable = TypeVar("Sortable", str, tuple[int, str])
+
+_LARGEST = 1000
+
+
+class Ordered(Generic[Sortable]):
+    """A sorted list split into chunks: a change moves the rest of its chunk only."""
+
+    def __init__(self) -> None:
+        self._chunks: list[list[Sortable]] = [[]]
+        self._firsts: list[Sortable] = []
+        """The first value of each chunk but the first; finds the chunk of a value."""
+
+    def add(self, value: Sortable) -> None:
+        at = bisect_right(self._firsts, value)
+        chunk = self._chunks[at]
+        insort(chunk, value)
+        if len(chunk) > _LARGEST:
+            half = chunk[_LARGEST // 2 :]
+            del chunk[_LARGEST // 2 :]
+            self._chunks.insert(at + 1, half)
+            self._firsts.insert(at, half[0])
+
+    def remove(self, value: Sortable) -> None:
+        at = bisect_right(self._firsts, value)
+        chunk = self._chunks[at]
+        del chunk[bisect_left(chunk, value)]
+        if not chunk and self._firsts:
+            del self._chunks[at]
+            del self._firsts[max(at - 1, 0)]
+
+    def after(self, value: Sortable | None) -> Iterator[Sortable]:
+        """The values greater than `value`, in order; all values if it is `None`."""
+        if value is None:
+            at = place = 0
+        else:
+            at = bisect_right(self._firsts, value)
+            place = bisect_right(self._chunks[at], value)
+        yield from islice(self._chunks[at], place, None)
+        for chunk in islice(self._chunks, at + 1, None):
+            yield from chunk

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from awaken.core.identity import id_of
 from awaken.core.lifecycle import RunStatus
-from awaken.core.metadata import metadata_of
-from awaken.core.principal import id_of
 from awaken.core.run import RunRecord
-from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commands import (
+    KEY_KEPT_MS,
+    CommandKind,
+    Submission,
+    SubmitMode,
+    Submitted,
+    ThreadCommand,
+)
 from awaken.core.store.commits import Fence
-from awaken.core.store.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.core.suspension import TicketStatus
+from awaken.core.thread import metadata_of
 from awaken.core.thread_ids import place_of
-from awaken.core.ticket import TicketStatus
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.memory.commands import MemoryCommands
 from awaken.stores.memory.commits import MemoryWrites
-from awaken.stores.memory.rewinds import find_rewind
+from awaken.stores.memory.history import find_rewind
 from awaken.stores.memory.tables import CommitRow, RunRow, ThreadRow
-from awaken.stores.rewinding import needs_quiet
-from awaken.stores.rules import is_past
-from awaken.stores.submitting import KeptKey, steering
+from awaken.stores.rules import KeptKey, is_past, needs_quiet, steering
 
 _ANSWERS = (CommandKind.DECISIONS, CommandKind.CANCEL)
 

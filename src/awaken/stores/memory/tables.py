@@ -16,19 +16,18 @@ from awaken.codec import loads
 from awaken.core.event import RunEvent
 from awaken.core.lifecycle import RunStatus
 from awaken.core.message import Message
-from awaken.core.metadata import NO_METADATA
 from awaken.core.request_manifest import RequestManifest
 from awaken.core.rewind import Hidden
 from awaken.core.run import PersistedState, RunRecord
 from awaken.core.store.commands import CommandKind, ThreadCommand
-from awaken.core.store.commits import CallEntry, Fence
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import CallEntry, Fence, StreamLogEntry
+from awaken.core.suspension import Ticket
+from awaken.core.thread import NO_METADATA
 from awaken.core.thread_ids import Place
-from awaken.core.ticket import Ticket
 from awaken.core.value import EMPTY
-from awaken.stores.memory.order import Ordered
+from awaken.stores.memory.paging import Ordered
 from awaken.stores.memory.profiles import MemoryProfiles
-from awaken.stores.submitting import KeptKey, can_withdraw, withdrawn
+from awaken.stores.rules import KeptKey, can_withdraw, withdrawn
 from awaken.stores.waiting import Waiters
 
 State = dict[str, msgspec.Raw]

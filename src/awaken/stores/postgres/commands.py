@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from awaken.codec import dumps
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.suspension import Decision, Ticket
 from awaken.core.thread import Thread
 from awaken.core.unreadable import RowKind
 from awaken.errors import NotFound, UnreadableRecord
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import THREAD_COLUMNS, ThreadRow, lock_thread
-from awaken.stores.rules import check_sent
+from awaken.stores.rules import answered, can_withdraw, check_sent, command_of, withdrawn
+from awaken.stores.sql.cursors import UnreadableRows, load_row, load_ticket
 from awaken.stores.sql.delta import encode_row
-from awaken.stores.sql.unreadable import UnreadableRows, load_row
-from awaken.stores.submitting import can_withdraw, withdrawn
 
 _ADD = "SELECT @add_command_v1(?, ?, ?, ?, ?, ?, ?)"
 _IS_OVER = "SELECT 1 FROM @runs WHERE id = ? AND thread = ? AND status = 'done'"
@@ -51,7 +52,7 @@ SELECT c.id, t.id FROM @commands AS c JOIN @threads AS t ON t.pk = c.thread
 LEFT JOIN @nodes AS n ON n.id = t.owner AND n.lease_until > clock_timestamp()
 WHERE c.id > ? AND (c.not_before IS NULL OR c.not_before <= ?) AND (n.id IS NULL OR n.id = ?)
 """
-_NAMED = "SELECT id FROM @threads WHERE pk = ANY (?::bigint[]) AND owner IS NULL"
+_WITHOUT_OWNER = "SELECT id FROM @threads WHERE pk = ANY (?::bigint[]) AND owner IS NULL"
 _OUTBOXES = """
 SELECT t.id FROM @outboxes AS o JOIN @threads AS t ON t.pk = o.thread
 WHERE NOT @is_alive_v1(t.owner) ORDER BY t.id
@@ -167,8 +168,53 @@ async def waiting(db: Db, node: int, after: int, now_ms: int) -> dict[int, str]:
 
 async def named(db: Db, threads: Sequence[int]) -> set[str]:
     """The ids of those of the threads that have no owner."""
-    return {id for (id,) in await db.rows(_NAMED, threads)}
+    return {id for (id,) in await db.rows(_WITHOUT_OWNER, threads)}
 
 
 async def list_outboxes(db: Db) -> Sequence[str]:
     return [id for (id,) in await db.rows(_OUTBOXES)]
+
+
+# A key is unique; ticket ids and call ids may repeat.
+_TICKETS_BY_NAME = """
+SELECT key, status, record FROM @tickets
+WHERE thread = $1 AND (key = $2 OR ticket_id = $2 OR call_id = $2)
+ORDER BY asked_at, pk
+"""
+_OPEN = """
+SELECT key, status, record FROM @tickets WHERE status = 'open' AND thread = ? ORDER BY asked_at, pk
+"""
+_ANSWER = "UPDATE @tickets SET status = 'answered', record = ? WHERE thread = ? AND key = ?"
+
+
+async def decide(
+    db: Db,
+    unreadable: UnreadableRows,
+    thread_id: str,
+    decisions: Sequence[Decision],
+    at_ms: int,
+) -> int | None:
+    """Answer tickets, all or none; returns the id of the command with the answers, or `None`."""
+    thread = await lock_thread(db, thread_id)
+    pk = thread.pk if thread is not None else 0
+    rows = await db.rows(_OPEN, pk)
+    waiting, _ = unreadable.collect(
+        RowKind.TICKET, ((row[0], partial(load_ticket, *row)) for row in rows)
+    )
+    taken: dict[str, Ticket] = {}
+    for target, answer in decisions:
+        meant = [taken.get(ticket.key, ticket) for ticket in await _meant(db, pk, target)]
+        ticket = answered(target, answer, meant, lambda: waiting, at_ms)
+        if ticket is not None:
+            taken[ticket.key] = ticket
+    if not taken or thread is None:
+        return None
+    for ticket in taken.values():
+        await db.run(_ANSWER, dumps(ticket), pk, ticket.key)
+    command = command_of(thread_id, taken.values(), at_ms)
+    return await add_command(db, pk, command, dumps(command))
+
+
+async def _meant(db: Db, thread: int, target: str) -> list[Ticket]:
+    found = [load_ticket(*row) for row in await db.rows(_TICKETS_BY_NAME, thread, target)]
+    return [ticket for ticket in found if ticket.key == target] or found

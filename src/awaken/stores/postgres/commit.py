@@ -12,13 +12,13 @@ from awaken.clock import Clock
 from awaken.core.lifecycle import RunStatus
 from awaken.core.rewind import Hidden
 from awaken.core.run import RunRecord
-from awaken.core.store.commits import Committed, Fence, ThreadCommit
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import Committed, Fence, StreamLogEntry, ThreadCommit
 from awaken.errors import InvalidRecord, StaleFence, StoreUnavailable, ThreadOwned
 from awaken.stores.postgres.commands import send_if_there
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.engine import Engine, Opening
 from awaken.stores.postgres.lease import MINE
+from awaken.stores.postgres.notifications import COMMANDS, Channel
 from awaken.stores.postgres.packing import (
     COMMIT,
     Answer,
@@ -31,11 +31,10 @@ from awaken.stores.postgres.rows import commits, find_head, find_run, node_of, o
 from awaken.stores.postgres.state import write_rewound
 from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
 from awaken.stores.postgres.thread_reads import has_owner
-from awaken.stores.postgres.watch import COMMANDS, Channel
 from awaken.stores.postgres.writer import PATIENCE
 from awaken.stores.sql.delta import Packed, encode_row, pack
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
-from awaken.stores.telling import LOOK_EVERY
+from awaken.stores.waiting import LOOK_EVERY
 
 T = TypeVar("T")
 

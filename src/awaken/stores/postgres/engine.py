@@ -18,15 +18,24 @@ from awaken.stores.postgres.connections import Connector, Db, Pool, Schema, chec
 from awaken.stores.postgres.errors import AGAIN, explain, is_lost, is_read_only
 from awaken.stores.postgres.lease import Heart, PostgresLease
 from awaken.stores.postgres.migrations import check_standbys, prepare
-from awaken.stores.postgres.notifications import LOOK_SECONDS, Listener, look, release, tell
+from awaken.stores.postgres.notifications import (
+    COMMANDS,
+    LOOK_SECONDS,
+    Channel,
+    Listener,
+    Watch,
+    look,
+    release,
+    tell,
+    until_set,
+)
 from awaken.stores.postgres.rows import name_commit, owner_name
 from awaken.stores.postgres.state import save_snapshot
 from awaken.stores.postgres.submissions import ThreadAppeared
-from awaken.stores.postgres.watch import COMMANDS, Channel, Watch, until_set
 from awaken.stores.postgres.writer import PATIENCE, Writer
+from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
-from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows
-from awaken.stores.telling import LOOK_EVERY, Telling
+from awaken.stores.waiting import LOOK_EVERY, Telling
 from awaken.stores.write_health import WriteHealth
 
 T = TypeVar("T")

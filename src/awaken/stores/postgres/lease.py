@@ -17,8 +17,7 @@ from typing import Protocol, TypeVar
 
 import asyncpg
 
-from awaken.core.store.commits import Fence
-from awaken.core.store.lease import ORPHANS_EVERY_MS
+from awaken.core.store.commits import ORPHANS_EVERY_MS, Fence
 from awaken.errors import LeaseLost
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.connections import Db, Schema, connect, end

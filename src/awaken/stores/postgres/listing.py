@@ -6,18 +6,28 @@ import sys
 from functools import partial
 from typing import Any
 
-from awaken.core.metadata import label_filter
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket
+from awaken.core.thread import Thread, label_filter
 from awaken.core.unreadable import RowKind
 from awaken.errors import InvalidRecord
 from awaken.stores.postgres.connections import Db
-from awaken.stores.postgres.metadata import label_bytes, user_bytes
-from awaken.stores.postgres.rows import RUN_COLUMNS, THREAD_COLUMNS, RunRow, ThreadRow
-from awaken.stores.sql.cursors import Query, cursor_after, place_of_cursor
-from awaken.stores.sql.unreadable import UnreadableRows, load_ticket
+from awaken.stores.postgres.rows import (
+    RUN_COLUMNS,
+    THREAD_COLUMNS,
+    RunRow,
+    ThreadRow,
+    label_bytes,
+    user_bytes,
+)
+from awaken.stores.sql.cursors import (
+    Query,
+    UnreadableRows,
+    cursor_after,
+    load_ticket,
+    place_of_cursor,
+)
 
 _BENEATH = """
 WITH RECURSIVE beneath(pk, id) AS (

@@ -6,22 +6,21 @@ from collections.abc import Iterable, Sequence
 
 from awaken.codec import dumps
 from awaken.core.account import book_key
-from awaken.core.metadata import NO_METADATA, forked
 from awaken.core.profile import ProfileOwner
-from awaken.core.store.submissions import KEY_KEPT_MS
+from awaken.core.store.commands import KEY_KEPT_MS
 from awaken.core.store.threads import ChildStrategy, Freed
-from awaken.core.thread import Thread
+from awaken.core.thread import NO_METADATA, Thread, forked
 from awaken.core.thread_ids import place_of
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.lease import FORGET_NODES
-from awaken.stores.postgres.metadata import write_metadata
 from awaken.stores.postgres.rows import (
     THREAD_COLUMNS,
     ThreadRow,
     lock_thread,
     owner_name,
     thread_of,
+    write_metadata,
 )
 from awaken.stores.postgres.thread_reads import place_at
 

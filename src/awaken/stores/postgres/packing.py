@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 from awaken.codec import Json, dumps, dumps_text
 from awaken.core.lifecycle import CancelledEnd
-from awaken.core.metadata import NO_METADATA, metadata_of
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import OUTBOX_KEY, CommandKind, ThreadCommand
 from awaken.core.store.commits import Committed, ThreadCommit
+from awaken.core.thread import NO_METADATA, metadata_of
 from awaken.core.thread_ids import Place, place_of
 from awaken.errors import InvalidRecord, StaleFence, StoreError, VersionConflict
-from awaken.stores.postgres.metadata import label_bytes, user_bytes
-from awaken.stores.postgres.rows import node_of
+from awaken.stores.postgres.rows import label_bytes, node_of, user_bytes
 from awaken.stores.rules import has_pending
 from awaken.stores.sql.delta import Packed
 

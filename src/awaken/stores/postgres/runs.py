@@ -21,9 +21,9 @@ from awaken.stores.postgres.rows import (
 )
 from awaken.stores.postgres.state import fold_at, run_state
 from awaken.stores.postgres.thread_reads import messages_between
+from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import calls_in
 from awaken.stores.sql.fold import enter, persisted
-from awaken.stores.sql.unreadable import UnreadableRows
 
 _replace = msgspec.structs.replace
 

@@ -11,7 +11,7 @@ from awaken.codec import dumps
 from awaken.core.rewind import Hidden, before_hidden
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import CommitRow, RunRow, commits
-from awaken.stores.rewinding import rewound_state
+from awaken.stores.rules import rewound_state
 from awaken.stores.sql.delta import calls_in, changes_in
 from awaken.stores.sql.fold import Fold, FoldedState, State, load_snapshot
 

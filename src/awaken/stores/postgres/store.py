@@ -9,26 +9,26 @@ from functools import partial
 from typing import Any, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commands import Submission, SubmitMode, Submitted, ThreadCommand
 from awaken.core.store.store import Process
-from awaken.core.store.submissions import Submission, SubmitMode, Submitted
 from awaken.core.suspension import Decision
 from awaken.core.thread import Thread
 from awaken.core.unreadable import RowKind
-from awaken.stores.postgres import commands, row_check, submissions, tickets
+from awaken.stores.postgres import commands, row_check, submissions
+from awaken.stores.postgres import commands as tickets
 from awaken.stores.postgres.access import PostgresAccess
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.blobs import PostgresBlobs
 from awaken.stores.postgres.commit import PostgresCommits
 from awaken.stores.postgres.engine import Opening
 from awaken.stores.postgres.lease import PostgresLease
+from awaken.stores.postgres.notifications import COMMANDS
 from awaken.stores.postgres.profiles import PostgresProfiles
 from awaken.stores.postgres.rows import owner_name
 from awaken.stores.postgres.threads import PostgresThreads
-from awaken.stores.postgres.watch import COMMANDS
 from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.row_check import RowChange, StoredRow
-from awaken.stores.telling import Telling
+from awaken.stores.waiting import Telling
 
 _CHECK = "SELECT floor FROM @epochs"
 _PROCESSES = """

@@ -6,33 +6,31 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from awaken.codec import dumps
+from awaken.core.identity import id_of
 from awaken.core.lifecycle import RunStatus
-from awaken.core.metadata import NO_METADATA, metadata_of
-from awaken.core.principal import id_of
 from awaken.core.run import RunRecord
-from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commands import KEY_KEPT_MS, Submission, SubmitMode, Submitted, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
-from awaken.core.store.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.core.thread import NO_METADATA, metadata_of
 from awaken.core.thread_ids import place_of
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
-from awaken.stores.postgres.commands import add_command, cancel_tree, send_if_there
+from awaken.stores.postgres.commands import add_command, cancel_tree, decide, send_if_there
 from awaken.stores.postgres.connections import Db
-from awaken.stores.postgres.metadata import user_bytes, write_metadata
 from awaken.stores.postgres.rows import (
     ThreadRow,
     find_run,
     lock_thread,
     owner_name,
     thread_of,
+    user_bytes,
     with_canceller,
+    write_metadata,
 )
 from awaken.stores.postgres.runs import recheck
 from awaken.stores.postgres.thread_reads import find_rewind
-from awaken.stores.postgres.tickets import decide
-from awaken.stores.rewinding import needs_quiet
+from awaken.stores.rules import KeptKey, needs_quiet, steering
+from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import encode_row, pack
-from awaken.stores.sql.unreadable import UnreadableRows
-from awaken.stores.submitting import KeptKey, steering
 
 _DELETED_AT = "SELECT at_ms FROM @deleted_threads WHERE id = ?"
 _KEY = "SELECT asked, run, cursor, at_ms FROM @submission_keys WHERE thread = ? AND key = ?"

@@ -22,7 +22,7 @@ from awaken.core.rewind import (
     stretches,
 )
 from awaken.core.run import PersistedState, RunRecord
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import StreamLogEntry
 from awaken.core.store.threads import CommitView, ThreadContext
 from awaken.core.unreadable import RowKind
 from awaken.errors import NotFound, RewindRefused
@@ -40,9 +40,9 @@ from awaken.stores.postgres.rows import (
     with_canceller,
 )
 from awaken.stores.postgres.state import fold_at, folded, rewound, run_state
+from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import events_in, messages_in, written_in
 from awaken.stores.sql.fold import persisted
-from awaken.stores.sql.unreadable import UnreadableRows
 
 # Everything that changes, and the commits that most callers need: those behind the last snapshot,
 # and those that hold the last messages, as long as none is out of view.

@@ -8,11 +8,9 @@ from awaken.clock import Clock
 from awaken.core.event import RunEvent
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Message, MessageRecord
-from awaken.core.metadata import ThreadPatch
 from awaken.core.request_manifest import RequestManifest
 from awaken.core.run import PersistedState, RunRecord
-from awaken.core.store.commits import CallEntry
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import CallEntry, StreamLogEntry
 from awaken.core.store.threads import (
     ChildStrategy,
     CommitView,
@@ -23,11 +21,12 @@ from awaken.core.store.threads import (
     ThreadQuery,
     TicketQuery,
 )
-from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket
+from awaken.core.thread import Thread, ThreadPatch
 from awaken.stores.batch_delete import delete_in_batches
-from awaken.stores.postgres import listing, metadata, requests, runs
+from awaken.stores.postgres import listing, requests, runs
 from awaken.stores.postgres import maintenance as upkeep
+from awaken.stores.postgres import rows as metadata
 from awaken.stores.postgres import thread_reads as read
 from awaken.stores.postgres.engine import Opening
 from awaken.stores.postgres.rows import find_thread

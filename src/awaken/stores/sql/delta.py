@@ -20,10 +20,8 @@ from awaken.core.store.commits import MAX_COMMIT, CallEntry, ThreadCommit
 from awaken.core.unreadable import RowKind
 from awaken.core.value import Value
 from awaken.errors import InvalidRecord, Serialization, UnreadableValue, describe
-from awaken.stores.rewinding import check_rewind
-from awaken.stores.rules import check_sent
-from awaken.stores.sql.unreadable import UNREADABLE, UnreadableCommit
-from awaken.stores.too_large import too_large
+from awaken.stores.rules import check_rewind, check_sent, too_large
+from awaken.stores.sql.cursors import UNREADABLE, UnreadableCommit
 
 T = TypeVar("T")
 _replace = msgspec.structs.replace

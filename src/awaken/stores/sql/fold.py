@@ -12,8 +12,8 @@ from awaken.core.run import PersistedState
 from awaken.core.store.commits import CallEntry
 from awaken.core.unreadable import RowKind
 from awaken.core.value import Value
+from awaken.stores.sql.cursors import UNREADABLE, UnreadableCommit
 from awaken.stores.sql.delta import Changes
-from awaken.stores.sql.unreadable import UNREADABLE, UnreadableCommit
 
 SNAPSHOT_EVERY = 100
 """Commits between two snapshots of a thread: the most rows that reading its state costs."""

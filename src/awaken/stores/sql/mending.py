@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from awaken.codec import Json, dumps, loads
-from awaken.stores.sql.unreadable import UNREADABLE
+from awaken.stores.sql.cursors import UNREADABLE
 
 MAX_EDITS = 1_000
 """How many values of one row are changed at most."""

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from awaken.codec import Json, dumps, loads
 from awaken.core.access import Deed, KeyEntry, Session
-from awaken.core.metadata import ThreadMetadata
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import ThreadCommand
-from awaken.core.store.stream_log import StreamLogEntry
-from awaken.core.ticket import Ticket
+from awaken.core.store.commits import StreamLogEntry
+from awaken.core.suspension import Ticket
+from awaken.core.thread import ThreadMetadata
 from awaken.core.unreadable import RowKind, UnreadableRow
+from awaken.stores.sql.cursors import UNREADABLE, reason_of
 from awaken.stores.sql.delta import Delta
 from awaken.stores.sql.fold import FoldedState
 from awaken.stores.sql.mending import mend
-from awaken.stores.sql.unreadable import UNREADABLE, reason_of
 
 ROWS_AT_ONCE = 100
 """How many rows are read, and changed, at once. The row of a commit may have a megabyte."""

@@ -10,26 +10,28 @@ from typing import NamedTuple
 
 from awaken.codec import dumps
 from awaken.core.lifecycle import CancelledEnd, RunStatus
-from awaken.core.metadata import NO_METADATA, metadata_of
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import OUTBOX_KEY
 from awaken.core.store.commits import Committed, Fence, ThreadCommit
-from awaken.core.thread import project_run
+from awaken.core.thread import NO_METADATA, metadata_of, project_run
 from awaken.core.thread_ids import Place, place_of
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.rules import cancelled_by
 from awaken.stores.sql import queries
+from awaken.stores.sql.cursors import UnreadableCommit, readable_commands
 from awaken.stores.sql.delta import Packed, pack, scalars
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
-from awaken.stores.sql.unreadable import UnreadableCommit, readable_commands
-from awaken.stores.sqlite.commands import note_outbox, send_if_there
-from awaken.stores.sqlite.metadata import write_metadata
+from awaken.stores.sqlite.commands import note_outbox, send_if_there, write_ticket
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.requests import add_texts
-from awaken.stores.sqlite.rows import commit_id, commits, find_run
+from awaken.stores.sqlite.rows import (
+    commit_id,
+    commits,
+    delete_stream_log,
+    find_run,
+    write_metadata,
+)
 from awaken.stores.sqlite.state import save_snapshot, write_rewind
-from awaken.stores.sqlite.stream_log import delete_stream_log
-from awaken.stores.sqlite.tickets import write_ticket
 
 _DONE = RunStatus.DONE
 

@@ -11,14 +11,19 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from awaken.core.metadata import label_filter
 from awaken.core.run import RunKind, RunRecord
 from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.core.thread import Thread
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Ticket, TicketStatus
+from awaken.core.thread import Thread, label_filter
 from awaken.core.unreadable import RowKind
 from awaken.errors import InvalidRecord
-from awaken.stores.sql.cursors import Query, cursor_after, place_of_cursor
+from awaken.stores.sql.cursors import (
+    Query,
+    UnreadableRows,
+    cursor_after,
+    load_ticket,
+    place_of_cursor,
+)
 from awaken.stores.sql.queries import (
     BENEATH,
     COUNT_BETWEEN,
@@ -36,7 +41,6 @@ from awaken.stores.sql.queries import (
     WITH_RUN_OF_AGENT,
     WRITTEN_AFTER,
 )
-from awaken.stores.sql.unreadable import UnreadableRows, load_ticket
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import RunRow, ThreadRow
 

@@ -8,19 +8,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from awaken.codec import dumps
 from awaken.core.account import book_key
-from awaken.core.metadata import NO_METADATA, forked
 from awaken.core.profile import ProfileOwner
 from awaken.core.run import PersistedState
-from awaken.core.store.submissions import KEY_KEPT_MS
+from awaken.core.store.commands import KEY_KEPT_MS
 from awaken.core.store.threads import ChildStrategy, Freed
-from awaken.core.thread import Thread
+from awaken.core.thread import NO_METADATA, Thread, forked
 from awaken.core.thread_ids import place_of
 from awaken.core.value import Value
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.sql import queries
 from awaken.stores.sql.fold import persisted
-from awaken.stores.sqlite.metadata import write_metadata
-from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_thread, position_of, thread_of
+from awaken.stores.sqlite.rows import (
+    ThreadRow,
+    commit_id,
+    find_thread,
+    position_of,
+    thread_of,
+    write_metadata,
+)
 from awaken.stores.sqlite.state import fold_at
 
 IsAlive = Callable[[str], bool]

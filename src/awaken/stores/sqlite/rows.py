@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.core.metadata import NO_METADATA, ThreadMetadata
+from awaken.codec import dumps_text
 from awaken.core.run import RunRecord
-from awaken.core.thread import Thread
+from awaken.core.store.commits import Fence, StreamLogEntry
+from awaken.core.thread import NO_METADATA, Thread, ThreadMetadata, ThreadPatch
 from awaken.core.unreadable import RowKind
-from awaken.errors import Serialization, UnreadableRecord
+from awaken.errors import NotFound, Serialization, StaleFence, UnreadableRecord
+from awaken.stores.rules import changed_metadata
 from awaken.stores.sql import queries
-from awaken.stores.sql.unreadable import UnreadableCommit, UnreadableRows, load_row
+from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows, load_row
 from awaken.stores.sqlite.owners import Owners
 
 _replace = msgspec.structs.replace
@@ -201,3 +203,53 @@ def commit_of(db: sqlite3.Connection, thread: int, last: int, query: str, number
         return int(first)
 
     return bisect.bisect_right(range(1, last + 1), number, key=first_of)
+
+
+def update_thread(
+    db: sqlite3.Connection,
+    owners: Owners,
+    thread_id: str,
+    patch: ThreadPatch,
+    expected_revision: int | None,
+) -> Thread:
+    """Change a thread's metadata; returns the thread."""
+    thread = find_thread(db, thread_id)
+    if thread is None:
+        raise NotFound("thread", thread_id)
+    metadata, text = changed_metadata(thread_id, thread.metadata(), patch, expected_revision)
+    write_metadata(db, thread.pk, metadata, text)
+    return thread_of(db, thread.pk).thread(owners)
+
+
+def write_metadata(
+    db: sqlite3.Connection, thread: int, metadata: ThreadMetadata, text: bytes
+) -> None:
+    labels = dumps_text(metadata.labels) if metadata.labels else None
+    db.execute(queries.SET_METADATA, (thread, metadata.user, labels, text))
+
+
+def append_stream(db: sqlite3.Connection, fence: Fence, number: int, body: bytes) -> None:
+    """
+    Raises:
+        StaleFence: another owner has claimed the thread.
+    """
+    row = db.execute(queries.OWNER, (fence.thread_id,)).fetchone()
+    pk, owner, epoch, position = row if row is not None else (0, None, 0, 0)
+    if (owner, epoch) != (fence.owner, fence.epoch):
+        raise StaleFence(fence.thread_id, epoch=fence.epoch, current=epoch)
+    if position == 0:
+        return  # there is no thread before its first commit
+    if number == 1:
+        delete_stream_log(db, pk)
+    db.execute(queries.ADD_STREAM_ENTRY, (pk, number, body))
+
+
+def delete_stream_log(db: sqlite3.Connection, thread: int) -> None:
+    db.execute(queries.DELETE_STREAM_LOG, (thread,))
+
+
+def load_stream_log(
+    db: sqlite3.Connection, unreadable: UnreadableRows, thread: ThreadRow
+) -> tuple[StreamLogEntry, ...]:
+    rows = db.execute(queries.STREAM_LOG, (thread.pk,)).fetchall()
+    return unreadable.read_stream(thread.id, [body for (body,) in rows])

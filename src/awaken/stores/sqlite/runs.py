@@ -12,9 +12,9 @@ from awaken.core.lifecycle import RunStatus
 from awaken.core.run import PersistedState, RunMessageOutput, RunRecord
 from awaken.core.store.commits import CallEntry
 from awaken.stores.sql import queries
+from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import calls_in
 from awaken.stores.sql.fold import enter, persisted
-from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commits, find_run, find_thread, thread_of
 from awaken.stores.sqlite.state import fold_at, run_state

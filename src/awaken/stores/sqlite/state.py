@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from awaken.codec import dumps
 from awaken.core.rewind import Hidden, before_hidden, hidden_by
-from awaken.stores.rewinding import rewound_state
+from awaken.stores.rules import rewound_state
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import calls_in, changes_in
 from awaken.stores.sql.fold import Fold, FoldedState, State, load_snapshot

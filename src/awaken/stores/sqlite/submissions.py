@@ -7,27 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from awaken.codec import dumps
+from awaken.core.identity import id_of
 from awaken.core.lifecycle import RunStatus
-from awaken.core.metadata import NO_METADATA, metadata_of
-from awaken.core.principal import id_of
 from awaken.core.run import RunRecord
-from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commands import KEY_KEPT_MS, Submission, SubmitMode, Submitted, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
-from awaken.core.store.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.core.thread import NO_METADATA, metadata_of
 from awaken.core.thread_ids import place_of
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
-from awaken.stores.rewinding import needs_quiet
+from awaken.stores.rules import KeptKey, needs_quiet, steering
 from awaken.stores.sql import queries
+from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import encode_row, pack
-from awaken.stores.sql.unreadable import UnreadableRows
-from awaken.stores.sqlite.commands import add_command, cancel_tree, send_if_there
-from awaken.stores.sqlite.metadata import write_metadata
+from awaken.stores.sqlite.commands import add_command, cancel_tree, decide, send_if_there
 from awaken.stores.sqlite.owners import Owners
-from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_run, find_thread
+from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_run, find_thread, write_metadata
 from awaken.stores.sqlite.runs import recheck
 from awaken.stores.sqlite.threads import find_rewind
-from awaken.stores.sqlite.tickets import decide
-from awaken.stores.submitting import KeptKey, steering
 
 
 class PackedSubmission(NamedTuple):

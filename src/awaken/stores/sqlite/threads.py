@@ -18,14 +18,14 @@ from awaken.core.rewind import (
     stretches,
 )
 from awaken.core.run import PersistedState, RunRecord
-from awaken.core.store.stream_log import StreamLogEntry
+from awaken.core.store.commits import StreamLogEntry
 from awaken.core.store.threads import CommitView, ThreadContext
 from awaken.core.unreadable import RowKind
 from awaken.errors import RewindRefused
 from awaken.stores.sql import queries
+from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import events_in, messages_in, written_in
 from awaken.stores.sql.fold import persisted
-from awaken.stores.sql.unreadable import UnreadableRows
 from awaken.stores.sqlite.commands import all_commands
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import (
@@ -36,10 +36,10 @@ from awaken.stores.sqlite.rows import (
     commits,
     find_run,
     find_thread,
+    load_stream_log,
     position_of,
 )
 from awaken.stores.sqlite.state import fold_at, hidden_in, rewound, run_state
-from awaken.stores.sqlite.stream_log import load_stream_log
 
 
 def has_owner(db: sqlite3.Connection, owners: Owners, thread_id: str) -> bool:

@@ -11,7 +11,7 @@ delegates that were left behind.
 
 from awaken.testing.chaos.compare import differences
 from awaken.testing.chaos.damage import Damage, damage_between, transcript_faults
-from awaken.testing.chaos.effect_log import KillSwitch
+from awaken.testing.chaos.effect_log import KillSwitch, Note, NoteKind, Witness
 from awaken.testing.chaos.instrument import watched_model, watched_store, watched_tool
 from awaken.testing.chaos.store_dump import Picture, picture_of, task_of, whole_picture_of
 from awaken.testing.chaos.wait_idle import (
@@ -22,7 +22,6 @@ from awaken.testing.chaos.wait_idle import (
     open_runs,
     questions,
 )
-from awaken.testing.chaos.witness import Note, NoteKind, Witness
 
 __all__ = [
     "Damage",

@@ -16,12 +16,11 @@ from awaken.core.event import ToolCallDone
 from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.core.message import Message, Role
 from awaken.core.store.commits import CallPhase
-from awaken.core.suspension import ToolCallOutcome
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus, ToolCallOutcome
 from awaken.core.transcript import effective_view
 from awaken.core.value import Value
+from awaken.testing.chaos.effect_log import Note, NoteKind
 from awaken.testing.chaos.store_dump import Picture
-from awaken.testing.chaos.witness import Note, NoteKind
 
 _OPEN = (CallPhase.INTENT, CallPhase.SUSPENDED)
 _NOTHING = Picture()

@@ -12,17 +12,15 @@ from typing import Any, cast
 from awaken.codec import digest
 from awaken.core.llm import InferenceRequest, LlmExecutor, LlmStreamEvent
 from awaken.core.run import RunRecord
-from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commands import Submission, Submitted, ThreadCommand
 from awaken.core.store.commits import Committed, Fence, ThreadCommit
 from awaken.core.store.store import Store
-from awaken.core.store.submissions import Submission, Submitted
 from awaken.core.suspension import Decision
 from awaken.core.thread import Thread
 from awaken.core.tool import ToolResult, ToolStatus
 from awaken.core.tool_context import Tool, ToolCallContext, ToolOutput
 from awaken.testing.chaos.damage import transcript_faults
-from awaken.testing.chaos.effect_log import KillSwitch
-from awaken.testing.chaos.witness import NoteKind, Witness
+from awaken.testing.chaos.effect_log import KillSwitch, NoteKind, Witness
 
 
 def watched_store(store: Store, switch: KillSwitch) -> Store:

@@ -17,9 +17,9 @@ from awaken.core.store.commands import CommandKind
 from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.suspension import Ticket
 from awaken.core.thread import Thread
 from awaken.core.thread_ids import task_key
-from awaken.core.ticket import Ticket
 from awaken.core.value import Value
 
 _MANY = 500

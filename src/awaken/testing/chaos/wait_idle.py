@@ -12,7 +12,7 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commands import CommandKind
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, TicketQuery
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Ticket, TicketStatus
 from awaken.testing.chaos.store_dump import task_of
 
 _MANY = 500

@@ -29,7 +29,7 @@ from awaken.testing.conformance.backends import (
 from awaken.testing.conformance.blobs import BlobCheck
 from awaken.testing.conformance.bus import BusCheck, BusSubject
 from awaken.testing.conformance.crashes import leave_behind
-from awaken.testing.conformance.making import OpenStore, SharedStoreCheck, StoreCheck
+from awaken.testing.conformance.helpers import OpenStore, SharedStoreCheck, StoreCheck
 from awaken.testing.conformance.suites import (
     blob_checks,
     bus_checks,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from awaken.core.access import Deed, Door, KeyEntry, Role, Session
 from awaken.core.budget import Budget
-from awaken.core.principal import Principal
+from awaken.core.identity import Principal
 from awaken.core.store.store import Store
 from awaken.errors import AlreadyExists, StoreError
 from awaken.testing.conformance.concurrency import race
-from awaken.testing.conformance.making import StoreCheck, Suite, refused
+from awaken.testing.conformance.helpers import StoreCheck, Suite, refused
 
 check = Suite[StoreCheck]()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ChildStrategy
-from awaken.testing.conformance.making import StoreCheck, Suite, event, write
+from awaken.testing.conformance.helpers import StoreCheck, Suite, event, write
 
 check = Suite[StoreCheck]()
 

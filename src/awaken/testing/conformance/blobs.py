@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from awaken.core.blobs import PIECE, BlobStore, ByteRange, put_bytes, read_bytes
 from awaken.core.store.store import Store
 from awaken.errors import BlobNotFound, BlobRangeBeyondEnd, InvalidRecord
-from awaken.testing.conformance.making import Suite, event, refused, write
+from awaken.testing.conformance.helpers import Suite, event, refused, write
 
 BlobCheck = Callable[[BlobStore, Store], Awaitable[None]]
 

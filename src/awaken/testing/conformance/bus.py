@@ -24,7 +24,7 @@ from awaken.core.event import (
     ToolCallStreamDelta,
 )
 from awaken.core.store.commits import Fence
-from awaken.testing.conformance.making import PATIENCE, Suite
+from awaken.testing.conformance.helpers import PATIENCE, Suite
 
 _PAUSE = 0.01
 _MARK = "mark"

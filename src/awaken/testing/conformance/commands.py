@@ -11,7 +11,7 @@ from awaken.core.store.commands import OUTBOX_KEY, CommandKind, ThreadCommand
 from awaken.core.store.store import Store
 from awaken.core.suspension import ToolCallResume
 from awaken.errors import InvalidRecord, NotFound, VersionConflict
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     PATIENCE,
     RUNNING,

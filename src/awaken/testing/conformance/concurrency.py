@@ -12,7 +12,7 @@ from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.suspension import ToolCallResume
 from awaken.errors import AlreadyExists, DecisionRefused, StoreError, ThreadOwned, VersionConflict
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     WAITING,
     StoreCheck,
     Suite,

@@ -8,7 +8,7 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import CallPhase
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ThreadContext
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     WAITING,
     StoreCheck,

@@ -7,7 +7,7 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import CallPhase
 from awaken.core.store.store import Store
 from awaken.errors import RunOpen, StaleFence
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     WAITING,
     StoreCheck,

@@ -9,7 +9,7 @@ from awaken.core.store.commits import CallPhase
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ChildStrategy
 from awaken.errors import InvalidRecord, NotFound, RunOpen, ThreadOwned
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     WAITING,
     StoreCheck,

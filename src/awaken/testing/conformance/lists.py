@@ -9,9 +9,9 @@ from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunKind
 from awaken.core.store.store import Store
 from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.core.ticket import TicketStatus
+from awaken.core.suspension import TicketStatus
 from awaken.errors import InvalidRecord
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     RUNNING,
     WAITING,

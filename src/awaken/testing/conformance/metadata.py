@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.core.identity import RequestOrigin
+from awaken.core.identity import Principal, RequestOrigin
 from awaken.core.lifecycle import CANCELLED, NATURAL_END
-from awaken.core.metadata import NO_METADATA, ThreadMetadata, ThreadPatch
-from awaken.core.principal import Principal
 from awaken.core.run import RunRequestSnapshot
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadQuery
+from awaken.core.thread import NO_METADATA, ThreadMetadata, ThreadPatch
 from awaken.errors import InvalidRecord, NotFound, Serialization, VersionConflict
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     RUNNING,
     WAITING,

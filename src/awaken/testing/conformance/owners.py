@@ -10,7 +10,7 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.errors import InvalidRecord, NotFound, StaleFence, ThreadOwned, VersionConflict
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     StoreCheck,
     Suite,

@@ -12,14 +12,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commands import Submission, Submitted, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
-from awaken.core.store.submissions import Submission, Submitted
 from awaken.core.store.threads import Freed, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.errors import StoreError
-from awaken.testing.conformance.making import all_runs, everything, names, waiting_threads
+from awaken.testing.conformance.helpers import all_runs, everything, names, waiting_threads
 
 Sides = tuple[Any, Any]
 Operation = Callable[[Store, int], Awaitable[Any]]

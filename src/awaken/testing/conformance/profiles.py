@@ -5,7 +5,7 @@ from __future__ import annotations
 from awaken.core.profile import ProfileOwner
 from awaken.core.store.store import Store
 from awaken.errors import VersionConflict
-from awaken.testing.conformance.making import StoreCheck, Suite, refused
+from awaken.testing.conformance.helpers import StoreCheck, Suite, refused
 
 check = Suite[StoreCheck]()
 

@@ -11,7 +11,7 @@ from awaken.core.store.commits import CallPhase, Fence, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.suspension import ToolCallResume
 from awaken.errors import InvalidRecord, Serialization, StaleFence, StoreError, VersionConflict
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     StoreCheck,
     Suite,

@@ -6,10 +6,9 @@ import hashlib
 from typing import Any
 
 from awaken.codec import dumps
-from awaken.core.inference import InferenceOverride
+from awaken.core.inference import InferenceOverride, OutputFormat
 from awaken.core.llm import InferenceRequest, RoutingKey
 from awaken.core.message import Message, Text
-from awaken.core.output import OutputFormat
 from awaken.core.request_manifest import (
     FailedAttempt,
     KeptText,
@@ -20,7 +19,7 @@ from awaken.core.request_manifest import (
 from awaken.core.store.store import Store
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import NotFound, RequestNotKept, TextGone, VersionConflict
-from awaken.testing.conformance.making import StoreCheck, Suite, event, refused, says, write
+from awaken.testing.conformance.helpers import StoreCheck, Suite, event, refused, says, write
 
 check = Suite[StoreCheck]()
 

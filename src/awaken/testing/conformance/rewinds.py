@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.core.store.commands import OUTBOX_KEY
+from awaken.core.store.commands import OUTBOX_KEY, SubmitMode
 from awaken.core.store.commits import CallPhase
 from awaken.core.store.store import Store
-from awaken.core.store.submissions import SubmitMode
 from awaken.errors import InvalidRecord, RewindRefused, ThreadBusy
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     WAITING,
     StoreCheck,

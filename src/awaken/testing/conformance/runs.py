@@ -17,13 +17,11 @@ from awaken.core.run import (
     RunWaitingState,
     WaitingReason,
 )
-from awaken.core.store.commits import CallPhase, call_key
-from awaken.core.store.lease import ORPHANS_EVERY_MS
+from awaken.core.store.commits import ORPHANS_EVERY_MS, CallPhase, call_key
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery
-from awaken.core.suspension import ToolCallResume
-from awaken.core.ticket import TicketStatus
-from awaken.testing.conformance.making import (
+from awaken.core.suspension import TicketStatus, ToolCallResume
+from awaken.testing.conformance.helpers import (
     DONE,
     WAITING,
     StoreCheck,

@@ -7,9 +7,9 @@ from typing import Any
 from awaken.core.profile import ProfileOwner, profiles_of
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.core.suspension import TicketStatus
 from awaken.core.thread_ids import Place, child_id
-from awaken.core.ticket import TicketStatus
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     StoreCheck,
     Suite,
     all_runs,

@@ -11,7 +11,7 @@ from awaken.core.store.commits import ThreadCommit
 from awaken.core.store.store import Store
 from awaken.errors import VersionConflict
 from awaken.testing.conformance.commands import cancel, message_command
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     PATIENCE,
     WAITING,

@@ -27,7 +27,7 @@ from awaken.errors import (
 )
 from awaken.testing.conformance.access import ENTRY, OTHER, a_deed, signed_in
 from awaken.testing.conformance.concurrency import CROWD, race
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     PATIENCE,
     WAITING,
     OpenStore,

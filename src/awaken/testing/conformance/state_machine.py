@@ -18,16 +18,13 @@ from msgspec.structs import replace
 from awaken.core.lifecycle import RunStatus
 from awaken.core.profile import ProfileOwner
 from awaken.core.storable import is_storable
-from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commands import CommandKind, Submission, SubmitMode, ThreadCommand
 from awaken.core.store.commits import CallPhase, Committed, Fence, ThreadCommit
 from awaken.core.store.store import Store
-from awaken.core.store.submissions import Submission, SubmitMode
 from awaken.core.store.threads import ChildStrategy
-from awaken.core.suspension import Decision, ToolCallResume
-from awaken.core.ticket import TicketStatus, call_digest
+from awaken.core.suspension import Decision, TicketStatus, ToolCallResume, call_digest
 from awaken.errors import UnreadableValue
-from awaken.testing.conformance.helpers import KEYS, RUNS, Author
-from awaken.testing.conformance.making import WAITING, raw, record, says
+from awaken.testing.conformance.helpers import KEYS, RUNS, WAITING, Author, raw, record, says
 from awaken.testing.conformance.pair import StorePair
 
 T = TypeVar("T")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from awaken.core.store.commits import Fence
+from awaken.core.store.commits import Fence, StreamLogEntry
 from awaken.core.store.store import Store
-from awaken.core.store.stream_log import StreamLogEntry
 from awaken.errors import StaleFence
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     StoreCheck,
     Suite,

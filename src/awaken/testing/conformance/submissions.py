@@ -8,9 +8,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from awaken.core.lifecycle import CANCELLED, RunStatus
-from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commands import (
+    KEY_KEPT_MS,
+    CommandKind,
+    Submission,
+    SubmitMode,
+    Submitted,
+    ThreadCommand,
+)
 from awaken.core.store.store import Store
-from awaken.core.store.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
 from awaken.core.suspension import ToolCallResume
 from awaken.errors import (
     AlreadyExists,
@@ -22,7 +28,7 @@ from awaken.errors import (
     ThreadDeleted,
     ThreadOwned,
 )
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     PATIENCE,
     WAITING,

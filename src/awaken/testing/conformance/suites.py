@@ -7,7 +7,6 @@ from awaken.testing.conformance import (
     blob_uses,
     blobs,
     bus,
-    changes,
     commands,
     commits,
     contexts,
@@ -33,10 +32,11 @@ from awaken.testing.conformance import (
     trees,
     unusual_values,
 )
+from awaken.testing.conformance import commits as changes
 from awaken.testing.conformance import concurrency as crowds
 from awaken.testing.conformance.blobs import BlobCheck
 from awaken.testing.conformance.bus import BusCheck
-from awaken.testing.conformance.making import SharedStoreCheck, StoreCheck
+from awaken.testing.conformance.helpers import SharedStoreCheck, StoreCheck
 
 _PARTS = (
     commits,

@@ -6,10 +6,15 @@ from typing import Any
 
 from awaken.core.store.commands import CommandKind
 from awaken.core.store.store import Store
-from awaken.core.suspension import Decision, ToolCallResume, ToolCallResumeMode
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import (
+    Decision,
+    Ticket,
+    TicketStatus,
+    ToolCallResume,
+    ToolCallResumeMode,
+)
 from awaken.errors import DecisionRefused
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     RUNNING,
     WAITING,

@@ -7,7 +7,7 @@ from typing import Any
 from awaken.core.event import ToolCallReady
 from awaken.core.store.commits import MAX_COMMIT
 from awaken.errors import CommitTooLarge
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     OpenStore,
     SharedStoreCheck,
     Suite,

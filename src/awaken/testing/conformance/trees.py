@@ -8,8 +8,8 @@ from awaken.core.identity import RequestOrigin
 from awaken.core.run import RunKind, RunRequestSnapshot
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.store import Store
-from awaken.core.ticket import TicketStatus
-from awaken.testing.conformance.making import (
+from awaken.core.suspension import TicketStatus
+from awaken.testing.conformance.helpers import (
     DONE,
     RUNNING,
     WAITING,

@@ -8,7 +8,7 @@ from awaken.core.profile import ProfileOwner
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.store import Store
 from awaken.core.suspension import ToolCallResume
-from awaken.testing.conformance.making import (
+from awaken.testing.conformance.helpers import (
     DONE,
     WAITING,
     StoreCheck,

@@ -44,9 +44,8 @@ from awaken.server.protocols.ag_ui.interrupts import interrupt, is_frontend
 from awaken.server.protocols.ag_ui.messages import WireMessage, wire_messages
 from awaken.server.protocols.ag_ui.reconcile import reconcile
 from awaken.server.protocols.ag_ui.run_stream import Branch, Chunk
-from awaken.server.protocols.ag_ui.state import ClientState
+from awaken.server.protocols.ag_ui.state import ClientState, Usage
 from awaken.server.protocols.ag_ui.transcript import Transcript
-from awaken.server.protocols.ag_ui.usage import Usage
 from awaken.server.protocols.ag_ui.wire import PROTOCOL_VERSION
 
 

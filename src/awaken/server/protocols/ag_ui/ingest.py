@@ -10,13 +10,12 @@ import msgspec
 from awaken.codec import digest, dumps_text
 from awaken.core.identity import Adapter
 from awaken.core.message import Message, Role, Visibility
-from awaken.core.suspension import Decision, ToolCallResume
-from awaken.core.ticket import Ticket, TicketStatus
+from awaken.core.suspension import Decision, Ticket, TicketStatus, ToolCallResume
 from awaken.core.tool import ToolDescriptor
 from awaken.server.protocols.ag_ui.interrupts import decision, is_frontend
 from awaken.server.protocols.ag_ui.messages import tool_text, user_message
 from awaken.server.protocols.ag_ui.wire import ContextItem, FrontendTool, RunAgentInput, SentMessage
-from awaken.server.protocols.intake import BadRequest, Intake, Known
+from awaken.server.protocols.base import BadRequest, Intake, Known
 
 INTERRUPTS_PENDING = "interrupts_pending"
 """The code of a request that leaves interrupts of the thread unanswered."""

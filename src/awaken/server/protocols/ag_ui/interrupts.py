@@ -10,10 +10,9 @@ import msgspec
 from awaken.codec import Json
 from awaken.core.budget import BUDGET_LIMIT
 from awaken.core.run import RunWaitingTicket
-from awaken.core.suspension import ToolCallResume, ToolCallResumeMode
-from awaken.core.ticket import AskedCall, Ticket
+from awaken.core.suspension import AskedCall, Ticket, ToolCallResume, ToolCallResumeMode
 from awaken.server.protocols.ag_ui.wire import ResumeEntry
-from awaken.server.protocols.intake import BadRequest
+from awaken.server.protocols.base import BadRequest
 
 T = TypeVar("T")
 

@@ -25,10 +25,9 @@ from awaken.core.message import (
     Video,
     Visibility,
 )
-from awaken.core.suspension import ToolCallResumeMode
-from awaken.core.ticket import Ticket
+from awaken.core.suspension import Ticket, ToolCallResumeMode
 from awaken.server.protocols.ag_ui.wire import SentMessage
-from awaken.server.protocols.intake import BadRequest
+from awaken.server.protocols.base import BadRequest
 
 WireMessage = dict[str, Any]
 """A message as the client holds it."""

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from awaken.codec import Json
+from awaken.core.event import InferenceComplete
+from awaken.core.spec import AgentSpec
+from awaken.core.tool import ToolDescriptor
 
 _PREFIX = "/extensions/"
 
@@ -55,3 +58,60 @@ class ClientState:
         self._ours |= {key}
         held[key] = change["value"]
         return {"op": "add", "path": f"/{name}", "value": change["value"]}
+
+
+def capabilities(agent: AgentSpec, tools: Iterable[ToolDescriptor]) -> Json:
+    """The capabilities of an agent with these tools of its own."""
+    items = [_tool(tool) for tool in tools]
+    identity = {"name": agent.id, "type": "awaken"}
+    if agent.description:
+        identity["description"] = agent.description
+    return {
+        "identity": identity,
+        "transport": {"streaming": True, "resumable": True},
+        "tools": {"supported": True, "items": items, "clientProvided": True},
+        "output": {"structuredOutput": agent.output is not None},
+        "state": {"snapshots": True, "deltas": True, "persistentState": True},
+        "multiAgent": {"supported": bool(agent.delegates), "delegation": bool(agent.delegates)},
+        "reasoning": {"supported": True, "streaming": True},
+        "execution": {"maxIterations": agent.max_rounds},
+        "humanInTheLoop": {
+            "supported": True,
+            "approvals": True,
+            "interrupts": True,
+            "approveWithEdits": True,
+        },
+    }
+
+
+def _tool(tool: ToolDescriptor) -> Json:
+    return {"name": tool.id, "description": tool.description, "parameters": tool.parameters}
+
+
+_FIELDS = {
+    "prompt_tokens": "inputTokens",
+    "completion_tokens": "outputTokens",
+    "total_tokens": "totalTokens",
+    "thinking_tokens": "reasoningTokens",
+    "cache_read_tokens": "cachedInputTokens",
+    "cache_creation_tokens": "cacheWriteInputTokens",
+}
+
+
+class Usage:
+    """The tokens of a stream's model calls, by model."""
+
+    def __init__(self) -> None:
+        self._models: dict[str, dict[str, int]] = {}
+
+    def add(self, event: InferenceComplete) -> None:
+        if event.usage is None:
+            return
+        counts = self._models.setdefault(event.model, {})
+        for name, wire in _FIELDS.items():
+            count = getattr(event.usage, name)
+            if count is not None:
+                counts[wire] = counts.get(wire, 0) + count
+
+    def by_model(self) -> list[Json]:
+        return [{"model": model, **counts} for model, counts in self._models.items() if counts]

@@ -12,7 +12,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.core.storable import explain_json
-from awaken.server.protocols.intake import BadRequest
+from awaken.server.protocols.base import BadRequest
 
 PROTOCOL_VERSION = "1.0"
 

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from awaken.codec import Json
-from awaken.core.event import ActivityDelta, ActivitySnapshot
+from awaken.core.event import (
+    ActivityDelta,
+    ActivitySnapshot,
+    Error,
+    RunEvent,
+    RunFinish,
+    RunStart,
+    StepSnapshot,
+    StepStart,
+    StreamReset,
+    TextDelta,
+)
+from awaken.core.lifecycle import CancelledEnd, Failed, Suspended, TerminationReason
 from awaken.server.protocols.json_patch import PatchError, patched
 
 
@@ -36,3 +50,109 @@ class Activities:
 
 def _id(message_id: str, kind: str) -> str:
     return f"{message_id}:{kind}"
+
+
+PACE_MS = 100
+"""How many milliseconds of events lie between two updates of one part, at least."""
+
+
+class _Member(msgspec.Struct):
+    """One delegate's run: its agent, how it stands, and the text of its latest step. `above` is the
+    run that started it, with the call `call_id` if it was a call."""
+
+    above: str | None
+    call_id: str | None = None
+    name: str = ""
+    status: str = "running"
+    text: str = ""
+    told_at: int | None = None
+    changed: bool = False
+
+
+class Team:
+    """The runs that the run `run_id` has started, and those that these have started."""
+
+    def __init__(self, run_id: str) -> None:
+        self._root = run_id
+        self._members: dict[str, _Member] = {}
+        self._calls: set[str] = set()
+        self.has_begun = self._is_whole = False
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
+    def begin(self, *, is_whole: bool) -> None:
+        """Note the first event of the run at the top. The threads are read side by side, so that a
+        delegate's may be ahead: if the stream `is_whole`, it has the call that starts a delegate,
+        and the delegate comes behind that."""
+        self.has_begun, self._is_whole = True, is_whole
+
+    def called(self, call_id: str) -> None:
+        """The run has made a call, which may start a delegate."""
+        self._calls.add(call_id)
+
+    def encode(self, told: RunEvent) -> Iterator[Json]:
+        """The chunks of an event of another run; none if that run does not belong to the team."""
+        member = self._members.get(told.run_id)
+        if member is None:
+            if told.parent_run_id != self._root and told.parent_run_id not in self._members:
+                return
+            member = self._members[told.run_id] = _Member(above=told.parent_run_id)
+        _take(told, member)
+        if self._is_due(member, told.at_ms):
+            yield self._part(told.run_id, told.at_ms, member)
+
+    def catch_up(self, at_ms: int) -> Iterator[Json]:
+        """The parts that were held back and are due."""
+        for run_id, member in self._members.items():
+            if self._is_due(member, at_ms):
+                yield self._part(run_id, at_ms, member)
+
+    def _is_due(self, member: _Member, at_ms: int) -> bool:
+        is_late = member.told_at is None or at_ms - member.told_at >= PACE_MS
+        return member.changed and is_late and self._is_called(member)
+
+    def _is_called(self, member: _Member) -> bool:
+        """Whether the client has the call that started a delegate, or the one above it."""
+        if not self._is_whole or member.call_id is None:
+            return self.has_begun
+        above = self._members.get(member.above or "")
+        return member.call_id in self._calls if above is None else self._is_called(above)
+
+    def _part(self, run_id: str, at_ms: int, member: _Member) -> Json:
+        member.told_at, member.changed = at_ms, False
+        data = {"name": member.name, "status": member.status, "text": member.text}
+        return {"type": "data-agent", "id": run_id, "data": data}
+
+
+def _take(told: RunEvent, member: _Member) -> None:
+    """Note an event of a member. What changes its status is told at once."""
+    before = member.text
+    match told.event:
+        case RunStart(identity=identity):
+            member.status, member.told_at, member.changed = "running", None, True
+            if identity is not None:
+                member.name, member.call_id = identity.agent_id, identity.parent_tool_call_id
+        case RunFinish(termination=termination):
+            member.status, member.told_at, member.changed = _status(termination), None, True
+        case Error():
+            member.status, member.told_at, member.changed = "failed", None, True
+        case StepStart() | StreamReset():
+            member.text = ""
+        case TextDelta(delta=delta):
+            member.text += delta
+        case StepSnapshot(text=text):
+            member.text = text
+    member.changed = member.changed or member.text != before
+
+
+def _status(termination: TerminationReason) -> str:
+    match termination:
+        case Suspended():
+            return "waiting"
+        case CancelledEnd():
+            return "cancelled"
+        case Failed():
+            return "failed"
+        case _:
+            return "done"

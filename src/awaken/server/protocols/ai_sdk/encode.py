@@ -36,11 +36,9 @@ from awaken.core.event import (
 )
 from awaken.core.lifecycle import StartCause, Suspended
 from awaken.core.suspension import ResumedOutcome
-from awaken.server.protocols.ai_sdk.blocks import Blocks, Kind
+from awaken.server.protocols.ai_sdk.blocks import Blocks, Kind, ending_of, failed, usage_of
 from awaken.server.protocols.ai_sdk.calls import Calls
-from awaken.server.protocols.ai_sdk.data_parts import Activities
-from awaken.server.protocols.ai_sdk.ending import ending_of, failed, usage_of
-from awaken.server.protocols.ai_sdk.team import Team
+from awaken.server.protocols.ai_sdk.data_parts import Activities, Team
 
 V6, V7 = 6, 7
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.

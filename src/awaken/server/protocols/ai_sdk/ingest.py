@@ -10,12 +10,10 @@ import msgspec
 
 from awaken.codec import digest, dumps_text
 from awaken.core.message import Message
-from awaken.core.store.submissions import SubmitMode
-from awaken.core.suspension import Decision, ToolCallResume, ToolCallResumeMode
-from awaken.core.ticket import Ticket
-from awaken.server.protocols.ai_sdk.parts import user_message
-from awaken.server.protocols.ai_sdk.request import ChatRequest
-from awaken.server.protocols.intake import BadRequest, Intake, Known
+from awaken.core.store.commands import SubmitMode
+from awaken.core.suspension import Decision, Ticket, ToolCallResume, ToolCallResumeMode
+from awaken.server.protocols.ai_sdk.request import ChatRequest, user_message
+from awaken.server.protocols.base import BadRequest, Intake, Known
 
 _IS_ANSWER = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 

@@ -8,7 +8,7 @@
 and lets them observe these agents. Capabilities that a backend does not declare are not checked.
 """
 
-from awaken.testing.conformance.backends.subject import (
+from awaken.testing.conformance.backends.helpers import (
     BackendCheck,
     BackendPart,
     BackendSubject,

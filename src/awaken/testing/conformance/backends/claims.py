@@ -15,6 +15,8 @@ from awaken.core.run import PersistedState
 from awaken.core.tool import ToolDescriptor
 from awaken.testing.conformance.backends.helpers import (
     Ask,
+    BackendPart,
+    BackendSubject,
     BothWays,
     NotSupported,
     Way,
@@ -24,7 +26,6 @@ from awaken.testing.conformance.backends.helpers import (
     fails,
     waits,
 )
-from awaken.testing.conformance.backends.subject import BackendPart, BackendSubject
 
 check = BothWays()
 

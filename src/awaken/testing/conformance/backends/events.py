@@ -14,13 +14,14 @@ from awaken.core.event import (
 from awaken.testing.conformance.backends.helpers import (
     PARENT,
     Ask,
+    BackendPart,
+    BackendSubject,
     BothWays,
     NotSupported,
     as_delegate,
     as_root,
     root_request,
 )
-from awaken.testing.conformance.backends.subject import BackendPart, BackendSubject
 
 check = BothWays()
 

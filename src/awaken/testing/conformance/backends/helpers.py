@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from enum import StrEnum
 from functools import wraps
 from typing import Any
 
@@ -21,15 +23,13 @@ from awaken.core.backend import (
     BackendOutputCapability,
     BackendParentContext,
     BackendRootRunRequest,
+    BackendRunResult,
+    BackendStatusKind,
     BackendWaitCapability,
     ExecutionBackend,
     ExecutionBackendError,
 )
-from awaken.core.backend_result import (
-    BackendRunResult,
-    BackendStatusKind,
-)
-from awaken.core.events import CollectingSink
+from awaken.core.event import CollectingSink
 from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import (
     BehaviorRequested,
@@ -39,8 +39,75 @@ from awaken.core.lifecycle import (
     Suspended,
 )
 from awaken.core.message import Message
-from awaken.testing.conformance.backends.subject import BackendCheck, BackendPart, BackendSubject
-from awaken.testing.conformance.making import PATIENCE
+from awaken.core.registry import ExecutionResolver
+from awaken.errors import AgentNotFound
+from awaken.testing.conformance.helpers import PATIENCE
+
+
+class BackendPart(StrEnum):
+    """The agents of a subject, by what each does."""
+
+    ECHO = "echo"
+    """Answers with exactly the text of the last message."""
+    RECALLING = "recalling"
+    """Answers with the text of the first user message; for backends that read all messages."""
+    SLOW = "slow"
+    """Never ends by itself."""
+    FAILING = "failing"
+    """Fails."""
+    ASKING = "asking"
+    """Waits for an answer; with one, it completes."""
+
+
+class _NoAgents:
+    """A resolver without agents."""
+
+    def resolve(self, agent_id: str) -> Any:
+        raise AgentNotFound(agent_id)
+
+    def resolve_execution(self, agent_id: str) -> Any:
+        raise AgentNotFound(agent_id)
+
+    def agent_ids(self) -> Sequence[str]:
+        return ()
+
+
+class BackendSubject(ABC):
+    """A backend to be checked; each check gets a new one."""
+
+    resolver: ExecutionResolver = _NoAgents()
+    """The resolver in every request."""
+
+    @abstractmethod
+    def backend(self, part: BackendPart) -> ExecutionBackend:
+        """A backend with that agent; it may be the same one each time."""
+
+    def agent_id(self, part: BackendPart) -> str:
+        """The id of the agent in requests."""
+        return part.value
+
+    async def prepare(self, request: BackendRootRunRequest) -> BackendRootRunRequest:
+        """The request with everything else that this backend needs.
+
+        The answer in a continuation is its new message, unless this method changes it.
+        """
+        return request
+
+    @abstractmethod
+    async def until_working(self) -> None:
+        """Wait until the slow agent of the last request is working."""
+
+    @abstractmethod
+    async def until_stopped(self) -> None:
+        """Wait until it has stopped; only called if the backend declares that it can stop it."""
+
+    def left_behind(self) -> Sequence[str]:
+        """What finished runs have left: processes, connections, threads."""
+        return ()
+
+
+BackendCheck = Callable[[BackendSubject], Awaitable[None]]
+
 
 PARENT = BackendParentContext(
     parent_run_id="parent-run", parent_thread_id="parent-thread", parent_tool_call_id="parent-call"

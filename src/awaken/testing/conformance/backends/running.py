@@ -8,13 +8,14 @@ from awaken.core.aio.owned_tasks import start_task
 from awaken.core.message import Message
 from awaken.testing.conformance.backends.helpers import (
     Ask,
+    BackendPart,
+    BackendSubject,
     BothWays,
     Way,
     completed,
     fails,
 )
-from awaken.testing.conformance.backends.subject import BackendPart, BackendSubject
-from awaken.testing.conformance.making import PATIENCE
+from awaken.testing.conformance.helpers import PATIENCE
 
 check = BothWays()
 

@@ -8,13 +8,15 @@ from awaken.core.aio.cancel import CancellationToken
 from awaken.core.backend import (
     BackendAbortRequest,
     BackendCancellationCapability,
+    BackendStatusKind,
     ExecutionBackend,
     ExecutionBackendError,
 )
-from awaken.core.backend_result import BackendStatusKind
 from awaken.core.run import PersistedState
 from awaken.testing.conformance.backends.helpers import (
     Ask,
+    BackendPart,
+    BackendSubject,
     BothWays,
     NotSupported,
     Way,
@@ -24,8 +26,7 @@ from awaken.testing.conformance.backends.helpers import (
     stops,
     under_way,
 )
-from awaken.testing.conformance.backends.subject import BackendPart, BackendSubject
-from awaken.testing.conformance.making import PATIENCE
+from awaken.testing.conformance.helpers import PATIENCE
 
 check = BothWays()
 

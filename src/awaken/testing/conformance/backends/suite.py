@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from awaken.testing.conformance.backends import claims, events, running, stopping
-from awaken.testing.conformance.backends.subject import BackendCheck
+from awaken.testing.conformance.backends.helpers import BackendCheck
 
 
 def backend_checks() -> list[BackendCheck]:

@@ -24,10 +24,10 @@ AwakenError
 │   ├── EnvBuildFailed · ToolIdConflict · DelegateNotFound · BackgroundToolNotFound
 │   └── RemoteAgentNotDirectlyRunnable · UnsupportedRemoteBackend · InvalidRemoteEndpointConfig
 ├── BuildError                    a registration failed, before any run
-│   ├── RegistryConflict · ValidationFailed · DiscoveryFailed
+│   └── RegistryConflict · ValidationFailed · DiscoveryFailed
 ├── AgentLoopError                a run started and could not continue
-│   ├── InferenceFailed · StorageError · PhaseError · RuntimeFailed · InvalidResume
-│   │   └── ArgumentsRefused      (of InvalidResume) a tool refuses edited arguments
+│   └── InferenceFailed · StorageError · PhaseError · RuntimeFailed · InvalidResume
+│       └── ArgumentsRefused      (of InvalidResume) a tool refuses edited arguments
 ├── InferenceExecutionError       a model call failed (see `awaken.core.llm`)
 ├── ExecutionBackendError         a backend could not run an agent (see `awaken.core.backend`)
 ├── ToolError                     a tool failed (see `awaken.core.tool`)
@@ -42,13 +42,13 @@ AwakenError
 │   ├── RewindRefused             a thread cannot be rewound to the message that was named
 │   ├── LeaseLost                 this node may start no effects, and has waited too long
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
-│   │   └── UnreadableRecord      (of Serialization) a stored row cannot be decoded
+│   │   ├── UnreadableRecord      (of Serialization) a stored row cannot be decoded
 │   │   └── UnreadableValue       (of Serialization) a value could not be read back: not written
 │   ├── InvalidCursor             a reader wants to go on from where the thread has no event
 │   ├── RequestNotKept · TextGone   what a model was asked cannot be read back
 │   ├── CommitTooLarge            an `InvalidRecord`: the row of a commit would exceed 1 MiB
 │   ├── BlobError                 a blob cannot be read
-│   │   ├── BlobNotFound · BlobDamaged · BlobRangeBeyondEnd
+│   │   └── BlobNotFound · BlobDamaged · BlobRangeBeyondEnd
 │   ├── DecisionRefused           an approver's answer cannot be taken
 │   └── StoreUnavailable          the file, disk or server of a store cannot be used
 └── ConfigError                   a wrong name, address or argument: the message says what to do
@@ -148,34 +148,6 @@ __all__ = [
 ]
 
 
-def describe(error: object) -> str:
-    """The text of an error, or its class name if the text is empty."""
-    if isinstance(error, MemoryError):
-        return "out of memory"
-    return text_of(error, str) or type(error).__name__
-
-
-def type_of(value: object) -> str:
-    """The type of a value as a sentence names it: `an int`, `a dict`, `None`."""
-    if value is None:
-        return "None"
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
-
-
-def name_of(function: object) -> str:
-    """The name of a function in messages; of another thing that can be called, its type."""
-    name = getattr(function, "__name__", None)
-    return name if isinstance(name, str) else type_of(function)
-
-
-def text_of(value: object, convert: Callable[[object], str]) -> str:
-    try:
-        return convert(value)
-    except BaseException:  # `__str__` of an error may be user code, and may raise
-        return f"{type(value).__name__} (its text cannot be read)"
-
-
 class AwakenError(Exception):
     """The base class of all errors that this library raises on purpose."""
 
@@ -198,6 +170,9 @@ class InvalidId(ConfigError):
         shown = given if len(given) <= 80 else f"{given[:80]}… ({len(given)} characters)"
         super().__init__(f"{shown} cannot be a {what}: use {allowed}")
         self.id = id
+
+
+# -- runs that cannot start or be found -------------------------------------------------------
 
 
 class RuntimeFault(AwakenError):
@@ -298,7 +273,7 @@ class RunAbandoned(RuntimeFault):
         self.run_id = run_id
 
 
-# -- the loop ---------------------------------------------------------------------------------
+# -- runs that could not continue -------------------------------------------------------------
 
 
 class AgentLoopError(AwakenError):
@@ -349,6 +324,9 @@ class ArgumentsRefused(InvalidResume):
         self.ticket, self.reason = ticket, reason
 
 
+# -- results and previews that do not exist ---------------------------------------------------
+
+
 class NoOutput(AwakenError):
     """A run has no output: no answer that fits its agent's output type."""
 
@@ -375,13 +353,11 @@ class NoPreview(AwakenError):
         self.model = model
 
 
+# -- what an agent names, found before it runs ------------------------------------------------
+
+
 class ResolveError(AwakenError):
     """An agent's spec names something that the registries do not have, or that does not fit."""
-
-
-def _missing(kind: str, wanted: str, agent_id: str, known: Iterable[str]) -> str:
-    names = ", ".join(repr(name) for name in sorted(known)) or "none"
-    return f"agent {agent_id!r} asks for {kind} {wanted!r}, which is not registered; known: {names}"
 
 
 class ModelNotFound(ResolveError):
@@ -494,6 +470,14 @@ class InvalidRemoteEndpointConfig(ResolveError):
         self.agent_id = agent_id
 
 
+def _missing(kind: str, wanted: str, agent_id: str, known: Iterable[str]) -> str:
+    names = ", ".join(repr(name) for name in sorted(known)) or "none"
+    return f"agent {agent_id!r} asks for {kind} {wanted!r}, which is not registered; known: {names}"
+
+
+# -- registrations ----------------------------------------------------------------------------
+
+
 class BuildError(AwakenError):
     """A registration failed, before any run."""
 
@@ -512,6 +496,9 @@ class ValidationFailed(BuildError):
 
 class DiscoveryFailed(BuildError):
     """A remote agent's card could not be fetched."""
+
+
+# -- the typed state, and the phases that change it -------------------------------------------
 
 
 class StateError(AwakenError):
@@ -689,6 +676,9 @@ class Cancelled(StateError):
 
     def __init__(self) -> None:
         super().__init__("cancelled")
+
+
+# -- stores -----------------------------------------------------------------------------------
 
 
 class StoreError(AwakenError):
@@ -958,3 +948,34 @@ class BlobRangeBeyondEnd(BlobError):
         span = f"{start}-{'' if stop is None else stop}"
         super().__init__(id, f"has {size} bytes: there is no range {span} in it")
         self.start, self.stop, self.size = start, stop, size
+
+
+# -- the texts of errors ----------------------------------------------------------------------
+
+
+def describe(error: object) -> str:
+    """The text of an error, or its class name if the text is empty."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return text_of(error, str) or type(error).__name__
+
+
+def type_of(value: object) -> str:
+    """The type of a value as a sentence names it: `an int`, `a dict`, `None`."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def name_of(function: object) -> str:
+    """The name of a function in messages; of another thing that can be called, its type."""
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else type_of(function)
+
+
+def text_of(value: object, convert: Callable[[object], str]) -> str:
+    try:
+        return convert(value)
+    except BaseException:  # `__str__` of an error may be user code, and may raise
+        return f"{type(value).__name__} (its text cannot be read)"

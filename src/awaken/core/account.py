@@ -1,6 +1,6 @@
 """Accounts of a run tree: reserve a call's budget before it, count its real cost after it.
 
-The limits themselves (`Budget`) and the figures (`Amount`, `Spending`) are in `domain.budget`.
+The limits themselves (`Budget`) and the figures (`Amount`, `Spending`) are in `core.budget`.
 """
 
 from __future__ import annotations

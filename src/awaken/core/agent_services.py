@@ -1,4 +1,7 @@
-"""Checking an agent's final answer."""
+"""Services of a single agent: its check of final answers, its system prompt, and its tools.
+
+The prompt may be a function, and there may be tools that are known only when a run begins.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,10 @@ WritesPrompt = Callable[[Any], str | Awaitable[str]]
 
 
 class PromptSource:
-    """A service of an agent whose system prompt is a function: `write` takes the `PhaseContext` of
-    the step, and returns the text."""
+    """A service of an agent whose system prompt is a function.
+
+    `write` takes the `PhaseContext` of the step, and returns the text.
+    """
 
     __slots__ = ("write",)
 
@@ -44,8 +49,11 @@ OffersTools = Callable[[RunInfo, Mapping[str, Tool]], Awaitable[Mapping[str, Too
 
 
 class ToolSource:
-    """A service of an agent that has such tools: `offer` takes the run and the agent's other tools,
-    and returns those for this run, by id and in the order in which the model reads them."""
+    """A service of an agent with tools that are known only when a run begins.
+
+    `offer` takes the run and the agent's other tools, and returns those for this run, by id and in
+    the order in which the model reads them.
+    """
 
     __slots__ = ("offer",)
 

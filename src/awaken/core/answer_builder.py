@@ -1,4 +1,4 @@
-"""Building an answer from the events of its stream.
+"""Building an answer from the events of its stream, and its token usage from the provider's counts.
 
 Synchronous and without I/O: it runs for every event a model sends, so it has to be fast.
 """
@@ -36,47 +36,9 @@ from awaken.core.llm import (
 from awaken.core.message import Citation, ContentBlock, Opaque, Text, Thinking, ToolCall
 from awaken.core.value import EMPTY
 
-
-def merged_usage(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
-    """`old` updated by `new`: a field without a count, or with a negative one, keeps the old."""
-    fields: dict[str, int] = {}
-    for name in new.__struct_fields__:
-        before: int | None = getattr(old, name) if old is not None else None
-        count: int | None = getattr(new, name)
-        if count is not None and count < 0:
-            count = before or 0
-        if count is None:
-            count = before
-        if count is not None:
-            fields[name] = count
-    return TokenUsage(**fields)
-
-
-def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
-    """The sum of two usages; a count that neither reports stays unknown."""
-    return one or other if one is None or other is None else _added(one, other)
-
-
-def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
-    return TokenUsage(
-        **{
-            name: (getattr(one, name) or 0) + (getattr(other, name) or 0)
-            for name in one.__struct_fields__
-            if getattr(one, name) is not None or getattr(other, name) is not None
-        }
-    )
-
-
-def has_negative(usage: TokenUsage) -> bool:
-    """Whether a provider has reported a count below zero."""
-    counts = filter(None, msgspec.structs.astuple(usage))
-    return min(counts, default=0) < 0
-
-
 # One for all: on Python 3.11 every `frozenset()` is a new one of 216 bytes.
 _NO_IDS: frozenset[str] = frozenset()
 _NONE_YET: Any = ()
-_COUNTS = frozenset({int, NoneType})
 
 # The memory counted for each delta, block and call besides its text: without it, a model could
 # fill the memory with empty ones.
@@ -531,3 +493,45 @@ def _clean_id(text: str) -> str:
 
 def _utf8(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+# -- token usage ------------------------------------------------------------------------------
+
+
+_COUNTS = frozenset({int, NoneType})
+
+
+def merged_usage(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
+    """`old` updated by `new`: a field without a count, or with a negative one, keeps the old."""
+    fields: dict[str, int] = {}
+    for name in new.__struct_fields__:
+        before: int | None = getattr(old, name) if old is not None else None
+        count: int | None = getattr(new, name)
+        if count is not None and count < 0:
+            count = before or 0
+        if count is None:
+            count = before
+        if count is not None:
+            fields[name] = count
+    return TokenUsage(**fields)
+
+
+def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
+    """The sum of two usages; a count that neither reports stays unknown."""
+    return one or other if one is None or other is None else _added(one, other)
+
+
+def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
+    return TokenUsage(
+        **{
+            name: (getattr(one, name) or 0) + (getattr(other, name) or 0)
+            for name in one.__struct_fields__
+            if getattr(one, name) is not None or getattr(other, name) is not None
+        }
+    )
+
+
+def has_negative(usage: TokenUsage) -> bool:
+    """Whether a provider has reported a count below zero."""
+    counts = filter(None, msgspec.structs.astuple(usage))
+    return min(counts, default=0) < 0

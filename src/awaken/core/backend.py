@@ -1,4 +1,4 @@
-"""Backends, where agents run: their capabilities, requests and errors."""
+"""Backends, which run agents: their base class, capabilities, requests, results and errors."""
 
 from __future__ import annotations
 
@@ -27,6 +27,318 @@ from awaken.core.suspension import Asker, Decision, ToolCallResume
 from awaken.core.tool import ToolDescriptor
 from awaken.core.value import Value
 from awaken.errors import AgentLoopError, AwakenError
+
+
+class ExecutionBackend:
+    """The base class of backends. By default it supports little and refuses to run agents."""
+
+    def capabilities(self) -> BackendCapabilities:
+        return BackendCapabilities.remote_stateless_text()
+
+    async def abort(self, request: BackendAbortRequest) -> None:
+        return
+
+    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
+        raise ExecutionFailed("backend does not support root execution")
+
+    async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+        raise ExecutionFailed("backend does not support delegated execution")
+
+
+class ExecutionBackendFactory(Protocol):
+    """Builds backends of one kind from endpoints."""
+
+    def backend(self) -> str: ...
+
+    def validate(self, endpoint: RemoteEndpoint) -> None:
+        """Check an endpoint. By default this builds a backend and discards it.
+
+        Raises:
+            ExecutionBackendFactoryError: no backend can be built from the endpoint.
+        """
+        self.build(endpoint)
+
+    def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend: ...
+
+
+# -- what a backend can do --------------------------------------------------------------------
+
+
+class BackendCancellationCapability(StrEnum):
+    """How a run can be cancelled once it has started."""
+
+    NONE = "none"
+    COOPERATIVE_TOKEN = "cooperative_token"
+    REMOTE_ABORT = "remote_abort"
+    COOPERATIVE_TOKEN_AND_REMOTE_ABORT = "cooperative_token_and_remote_abort"
+
+    @property
+    def supports_cooperative_token(self) -> bool:
+        return self in (
+            BackendCancellationCapability.COOPERATIVE_TOKEN,
+            BackendCancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
+        )
+
+    @property
+    def supports_remote_abort(self) -> bool:
+        return self in (
+            BackendCancellationCapability.REMOTE_ABORT,
+            BackendCancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
+        )
+
+
+class BackendContinuationCapability(StrEnum):
+    """Where the state of a run is kept between turns."""
+
+    NONE = "none"
+    IN_PROCESS_STATE = "in_process_state"
+    REMOTE_STATE = "remote_state"
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a run can be continued at all."""
+        return self is not BackendContinuationCapability.NONE
+
+
+class BackendWaitCapability(StrEnum):
+    """Which kinds of waiting the backend reports as waiting, and not as errors."""
+
+    NONE = "none"
+    INPUT = "input"
+    AUTH = "auth"
+    INPUT_AND_AUTH = "input_and_auth"
+
+
+class BackendTranscriptCapability(StrEnum):
+    """How much of the conversation the backend wants in a request."""
+
+    FULL_TRANSCRIPT = "full_transcript"
+    INCREMENTAL_USER_MESSAGES_WITH_REMOTE_STATE = "incremental_user_messages_with_remote_state"
+    SINGLE_PROMPT = "single_prompt"
+
+
+class BackendOutputCapability(StrEnum):
+    """What the backend returns of the agent's output."""
+
+    TEXT = "text"
+    TEXT_AND_ARTIFACTS = "text_and_artifacts"
+
+
+class BackendCapabilities(Value, frozen=True, kw_only=True):
+    """What a backend supports; by default everything."""
+
+    cancellation: BackendCancellationCapability = BackendCancellationCapability.COOPERATIVE_TOKEN
+    decisions: bool = True
+    overrides: bool = True
+    frontend_tools: bool = True
+    continuation: BackendContinuationCapability = BackendContinuationCapability.IN_PROCESS_STATE
+    waits: BackendWaitCapability = BackendWaitCapability.INPUT_AND_AUTH
+    transcript: BackendTranscriptCapability = BackendTranscriptCapability.FULL_TRANSCRIPT
+    output: BackendOutputCapability = BackendOutputCapability.TEXT_AND_ARTIFACTS
+
+    @classmethod
+    def full(cls) -> BackendCapabilities:
+        return cls()
+
+    @classmethod
+    def remote_stateless_text(cls) -> BackendCapabilities:
+        return cls(
+            cancellation=BackendCancellationCapability.NONE,
+            decisions=False,
+            overrides=False,
+            frontend_tools=False,
+            continuation=BackendContinuationCapability.NONE,
+            waits=BackendWaitCapability.NONE,
+            transcript=BackendTranscriptCapability.SINGLE_PROMPT,
+            output=BackendOutputCapability.TEXT,
+        )
+
+    def unsupported_root_features(self, request: BackendRootRunRequest) -> list[str]:
+        """The features that the request needs and the backend lacks, in a fixed order."""
+        asked = {
+            "decisions": (bool(request.decisions) or request.control.decision_rx is not None)
+            and not self.decisions,
+            "overrides": request.overrides is not None and not self.overrides,
+            "frontend_tools": bool(request.frontend_tools) and not self.frontend_tools,
+            "continuation": request.is_continuation
+            and self.continuation is BackendContinuationCapability.NONE,
+        }
+        return [name for name, missing in asked.items() if missing]
+
+    def unsupported_delegate_features(
+        self, request: BackendDelegateRunRequest, *, is_local: bool = False
+    ) -> list[str]:
+        """The features that a delegate's request needs and the backend lacks.
+
+        Only a local backend supports a state seed.
+        """
+        asked = {
+            "delegate_persistence": request.policy.persistence
+            is not BackendDelegatePersistence.EPHEMERAL,
+            "continuation": request.policy.continuation is not BackendDelegateContinuation.DISABLED
+            and self.continuation is BackendContinuationCapability.NONE,
+            "delegate_state_seed": request.state_seed is not None and not is_local,
+        }
+        return [name for name, missing in asked.items() if missing]
+
+
+# -- requests to a backend --------------------------------------------------------------------
+
+
+class BackendControl(msgspec.Struct, kw_only=True):
+    """How a run is controlled from outside: a token to cancel it, a queue of answers for it."""
+
+    cancellation_token: CancellationToken | None = None
+    decision_rx: DecisionQueue | None = None
+
+
+class BackendLocalRootContext(msgspec.Struct, frozen=True):
+    """What only a local backend gets.
+
+    `phase_runtime` is an `awaken.engine.phases.PhaseRuntime`. A caller that has prepared the run
+    gives its `awaken.plugin.resolved_agent.ResolvedAgent` and its
+    `awaken.engine.prepared_run.PreparedRun`.
+    """
+
+    phase_runtime: object
+    agent: object | None = None
+    start: object | None = None
+
+
+SaveState = Callable[[Mapping[str, Json]], Awaitable[None]]
+"""Stores values by name in the run's state, and returns once they are durable."""
+
+
+class BackendRootRunRequest(msgspec.Struct, kw_only=True):
+    """A request to run an agent. `messages` is the conversation, `new_messages` this turn's input.
+
+    The run is on record before the backend gets this. `persisted_state` is the stored state of
+    the run; for a new run, that of the thread's previous run. `save_state` stores what a crash
+    must not lose, such as the id of a remote task; await it before anything depends on the value.
+    A run that is interrupted before anything was saved is started again, as a new one.
+    """
+
+    agent_id: str
+    messages: Sequence[Message]
+    new_messages: Sequence[Message]
+    sink: EventSink
+    resolver: ExecutionResolver
+    run_identity: RunIdentity
+    checkpoint_store: Store | None = None
+    control: BackendControl = msgspec.field(default_factory=BackendControl)
+    decisions: Sequence[Decision] = ()
+    overrides: InferenceOverride | None = None
+    frontend_tools: Sequence[ToolDescriptor] = ()
+    local: BackendLocalRootContext | None = None
+    inbox: InboxReceiver | None = None
+    is_continuation: bool = False
+    persisted_state: PersistedState | None = None
+    save_state: SaveState | None = None
+
+
+class BackendParentContext(Value, frozen=True, kw_only=True):
+    """The run, thread and tool call that started a delegate."""
+
+    parent_run_id: str | None = None
+    parent_thread_id: str | None = None
+    parent_tool_call_id: str | None = None
+
+
+class BackendDelegatePersistence(StrEnum):
+    """How much of a delegate's run is stored."""
+
+    EPHEMERAL = "ephemeral"
+
+
+class BackendDelegateContinuation(StrEnum):
+    """Whether a delegate's run can be continued later."""
+
+    DISABLED = "disabled"
+
+
+class BackendDelegatePolicy(Value, frozen=True, kw_only=True):
+    """How a delegate is run."""
+
+    persistence: BackendDelegatePersistence = BackendDelegatePersistence.EPHEMERAL
+    continuation: BackendDelegateContinuation = BackendDelegateContinuation.DISABLED
+
+
+class DurableDelegates(Protocol):
+    """Runs delegates as durable runs, which are recovered after a crash like their parent."""
+
+    async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+        """Start the delegate of `request.key`, continue it, or return its result if it has ended.
+
+        Raises:
+            ExecutionBackendError: the delegate could not be run.
+            RunLeft: the runtime is closing; another worker will continue the delegate.
+        """
+        ...
+
+    async def wait_for_answer(self, run_id: str) -> None:
+        """Wait until a waiting delegate has an answer, its question has expired, or it no longer
+        waits."""
+        ...
+
+    async def send_event(self, thread_id: str, key: str, event: Json) -> None:
+        """Send an event to the delegate of the call `key` of a thread, once its run has started.
+
+        Its model reads the event at the next step, whichever process runs the delegate.
+        """
+        ...
+
+    async def done_by(self, thread_id: str, key: str) -> str | None:
+        """What the delegate of the call `key` of a thread, and those beneath it, have done:
+        `before that it had done: …`
+
+        The text is for the model whose call ends without the delegate's answer. Returns `None` if
+        none of their calls has ended or may have taken effect.
+
+        Raises:
+            StoreError: the delegate's thread cannot be read.
+        """
+        ...
+
+
+class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
+    """A request to run an agent as a delegate of another run.
+
+    With `durable` the run is stored under an id made from the parent's thread and `key`: the same
+    key is the same run, also in another process. `resume` is the answer to the question described
+    by `asker`. `depth` counts the agents above it, `budget` is the account of the run that started
+    it. `state_seed` is the initial state, applied once the run's plugins are active. `deps` are the
+    dependencies that the run above passes down.
+    """
+
+    agent_id: str
+    messages: Sequence[Message]
+    new_messages: Sequence[Message]
+    sink: EventSink
+    resolver: ExecutionResolver
+    parent: BackendParentContext = msgspec.field(default_factory=BackendParentContext)
+    control: BackendControl = msgspec.field(default_factory=BackendControl)
+    policy: BackendDelegatePolicy = msgspec.field(default_factory=BackendDelegatePolicy)
+    durable: DurableDelegates | None = None
+    key: str = ""
+    resume: ToolCallResume | None = None
+    asker: Asker | None = None
+    depth: int = 0
+    budget: Account | None = None
+    state_seed: PersistedState | None = None
+    deps: RunDeps | None = None
+
+
+class BackendAbortRequest(msgspec.Struct, kw_only=True):
+    """A request to stop a remote run; the backend does its best."""
+
+    agent_id: str
+    run_identity: RunIdentity
+    parent: BackendParentContext | None = None
+    persisted_state: PersistedState | None = None
+    is_continuation: bool = False
+
+
+# -- what a backend returns -------------------------------------------------------------------
 
 
 class BackendOutputArtifact(Value, frozen=True, kw_only=True):
@@ -174,283 +486,6 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
 BACKEND_OUTPUT_STATE_KEY = "__runtime_backend_output"
 
 
-# -- what a backend can do --------------------------------------------------------------------
-
-
-class BackendCancellationCapability(StrEnum):
-    """How a run can be cancelled once it has started."""
-
-    NONE = "none"
-    COOPERATIVE_TOKEN = "cooperative_token"
-    REMOTE_ABORT = "remote_abort"
-    COOPERATIVE_TOKEN_AND_REMOTE_ABORT = "cooperative_token_and_remote_abort"
-
-    @property
-    def supports_cooperative_token(self) -> bool:
-        return self in (
-            BackendCancellationCapability.COOPERATIVE_TOKEN,
-            BackendCancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
-        )
-
-    @property
-    def supports_remote_abort(self) -> bool:
-        return self in (
-            BackendCancellationCapability.REMOTE_ABORT,
-            BackendCancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
-        )
-
-
-class BackendContinuationCapability(StrEnum):
-    """Where the state of a run is kept between turns."""
-
-    NONE = "none"
-    IN_PROCESS_STATE = "in_process_state"
-    REMOTE_STATE = "remote_state"
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether a run can be continued at all."""
-        return self is not BackendContinuationCapability.NONE
-
-
-class BackendWaitCapability(StrEnum):
-    """Which kinds of waiting the backend reports as waiting, and not as errors."""
-
-    NONE = "none"
-    INPUT = "input"
-    AUTH = "auth"
-    INPUT_AND_AUTH = "input_and_auth"
-
-
-class BackendTranscriptCapability(StrEnum):
-    """How much of the conversation the backend wants in a request."""
-
-    FULL_TRANSCRIPT = "full_transcript"
-    INCREMENTAL_USER_MESSAGES_WITH_REMOTE_STATE = "incremental_user_messages_with_remote_state"
-    SINGLE_PROMPT = "single_prompt"
-
-
-class BackendOutputCapability(StrEnum):
-    """What the backend returns of the agent's output."""
-
-    TEXT = "text"
-    TEXT_AND_ARTIFACTS = "text_and_artifacts"
-
-
-class BackendCapabilities(Value, frozen=True, kw_only=True):
-    """What a backend supports; by default everything."""
-
-    cancellation: BackendCancellationCapability = BackendCancellationCapability.COOPERATIVE_TOKEN
-    decisions: bool = True
-    overrides: bool = True
-    frontend_tools: bool = True
-    continuation: BackendContinuationCapability = BackendContinuationCapability.IN_PROCESS_STATE
-    waits: BackendWaitCapability = BackendWaitCapability.INPUT_AND_AUTH
-    transcript: BackendTranscriptCapability = BackendTranscriptCapability.FULL_TRANSCRIPT
-    output: BackendOutputCapability = BackendOutputCapability.TEXT_AND_ARTIFACTS
-
-    @classmethod
-    def full(cls) -> BackendCapabilities:
-        return cls()
-
-    @classmethod
-    def remote_stateless_text(cls) -> BackendCapabilities:
-        return cls(
-            cancellation=BackendCancellationCapability.NONE,
-            decisions=False,
-            overrides=False,
-            frontend_tools=False,
-            continuation=BackendContinuationCapability.NONE,
-            waits=BackendWaitCapability.NONE,
-            transcript=BackendTranscriptCapability.SINGLE_PROMPT,
-            output=BackendOutputCapability.TEXT,
-        )
-
-    def unsupported_root_features(self, request: BackendRootRunRequest) -> list[str]:
-        """The features that the request needs and the backend lacks, in a fixed order."""
-        asked = {
-            "decisions": (bool(request.decisions) or request.control.decision_rx is not None)
-            and not self.decisions,
-            "overrides": request.overrides is not None and not self.overrides,
-            "frontend_tools": bool(request.frontend_tools) and not self.frontend_tools,
-            "continuation": request.is_continuation
-            and self.continuation is BackendContinuationCapability.NONE,
-        }
-        return [name for name, missing in asked.items() if missing]
-
-    def unsupported_delegate_features(
-        self, request: BackendDelegateRunRequest, *, is_local: bool = False
-    ) -> list[str]:
-        """The features that a delegate's request needs and the backend lacks.
-
-        Only a local backend supports a state seed.
-        """
-        asked = {
-            "delegate_persistence": request.policy.persistence
-            is not BackendDelegatePersistence.EPHEMERAL,
-            "continuation": request.policy.continuation is not BackendDelegateContinuation.DISABLED
-            and self.continuation is BackendContinuationCapability.NONE,
-            "delegate_state_seed": request.state_seed is not None and not is_local,
-        }
-        return [name for name, missing in asked.items() if missing]
-
-
-# -- requests to a backend --------------------------------------------------------------------
-
-
-class BackendParentContext(Value, frozen=True, kw_only=True):
-    """The run, thread and tool call that started a delegate."""
-
-    parent_run_id: str | None = None
-    parent_thread_id: str | None = None
-    parent_tool_call_id: str | None = None
-
-
-class BackendControl(msgspec.Struct, kw_only=True):
-    """How a run is controlled from outside: a token to cancel it, a queue of answers for it."""
-
-    cancellation_token: CancellationToken | None = None
-    decision_rx: DecisionQueue | None = None
-
-
-class BackendLocalRootContext(msgspec.Struct, frozen=True):
-    """What only a local backend gets.
-
-    `phase_runtime` is an `awaken.engine.phases.PhaseRuntime`. A caller that has prepared the run
-    gives its `awaken.plugin.resolved_agent.ResolvedAgent` and its
-    `awaken.engine.prepared_run.PreparedRun`.
-    """
-
-    phase_runtime: object
-    agent: object | None = None
-    start: object | None = None
-
-
-class BackendDelegatePersistence(StrEnum):
-    """How much of a delegate's run is stored."""
-
-    EPHEMERAL = "ephemeral"
-
-
-class BackendDelegateContinuation(StrEnum):
-    """Whether a delegate's run can be continued later."""
-
-    DISABLED = "disabled"
-
-
-class BackendDelegatePolicy(Value, frozen=True, kw_only=True):
-    """How a delegate is run."""
-
-    persistence: BackendDelegatePersistence = BackendDelegatePersistence.EPHEMERAL
-    continuation: BackendDelegateContinuation = BackendDelegateContinuation.DISABLED
-
-
-SaveState = Callable[[Mapping[str, Json]], Awaitable[None]]
-"""Stores values by name in the run's state, and returns once they are durable."""
-
-
-class BackendRootRunRequest(msgspec.Struct, kw_only=True):
-    """A request to run an agent. `messages` is the conversation, `new_messages` this turn's input.
-
-    The run is on record before the backend gets this. `persisted_state` is the stored state of
-    the run; for a new run, that of the thread's previous run. `save_state` stores what a crash
-    must not lose, such as the id of a remote task; await it before anything depends on the value.
-    A run that is interrupted before anything was saved is started again, as a new one.
-    """
-
-    agent_id: str
-    messages: Sequence[Message]
-    new_messages: Sequence[Message]
-    sink: EventSink
-    resolver: ExecutionResolver
-    run_identity: RunIdentity
-    checkpoint_store: Store | None = None
-    control: BackendControl = msgspec.field(default_factory=BackendControl)
-    decisions: Sequence[Decision] = ()
-    overrides: InferenceOverride | None = None
-    frontend_tools: Sequence[ToolDescriptor] = ()
-    local: BackendLocalRootContext | None = None
-    inbox: InboxReceiver | None = None
-    is_continuation: bool = False
-    persisted_state: PersistedState | None = None
-    save_state: SaveState | None = None
-
-
-class DurableDelegates(Protocol):
-    """Runs delegates as durable runs, which are recovered after a crash like their parent."""
-
-    async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        """Start the delegate of `request.key`, continue it, or return its result if it has ended.
-
-        Raises:
-            ExecutionBackendError: the delegate could not be run.
-            RunLeft: the runtime is closing; another worker will continue the delegate.
-        """
-        ...
-
-    async def wait_for_answer(self, run_id: str) -> None:
-        """Wait until a waiting delegate has an answer, its question has expired, or it no longer
-        waits."""
-        ...
-
-    async def send_event(self, thread_id: str, key: str, event: Json) -> None:
-        """Send an event to the delegate of the call `key` of a thread, once its run has started.
-
-        Its model reads the event at the next step, whichever process runs the delegate.
-        """
-        ...
-
-    async def done_by(self, thread_id: str, key: str) -> str | None:
-        """What the delegate of the call `key` of a thread, and those beneath it, have done:
-        `before that it had done: …`
-
-        The text is for the model whose call ends without the delegate's answer. Returns `None` if
-        none of their calls has ended or may have taken effect.
-
-        Raises:
-            StoreError: the delegate's thread cannot be read.
-        """
-        ...
-
-
-class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
-    """A request to run an agent as a delegate of another run.
-
-    With `durable` the run is stored under an id made from the parent's thread and `key`: the same
-    key is the same run, also in another process. `resume` is the answer to the question described
-    by `asker`. `depth` counts the agents above it, `budget` is the account of the run that started
-    it. `state_seed` is the initial state, applied once the run's plugins are active. `deps` are the
-    dependencies that the run above passes down.
-    """
-
-    agent_id: str
-    messages: Sequence[Message]
-    new_messages: Sequence[Message]
-    sink: EventSink
-    resolver: ExecutionResolver
-    parent: BackendParentContext = msgspec.field(default_factory=BackendParentContext)
-    control: BackendControl = msgspec.field(default_factory=BackendControl)
-    policy: BackendDelegatePolicy = msgspec.field(default_factory=BackendDelegatePolicy)
-    durable: DurableDelegates | None = None
-    key: str = ""
-    resume: ToolCallResume | None = None
-    asker: Asker | None = None
-    depth: int = 0
-    budget: Account | None = None
-    state_seed: PersistedState | None = None
-    deps: RunDeps | None = None
-
-
-class BackendAbortRequest(msgspec.Struct, kw_only=True):
-    """A request to stop a remote run; the backend does its best."""
-
-    agent_id: str
-    run_identity: RunIdentity
-    parent: BackendParentContext | None = None
-    persisted_state: PersistedState | None = None
-    is_continuation: bool = False
-
-
 # -- errors -----------------------------------------------------------------------------------
 
 
@@ -503,38 +538,3 @@ class BackendLoopError(ExecutionBackendError):
 
 class ExecutionBackendFactoryError(AwakenError):
     """A backend cannot be built from this endpoint."""
-
-
-# -- backends ---------------------------------------------------------------------------------
-
-
-class ExecutionBackend:
-    """The base class of backends. By default it supports little and refuses to run agents."""
-
-    def capabilities(self) -> BackendCapabilities:
-        return BackendCapabilities.remote_stateless_text()
-
-    async def abort(self, request: BackendAbortRequest) -> None:
-        return
-
-    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
-        raise ExecutionFailed("backend does not support root execution")
-
-    async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        raise ExecutionFailed("backend does not support delegated execution")
-
-
-class ExecutionBackendFactory(Protocol):
-    """Builds backends of one kind from endpoints."""
-
-    def backend(self) -> str: ...
-
-    def validate(self, endpoint: RemoteEndpoint) -> None:
-        """Check an endpoint. By default this builds a backend and discards it.
-
-        Raises:
-            ExecutionBackendFactoryError: no backend can be built from the endpoint.
-        """
-        self.build(endpoint)
-
-    def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend: ...

@@ -1,4 +1,8 @@
-"""The events of a run: one closed union, and the envelope each event is sent in."""
+"""The events of a run.
+
+They are one closed union. A run sends each event to its event sink; clients get it in an envelope,
+`RunEvent`.
+"""
 
 from __future__ import annotations
 

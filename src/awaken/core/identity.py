@@ -1,4 +1,8 @@
-"""The identity of a run: its ids, its origin, and how it was started."""
+"""Identities: of runs, and of principals.
+
+A run's identity is its ids, its origin, and how it was started. Principals are the people and
+programs on whose behalf something is done.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Model answers, token usage, request parameters and context window policies."""
+"""Values of requests to a model, and of its answers.
+
+A request has parameters, a context window policy, and perhaps a format for structured output. An
+answer has its content, the reason why the model stopped, and its token usage.
+"""
 
 from __future__ import annotations
 

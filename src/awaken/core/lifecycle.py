@@ -1,4 +1,7 @@
-"""The statuses of a run, which may follow which, and how a run can end."""
+"""The life of a run: its statuses, its nine phases, why it starts, and how it ends.
+
+The statuses say which may follow which.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,42 @@ _RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {
     RunStatus.WAITING: frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE}),
     RunStatus.DONE: frozenset({RunStatus.DONE}),
 }
+
+
+class Phase(StrEnum):
+    """The phases that hooks can be registered for; `tool_gate` takes gates and policies only."""
+
+    RUN_START = "run_start"
+    STEP_START = "step_start"
+    BEFORE_INFERENCE = "before_inference"
+    AFTER_INFERENCE = "after_inference"
+    TOOL_GATE = "tool_gate"
+    BEFORE_TOOL_EXECUTE = "before_tool_execute"
+    AFTER_TOOL_EXECUTE = "after_tool_execute"
+    STEP_END = "step_end"
+    RUN_END = "run_end"
+
+    @property
+    def is_run_level(self) -> bool:
+        return self in (Phase.RUN_START, Phase.RUN_END)
+
+
+class StartCause(StrEnum):
+    """Why a run starts to work, at first or once more.
+
+    `new`: it is a new run. `answered`: it waited for answers, and has them or they are overdue.
+    `recovered`: the process that worked on it died or left it. `woken`: it waited for background
+    work or for messages, and there is news.
+    """
+
+    NEW = "new"
+    ANSWERED = "answered"
+    RECOVERED = "recovered"
+    WOKEN = "woken"
+
+
+# -- how a run can end ------------------------------------------------------------------------
+
 
 AWAITING_TASKS = "awaiting_tasks"
 SUSPENDED = "suspended"
@@ -88,6 +127,11 @@ BEHAVIOR_REQUESTED = BehaviorRequested()
 CANCELLED = CancelledEnd()
 SUSPENDED_END = Suspended()
 
+_NEXT_MOVES = {
+    "max_rounds": "give the agent a higher max_rounds, or send another message to go on",
+    "budget": "give the run a larger budget",
+}
+
 
 def unfinished(reason: TerminationReason) -> str | None:
     """Why a run that ended like this has not finished, and what to do; `None` if it has."""
@@ -108,12 +152,6 @@ def unfinished(reason: TerminationReason) -> str | None:
             return f"{told}; {_NEXT_MOVES[stopped.code]}" if stopped.code in _NEXT_MOVES else told
         case Failed(value=why):
             return f"it failed: {why}"
-
-
-_NEXT_MOVES = {
-    "max_rounds": "give the agent a higher max_rounds, or send another message to go on",
-    "budget": "give the run a larger budget",
-}
 
 
 def to_run_status(reason: TerminationReason) -> tuple[RunStatus, str | None]:
@@ -162,35 +200,3 @@ def read_termination(value: Json) -> TerminationReason:
         return BEHAVIOR_REQUESTED
     reason: TerminationReason = from_json(value, TerminationReason)
     return reason
-
-
-class StartCause(StrEnum):
-    """Why a run starts to work, at first or once more.
-
-    `new`: it is a new run. `answered`: it waited for answers, and has them or they are overdue.
-    `recovered`: the process that worked on it died or left it. `woken`: it waited for background
-    work or for messages, and there is news.
-    """
-
-    NEW = "new"
-    ANSWERED = "answered"
-    RECOVERED = "recovered"
-    WOKEN = "woken"
-
-
-class Phase(StrEnum):
-    """The phases that hooks can be registered for; `tool_gate` takes gates and policies only."""
-
-    RUN_START = "run_start"
-    STEP_START = "step_start"
-    BEFORE_INFERENCE = "before_inference"
-    AFTER_INFERENCE = "after_inference"
-    TOOL_GATE = "tool_gate"
-    BEFORE_TOOL_EXECUTE = "before_tool_execute"
-    AFTER_TOOL_EXECUTE = "after_tool_execute"
-    STEP_END = "step_end"
-    RUN_END = "run_end"
-
-    @property
-    def is_run_level(self) -> bool:
-        return self in (Phase.RUN_START, Phase.RUN_END)

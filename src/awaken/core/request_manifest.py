@@ -1,8 +1,8 @@
-"""What is kept of a request to a model, so that the very request can be built again.
+"""What a store keeps of a request to a model, so that the same request can be built again.
 
 A manifest refers to the message log by ranges, and to everything else by the digests of texts,
-which a store keeps once. It says only what differs from an earlier manifest of the thread, so it is
-small.
+each of which a store keeps once. A manifest says only what differs from an earlier one of the
+thread, so it is small.
 """
 
 from __future__ import annotations
@@ -16,11 +16,37 @@ from awaken.core.llm import InferenceRequest
 from awaken.core.value import Value
 
 
-class KeptText(msgspec.Struct, frozen=True, gc=False):
-    """A text that a store keeps once, by its digest: a part of a request, as JSON."""
+class RequestManifest(Value, frozen=True, kw_only=True):
+    """The request that led to the answer `message_id`.
 
-    digest: str
-    body: bytes
+    `shown` are its messages. `like` is the position in the log of an earlier answer: the first
+    `same` entries of that one's manifest come before `shown`, and its settings hold if this one has
+    none. A manifest without `like` is complete.
+
+    `answered_by` is the model that got the request, if it is another than the one asked, as in a
+    pool. `attempts` failed before. `first_ms` is the time from the request to the first piece of
+    the answer.
+    """
+
+    message_id: str
+    like: int | None = None
+    same: int = 0
+    shown: tuple[Shown, ...] = ()
+    settings: RequestSettings | None = None
+    overrides: InferenceOverride | None = None
+    answered_by: str | None = None
+    attempts: tuple[FailedAttempt, ...] = ()
+    first_ms: int | None = None
+
+    def completed(self, earlier: RequestManifest) -> RequestManifest:
+        """This manifest with what it leaves out; `earlier` is the one it is like, completed."""
+        return msgspec.structs.replace(
+            self,
+            like=None,
+            same=0,
+            shown=(*earlier.shown[: self.same], *self.shown),
+            settings=self.settings or earlier.settings,
+        )
 
 
 class UnloggedMessage(Value, frozen=True, kw_only=True):
@@ -63,37 +89,11 @@ class FailedAttempt(Value, frozen=True, kw_only=True):
     ms: int
 
 
-class RequestManifest(Value, frozen=True, kw_only=True):
-    """The request that led to the answer `message_id`.
+class KeptText(msgspec.Struct, frozen=True, gc=False):
+    """A text that a store keeps once, by its digest: a part of a request, as JSON."""
 
-    `shown` are its messages. `like` is the position in the log of an earlier answer: the first
-    `same` entries of that one's manifest come before `shown`, and its settings hold if this one has
-    none. A manifest without `like` is complete.
-
-    `answered_by` is the model that got the request, if it is another than the one asked, as in a
-    pool. `attempts` failed before. `first_ms` is the time from the request to the first piece of
-    the answer.
-    """
-
-    message_id: str
-    like: int | None = None
-    same: int = 0
-    shown: tuple[Shown, ...] = ()
-    settings: RequestSettings | None = None
-    overrides: InferenceOverride | None = None
-    answered_by: str | None = None
-    attempts: tuple[FailedAttempt, ...] = ()
-    first_ms: int | None = None
-
-    def completed(self, earlier: RequestManifest) -> RequestManifest:
-        """This manifest with what it leaves out; `earlier` is the one it is like, completed."""
-        return msgspec.structs.replace(
-            self,
-            like=None,
-            same=0,
-            shown=(*earlier.shown[: self.same], *self.shown),
-            settings=self.settings or earlier.settings,
-        )
+    digest: str
+    body: bytes
 
 
 class Requests(Protocol):

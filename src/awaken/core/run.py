@@ -1,4 +1,7 @@
-"""The record of a run, and the parts of the message log it read and wrote."""
+"""The record of a run, with the messages it read and wrote, and what it waits for.
+
+`AgentRunResult` says how a run ended, and `CancelReceipt` what a cancel reached.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,6 @@ from awaken.core.tool import MOST_TAKEOVERS, ToolDescriptor
 from awaken.core.value import Value, nullable
 from awaken.errors import InvalidTransition
 
-# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
-_RUNNING = RunStatus.RUNNING
-_replace = msgspec.structs.replace
-
-LEFT_RUNNING = "left_running"
-"""The key of an error payload under which a remote run says what may still be working for it."""
-
 
 class RunKind(StrEnum):
     """What a run is the work of: an agent, or a background task that has a record of its own."""
@@ -31,188 +27,19 @@ class RunKind(StrEnum):
     TASK = "task"
 
 
-class MessageSeqRange(Value, frozen=True, kw_only=True):
-    """A range of positions in a log, both ends included. It may span messages of other runs; the
-    list of ids beside it is exact."""
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_RUNNING = RunStatus.RUNNING
+_replace = msgspec.structs.replace
 
-    from_seq: int
-    to_seq: int
-
-    @classmethod
-    def new(cls, from_seq: int, to_seq: int) -> Self | None:
-        return cls(from_seq=from_seq, to_seq=to_seq) if 0 < from_seq <= to_seq else None
-
-
-class RunMessageInput(Value, frozen=True, kw_only=True):
-    """The messages that the run was given."""
-
-    thread_id: str
-    range: MessageSeqRange | None = None
-    trigger_message_ids: tuple[str, ...] = ()
-    selected_message_ids: tuple[str, ...] = ()
-    context_policy: Json = None
-    compacted_snapshot_id: str | None = None
-
-
-class RunMessageOutput(Value, frozen=True, kw_only=True):
-    """The messages that the run wrote, in order."""
-
-    thread_id: str
-    range: MessageSeqRange | None = None
-    message_ids: tuple[str, ...] = ()
-
-
-class WaitingReason(StrEnum):
-    """What a waiting run waits for."""
-
-    TOOL_PERMISSION = "tool_permission"
-    USER_INPUT = "user_input"
-    BACKGROUND_TASKS = "background_tasks"
-    EXTERNAL_EVENT = "external_event"
-    RATE_LIMIT = "rate_limit"
-    MANUAL_PAUSE = "manual_pause"
-
-    @classmethod
-    def from_status_reason(cls, reason: str | None) -> WaitingReason:
-        return _WAITING.get(reason or "", cls.EXTERNAL_EVENT)
-
-
-_WAITING = {
-    "input_required": WaitingReason.USER_INPUT,
-    "user_input_required": WaitingReason.USER_INPUT,
-    "auth_required": WaitingReason.TOOL_PERMISSION,
-    "suspended": WaitingReason.TOOL_PERMISSION,
-    "awaiting_tasks": WaitingReason.BACKGROUND_TASKS,
-    "rate_limit": WaitingReason.RATE_LIMIT,
-    "manual_pause": WaitingReason.MANUAL_PAUSE,
-}
-
-
-class RunWaitingTicket(AskedCall, frozen=True, kw_only=True):
-    """A question that an approver has to answer before the run goes on, in the run's own record."""
-
-    tool_call_id: str
-    resume_mode: ToolCallResumeMode = msgspec.field(
-        default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
-    )
-    updated_at: int
-
-    @classmethod
-    def of(cls, ticket: Ticket) -> Self:
-        """The question of a ticket."""
-        return cls(
-            key=ticket.key,
-            ticket_id=ticket.ticket_id,
-            tool_call_id=ticket.call_id,
-            tool_name=ticket.tool_name,
-            arguments=ticket.arguments,
-            resume_mode=ticket.resume_mode,
-            reason=ticket.reason,
-            updated_at=ticket.asked_at,
-            digest=ticket.digest,
-            expires_at=ticket.expires_at,
-            asker=ticket.asker,
-            message=ticket.message,
-            response_schema=ticket.response_schema,
-        )
-
-
-class RunWaitingState(Value, frozen=True, kw_only=True):
-    """Why a run waits, and the questions it waits for."""
-
-    reason: WaitingReason
-    ticket_ids: tuple[str, ...] = ()
-    tickets: tuple[RunWaitingTicket, ...] = ()
-    since_dispatch_id: str | None = None
-    message: str | None = None
-
-
-class RunOutcome(Value, frozen=True, kw_only=True):
-    """How a run ended."""
-
-    termination_reason: TerminationReason
-    final_output: str | None = None
-    error_payload: Json = None
-
-
-class RunRequestSnapshot(Value, frozen=True, kw_only=True):
-    """The request of a run, stored with its record.
-
-    `backend` names the kind of backend that carries the run out remotely; it is `None` for a run
-    that executes in an Awaken process. `principal` asked for the run, `user` is the end user it is
-    for, and `labels` are for filters.
-    """
-
-    origin: RequestOrigin
-    sender_id: str | None = None
-    input_message_ids: tuple[str, ...] = ()
-    input_message_count: int = 0
-    request_extras: Json = None
-    decisions: tuple[Decision, ...] = ()
-    frontend_tools: tuple[ToolDescriptor, ...] = ()
-    parent_thread_id: str | None = None
-    parent_tool_call_id: str | None = None
-    transport_request_id: str | None = None
-    backend: str | None = None
-    principal: Principal | None = None
-    user: str | None = None
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class Takeovers(Value, frozen=True, kw_only=True):
-    """How often in a row a run was taken over from a process that died while it owned the run.
-
-    `beneath` is how many messages the threads of the run's open delegates had at the last takeover:
-    while that number grows, the run makes progress. `levels` is how deeply open delegates are
-    nested: each of them is given up before the run that called it.
-    """
-
-    times: int
-    beneath: int = 0
-    levels: int = 0
-
-    @property
-    def are_too_many(self) -> bool:
-        return self.times > MOST_TAKEOVERS + self.levels
-
-
-def _no_extensions() -> dict[str, Any]:
-    return {}
-
-
-class PersistedState(Value, frozen=True, kw_only=True):
-    """State as JSON, by key."""
-
-    revision: int = msgspec.field(default_factory=int)
-    extensions: dict[str, Any] = msgspec.field(default_factory=_no_extensions)
-
-
-NO_STATE = PersistedState()
-"""The state of a thread or run that has none. Like every state, it is not changed."""
-
-
-class RunChanges(TypedDict, total=False):
-    """The fields a transition may change besides those that make up the transition itself."""
-
-    agent_id: str
-    agent_fingerprint: str | None
-    request: RunRequestSnapshot | None
-    input: RunMessageInput | None
-    output: RunMessageOutput | None
-    dispatch_id: str | None
-    session_id: str | None
-    transport_request_id: str | None
-    steps: int
-    input_tokens: int
-    output_tokens: int
-    state: PersistedState | None
+LEFT_RUNNING = "left_running"
+"""The key of an error payload under which a remote run says what may still be working for it."""
 
 
 class RunRecord(Value, frozen=True, kw_only=True):
     """The record of a run; timestamps are whole seconds, and milliseconds under names in `_ms`.
 
     A record is made by `begin` and replaced by `advance`, `wait` and `finish`, each of which gives
-    the next revision. A transition that the table in `domain.lifecycle` does not allow raises
+    the next revision. A transition that the table in `core.lifecycle` does not allow raises
     `InvalidTransition`. An ended run may be finished again, since the commit of its end may have to
     be repeated.
 
@@ -448,6 +275,214 @@ class RunRecord(Value, frozen=True, kw_only=True):
         return told if isinstance(told, str) else None
 
 
+class RunChanges(TypedDict, total=False):
+    """The fields a transition may change besides those that make up the transition itself."""
+
+    agent_id: str
+    agent_fingerprint: str | None
+    request: RunRequestSnapshot | None
+    input: RunMessageInput | None
+    output: RunMessageOutput | None
+    dispatch_id: str | None
+    session_id: str | None
+    transport_request_id: str | None
+    steps: int
+    input_tokens: int
+    output_tokens: int
+    state: PersistedState | None
+
+
+# -- parts of the record ----------------------------------------------------------------------
+
+
+class MessageSeqRange(Value, frozen=True, kw_only=True):
+    """A range of positions in a log, both ends included. It may span messages of other runs; the
+    list of ids beside it is exact."""
+
+    from_seq: int
+    to_seq: int
+
+    @classmethod
+    def new(cls, from_seq: int, to_seq: int) -> Self | None:
+        return cls(from_seq=from_seq, to_seq=to_seq) if 0 < from_seq <= to_seq else None
+
+
+class RunMessageInput(Value, frozen=True, kw_only=True):
+    """The messages that the run was given."""
+
+    thread_id: str
+    range: MessageSeqRange | None = None
+    trigger_message_ids: tuple[str, ...] = ()
+    selected_message_ids: tuple[str, ...] = ()
+    context_policy: Json = None
+    compacted_snapshot_id: str | None = None
+
+
+class RunMessageOutput(Value, frozen=True, kw_only=True):
+    """The messages that the run wrote, in order."""
+
+    thread_id: str
+    range: MessageSeqRange | None = None
+    message_ids: tuple[str, ...] = ()
+
+
+class WaitingReason(StrEnum):
+    """What a waiting run waits for."""
+
+    TOOL_PERMISSION = "tool_permission"
+    USER_INPUT = "user_input"
+    BACKGROUND_TASKS = "background_tasks"
+    EXTERNAL_EVENT = "external_event"
+    RATE_LIMIT = "rate_limit"
+    MANUAL_PAUSE = "manual_pause"
+
+    @classmethod
+    def from_status_reason(cls, reason: str | None) -> WaitingReason:
+        return _WAITING.get(reason or "", cls.EXTERNAL_EVENT)
+
+
+_WAITING = {
+    "input_required": WaitingReason.USER_INPUT,
+    "user_input_required": WaitingReason.USER_INPUT,
+    "auth_required": WaitingReason.TOOL_PERMISSION,
+    "suspended": WaitingReason.TOOL_PERMISSION,
+    "awaiting_tasks": WaitingReason.BACKGROUND_TASKS,
+    "rate_limit": WaitingReason.RATE_LIMIT,
+    "manual_pause": WaitingReason.MANUAL_PAUSE,
+}
+
+
+class RunWaitingTicket(AskedCall, frozen=True, kw_only=True):
+    """A question that an approver has to answer before the run goes on, in the run's own record."""
+
+    tool_call_id: str
+    resume_mode: ToolCallResumeMode = msgspec.field(
+        default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
+    )
+    updated_at: int
+
+    @classmethod
+    def of(cls, ticket: Ticket) -> Self:
+        """The question of a ticket."""
+        return cls(
+            key=ticket.key,
+            ticket_id=ticket.ticket_id,
+            tool_call_id=ticket.call_id,
+            tool_name=ticket.tool_name,
+            arguments=ticket.arguments,
+            resume_mode=ticket.resume_mode,
+            reason=ticket.reason,
+            updated_at=ticket.asked_at,
+            digest=ticket.digest,
+            expires_at=ticket.expires_at,
+            asker=ticket.asker,
+            message=ticket.message,
+            response_schema=ticket.response_schema,
+        )
+
+
+class RunWaitingState(Value, frozen=True, kw_only=True):
+    """Why a run waits, and the questions it waits for."""
+
+    reason: WaitingReason
+    ticket_ids: tuple[str, ...] = ()
+    tickets: tuple[RunWaitingTicket, ...] = ()
+    since_dispatch_id: str | None = None
+    message: str | None = None
+
+
+class RunOutcome(Value, frozen=True, kw_only=True):
+    """How a run ended."""
+
+    termination_reason: TerminationReason
+    final_output: str | None = None
+    error_payload: Json = None
+
+
+class RunRequestSnapshot(Value, frozen=True, kw_only=True):
+    """The request of a run, stored with its record.
+
+    `backend` names the kind of backend that carries the run out remotely; it is `None` for a run
+    that executes in an Awaken process. `principal` asked for the run, `user` is the end user it is
+    for, and `labels` are for filters.
+    """
+
+    origin: RequestOrigin
+    sender_id: str | None = None
+    input_message_ids: tuple[str, ...] = ()
+    input_message_count: int = 0
+    request_extras: Json = None
+    decisions: tuple[Decision, ...] = ()
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    parent_thread_id: str | None = None
+    parent_tool_call_id: str | None = None
+    transport_request_id: str | None = None
+    backend: str | None = None
+    principal: Principal | None = None
+    user: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Takeovers(Value, frozen=True, kw_only=True):
+    """How often in a row a run was taken over from a process that died while it owned the run.
+
+    `beneath` is how many messages the threads of the run's open delegates had at the last takeover:
+    while that number grows, the run makes progress. `levels` is how deeply open delegates are
+    nested: each of them is given up before the run that called it.
+    """
+
+    times: int
+    beneath: int = 0
+    levels: int = 0
+
+    @property
+    def are_too_many(self) -> bool:
+        return self.times > MOST_TAKEOVERS + self.levels
+
+
+def _no_extensions() -> dict[str, Any]:
+    return {}
+
+
+class PersistedState(Value, frozen=True, kw_only=True):
+    """State as JSON, by key."""
+
+    revision: int = msgspec.field(default_factory=int)
+    extensions: dict[str, Any] = msgspec.field(default_factory=_no_extensions)
+
+
+NO_STATE = PersistedState()
+"""The state of a thread or run that has none. Like every state, it is not changed."""
+
+
+# -- how a run ended --------------------------------------------------------------------------
+
+
+class AgentRunResult(Value, frozen=True, kw_only=True):
+    """How a run ended.
+
+    `empty_twice` says whether its last answer was empty, also when the model was asked once more.
+    `cost` is that of its own models, as far as their prices are known. `spent` is what the run and
+    all it started have used up, if it has a budget.
+    """
+
+    run_id: str
+    agent_id: str = ""
+    response: str
+    termination: TerminationReason
+    steps: int
+    empty_twice: bool = False
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+    thinking_tokens: int = 0
+    cost: float | None = None
+    tickets: tuple[RunWaitingTicket, ...] = ()
+    waits: bool = False
+    spent: Amount | None = None
+
+
 class CancelOutcome(StrEnum):
     """The item was stopped, had finished before, or may still be running."""
 
@@ -487,28 +522,3 @@ class CancelReceipt(Value, frozen=True, kw_only=True):
 
     def of(self, outcome: CancelOutcome) -> tuple[CancelItem, ...]:
         return tuple(item for item in self.items if item.outcome is outcome)
-
-
-class AgentRunResult(Value, frozen=True, kw_only=True):
-    """How a run ended.
-
-    `empty_twice` says whether its last answer was empty, also when the model was asked once more.
-    `cost` is that of its own models, as far as their prices are known. `spent` is what the run and
-    all it started have used up, if it has a budget.
-    """
-
-    run_id: str
-    agent_id: str = ""
-    response: str
-    termination: TerminationReason
-    steps: int
-    empty_twice: bool = False
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_creation_tokens: int = 0
-    thinking_tokens: int = 0
-    cost: float | None = None
-    tickets: tuple[RunWaitingTicket, ...] = ()
-    waits: bool = False
-    spent: Amount | None = None

@@ -1,4 +1,7 @@
-"""Specs: agents, models, providers and endpoints as data."""
+"""Agents, models, providers and endpoints as data.
+
+A model pool is several models under one id that replace one another when one fails.
+"""
 
 from __future__ import annotations
 
@@ -21,133 +24,7 @@ from awaken.errors import ConfigError, KeyDecode
 T = TypeVar("T")
 
 
-# -- stop conditions --------------------------------------------------------------------------
-
-
-class MaxRounds(Value, frozen=True, kw_only=True, tag="max_rounds", tag_field="type"):
-    """Stop after so many model calls."""
-
-    rounds: int
-
-
-class Timeout(Value, frozen=True, kw_only=True, tag="timeout", tag_field="type"):
-    """Stop after so many seconds."""
-
-    seconds: float
-
-
-class TokenBudget(Value, frozen=True, kw_only=True, tag="token_budget", tag_field="type"):
-    """Stop after so many tokens, input and output together."""
-
-    max_total: int
-
-
-class ConsecutiveErrors(
-    Value, frozen=True, kw_only=True, tag="consecutive_errors", tag_field="type"
-):
-    """Stop after so many failed model calls in a row."""
-
-    max: int
-
-
-class StopOnTool(Value, frozen=True, kw_only=True, tag="stop_on_tool", tag_field="type"):
-    """Stop when the model asks for this tool, before it runs."""
-
-    tool_name: str
-
-
-class ContentMatch(Value, frozen=True, kw_only=True, tag="content_match", tag_field="type"):
-    """Stop when the answer matches a regular expression."""
-
-    pattern: str
-
-
-class LoopDetection(Value, frozen=True, kw_only=True, tag="loop_detection", tag_field="type"):
-    """Stop when the last answers are all the same."""
-
-    window: int
-
-
-StopConditionSpec = (
-    MaxRounds
-    | Timeout
-    | TokenBudget
-    | ConsecutiveErrors
-    | StopOnTool
-    | ContentMatch
-    | LoopDetection
-)
-
-
-# -- endpoints --------------------------------------------------------------------------------
-
-# Only checks for a URL with a host, or a name in a module; the backend parses it.
-_HTTP_URL = r"(?i:https?)://(?:[^/?#@\s]*@)?(?:\[[0-9a-fA-F:.]+\]|[^/?#@:\s\[\]]+)(?=[/:?#]|$)"
-_PYTHON_NAME = r"python:[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*"
-_USER = r"//[^/]*@"
-_OLD_ENDPOINT_KEYS = frozenset({"bearer_token", "agent_id", "poll_interval_ms"})
-_NEW_ENDPOINT_KEYS = frozenset({"backend", "auth", "target", "options"})
-
-
-class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a remote agent runs.
-
-    `base_url` is an http(s) URL or `python:module:name`, depending on the backend.
-    """
-
-    backend: str = msgspec.field(default_factory=lambda: "a2a")
-    base_url: str
-    auth: dict[str, Any] | None = None
-    target: str | None = None
-    timeout_ms: int = msgspec.field(default_factory=lambda: 300_000)
-    options: dict[str, Any] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.backend.strip():
-            raise ValueError("endpoint backend must not be blank")
-        if not re.match(_HTTP_URL, self.base_url) and not re.fullmatch(_PYTHON_NAME, self.base_url):
-            raise ValueError(
-                f"endpoint base_url {self.address!r} is neither an http(s) URL nor "
-                "python:module:name"
-            )
-        if "?" in self.base_url or "#" in self.base_url:
-            raise ValueError(f"endpoint base_url {self.address!r} must not have query or fragment")
-        if self.auth is None:
-            return
-        if not isinstance(self.auth.get("type"), str):
-            raise ValueError("endpoint auth needs a type, such as bearer")
-        if self.auth["type"] == "bearer":
-            token = self.auth.get("token")
-            if not isinstance(token, str) or not token.strip() or token.strip() == "***":
-                raise ValueError("endpoint bearer auth needs a token")
-
-    @property
-    def address(self) -> str:
-        """The `base_url` for logs and errors: without user name, password and query."""
-        shown, *hidden = re.split(r"(?=[?#])", re.sub(_USER, "//***@", self.base_url), maxsplit=1)
-        return f"{shown}{hidden[0][0]}***" if hidden else shown
-
-    def __repr__(self) -> str:
-        return f"RemoteEndpoint(backend={self.backend!r}, base_url={self.address!r})"
-
-    @classmethod
-    def read(cls, value: Json) -> RemoteEndpoint:
-        """An endpoint from JSON; the old flat form is understood, a mix of both is refused."""
-        if not isinstance(value, dict) or not _OLD_ENDPOINT_KEYS & value.keys():
-            return from_json(value, cls)
-        if mixed := sorted(_NEW_ENDPOINT_KEYS & value.keys()):
-            raise ConfigError(
-                f"endpoint mixes old keys with {', '.join(mixed)}: "
-                "use backend, auth, target and options"
-            )
-        new = {key: item for key, item in value.items() if key not in _OLD_ENDPOINT_KEYS}
-        if token := value.get("bearer_token"):
-            new["auth"] = {"type": "bearer", "token": token}
-        if agent := value.get("agent_id"):
-            new["target"] = agent
-        if value.get("poll_interval_ms") is not None:
-            new["options"] = {"poll_interval_ms": value["poll_interval_ms"]}
-        return from_json(new, cls)
+# -- agents -----------------------------------------------------------------------------------
 
 
 class ToolExecutorKind(StrEnum):
@@ -161,9 +38,6 @@ class ToolExecutorKind(StrEnum):
     SEQUENTIAL = "sequential"
     PARALLEL_BATCH_APPROVAL = "parallel_batch_approval"
     PARALLEL_STREAMING = "parallel_streaming"
-
-
-# -- agents -----------------------------------------------------------------------------------
 
 
 def _pattern(glob: str) -> re.Pattern[str]:
@@ -294,7 +168,173 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(self, sections={**self.sections, name: value})
 
 
-# -- models -----------------------------------------------------------------------------------
+class AgentOverlay(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Changes to an agent's spec; a field that is `None` changes nothing.
+
+    They hold while the agent has a conversation that was handed to it.
+
+    Tools can only be removed: `allowed_tools` keeps only the tools it names, `excluded_tools`
+    removes the tools it names. An overlay never adds a tool.
+    """
+
+    system_prompt: str | None = None
+    model_id: str | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    excluded_tools: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, value: Json) -> AgentOverlay:
+        """An overlay from JSON; unknown fields are refused."""
+        return from_json(value, cls)
+
+    @property
+    def tool_selection(self) -> ToolSelection:
+        """Which of its tools the agent keeps."""
+        return ToolSelection(allowed=self.allowed_tools, excluded=self.excluded_tools or ())
+
+    def on(self, spec: AgentSpec) -> AgentSpec:
+        """The spec with these changes."""
+        given = {
+            field: value
+            for field in self.__struct_fields__
+            if (value := getattr(self, field)) is not None
+        }
+        if self.excluded_tools is not None:
+            given["excluded_tools"] = (*(spec.excluded_tools or ()), *self.excluded_tools)
+        return msgspec.structs.replace(spec, **given)
+
+
+# -- stop conditions --------------------------------------------------------------------------
+
+
+class MaxRounds(Value, frozen=True, kw_only=True, tag="max_rounds", tag_field="type"):
+    """Stop after so many model calls."""
+
+    rounds: int
+
+
+class Timeout(Value, frozen=True, kw_only=True, tag="timeout", tag_field="type"):
+    """Stop after so many seconds."""
+
+    seconds: float
+
+
+class TokenBudget(Value, frozen=True, kw_only=True, tag="token_budget", tag_field="type"):
+    """Stop after so many tokens, input and output together."""
+
+    max_total: int
+
+
+class ConsecutiveErrors(
+    Value, frozen=True, kw_only=True, tag="consecutive_errors", tag_field="type"
+):
+    """Stop after so many failed model calls in a row."""
+
+    max: int
+
+
+class StopOnTool(Value, frozen=True, kw_only=True, tag="stop_on_tool", tag_field="type"):
+    """Stop when the model asks for this tool, before it runs."""
+
+    tool_name: str
+
+
+class ContentMatch(Value, frozen=True, kw_only=True, tag="content_match", tag_field="type"):
+    """Stop when the answer matches a regular expression."""
+
+    pattern: str
+
+
+class LoopDetection(Value, frozen=True, kw_only=True, tag="loop_detection", tag_field="type"):
+    """Stop when the last answers are all the same."""
+
+    window: int
+
+
+StopConditionSpec = (
+    MaxRounds
+    | Timeout
+    | TokenBudget
+    | ConsecutiveErrors
+    | StopOnTool
+    | ContentMatch
+    | LoopDetection
+)
+
+
+# -- endpoints --------------------------------------------------------------------------------
+
+
+# Only checks for a URL with a host, or a name in a module; the backend parses it.
+_HTTP_URL = r"(?i:https?)://(?:[^/?#@\s]*@)?(?:\[[0-9a-fA-F:.]+\]|[^/?#@:\s\[\]]+)(?=[/:?#]|$)"
+_PYTHON_NAME = r"python:[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*"
+_USER = r"//[^/]*@"
+_OLD_ENDPOINT_KEYS = frozenset({"bearer_token", "agent_id", "poll_interval_ms"})
+_NEW_ENDPOINT_KEYS = frozenset({"backend", "auth", "target", "options"})
+
+
+class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a remote agent runs.
+
+    `base_url` is an http(s) URL or `python:module:name`, depending on the backend.
+    """
+
+    backend: str = msgspec.field(default_factory=lambda: "a2a")
+    base_url: str
+    auth: dict[str, Any] | None = None
+    target: str | None = None
+    timeout_ms: int = msgspec.field(default_factory=lambda: 300_000)
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.backend.strip():
+            raise ValueError("endpoint backend must not be blank")
+        if not re.match(_HTTP_URL, self.base_url) and not re.fullmatch(_PYTHON_NAME, self.base_url):
+            raise ValueError(
+                f"endpoint base_url {self.address!r} is neither an http(s) URL nor "
+                "python:module:name"
+            )
+        if "?" in self.base_url or "#" in self.base_url:
+            raise ValueError(f"endpoint base_url {self.address!r} must not have query or fragment")
+        if self.auth is None:
+            return
+        if not isinstance(self.auth.get("type"), str):
+            raise ValueError("endpoint auth needs a type, such as bearer")
+        if self.auth["type"] == "bearer":
+            token = self.auth.get("token")
+            if not isinstance(token, str) or not token.strip() or token.strip() == "***":
+                raise ValueError("endpoint bearer auth needs a token")
+
+    @property
+    def address(self) -> str:
+        """The `base_url` for logs and errors: without user name, password and query."""
+        shown, *hidden = re.split(r"(?=[?#])", re.sub(_USER, "//***@", self.base_url), maxsplit=1)
+        return f"{shown}{hidden[0][0]}***" if hidden else shown
+
+    def __repr__(self) -> str:
+        return f"RemoteEndpoint(backend={self.backend!r}, base_url={self.address!r})"
+
+    @classmethod
+    def read(cls, value: Json) -> RemoteEndpoint:
+        """An endpoint from JSON; the old flat form is understood, a mix of both is refused."""
+        if not isinstance(value, dict) or not _OLD_ENDPOINT_KEYS & value.keys():
+            return from_json(value, cls)
+        if mixed := sorted(_NEW_ENDPOINT_KEYS & value.keys()):
+            raise ConfigError(
+                f"endpoint mixes old keys with {', '.join(mixed)}: "
+                "use backend, auth, target and options"
+            )
+        new = {key: item for key, item in value.items() if key not in _OLD_ENDPOINT_KEYS}
+        if token := value.get("bearer_token"):
+            new["auth"] = {"type": "bearer", "token": token}
+        if agent := value.get("agent_id"):
+            new["target"] = agent
+        if value.get("poll_interval_ms") is not None:
+            new["options"] = {"poll_interval_ms": value["poll_interval_ms"]}
+        return from_json(new, cls)
+
+
+# -- models and providers ---------------------------------------------------------------------
 
 
 class Modalities(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -356,38 +396,7 @@ class ProviderSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
             msgspec.structs.force_setattr(self, "base_url", None)
 
 
-class AgentOverlay(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Changes to an agent's spec; a field that is `None` changes nothing.
-
-    Tools can only be removed: `allowed_tools` keeps only the tools it names, `excluded_tools`
-    removes the tools it names. An overlay never adds a tool.
-    """
-
-    system_prompt: str | None = None
-    model_id: str | None = None
-    allowed_tools: tuple[str, ...] | None = None
-    excluded_tools: tuple[str, ...] | None = None
-
-    @classmethod
-    def read(cls, value: Json) -> AgentOverlay:
-        """An overlay from JSON; unknown fields are refused."""
-        return from_json(value, cls)
-
-    @property
-    def tool_selection(self) -> ToolSelection:
-        """Which of its tools the agent keeps."""
-        return ToolSelection(allowed=self.allowed_tools, excluded=self.excluded_tools or ())
-
-    def on(self, spec: AgentSpec) -> AgentSpec:
-        """The spec with these changes."""
-        given = {
-            field: value
-            for field in self.__struct_fields__
-            if (value := getattr(self, field)) is not None
-        }
-        if self.excluded_tools is not None:
-            given["excluded_tools"] = (*(spec.excluded_tools or ()), *self.excluded_tools)
-        return msgspec.structs.replace(spec, **given)
+# -- model pools ------------------------------------------------------------------------------
 
 
 class PoolRole(StrEnum):

@@ -1,4 +1,7 @@
-"""Suspended tool calls: their questions, the answers to them, and the status of a call."""
+"""Suspended tool calls: their questions, the answers to them, and the status of a call.
+
+A ticket is a question that waits for an approver, or that was answered.
+"""
 
 from __future__ import annotations
 
@@ -81,11 +84,7 @@ class ResumedOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-class ResumeAction(StrEnum):
-    """The answer to a suspended call: `resume` is yes, `cancel` is no."""
-
-    RESUME = "resume"
-    CANCEL = "cancel"
+# -- questions and answers --------------------------------------------------------------------
 
 
 class Suspension(Value, frozen=True, kw_only=True):
@@ -139,6 +138,13 @@ class SuspendTicket(Value, frozen=True, kw_only=True):
     )
     expires_in: float | None = None
     asker: Asker | None = None
+
+
+class ResumeAction(StrEnum):
+    """The answer to a suspended call: `resume` is yes, `cancel` is no."""
+
+    RESUME = "resume"
+    CANCEL = "cancel"
 
 
 class ToolCallResume(Value, frozen=True, kw_only=True):
@@ -223,8 +229,7 @@ def signed(decisions: Iterable[Decision], by: str) -> tuple[Decision, ...]:
     return tuple((target, msgspec.structs.replace(one, by=by)) for target, one in decisions)
 
 
-_EARLIER_LENGTH = 16
-"""How many characters a digest had in earlier versions, whose tickets may still be open."""
+# -- tickets ----------------------------------------------------------------------------------
 
 
 class AskedCall(Value, frozen=True, kw_only=True):
@@ -303,6 +308,13 @@ class Ticket(AskedCall, frozen=True, kw_only=True):
         them needs a digest, which says what the approver has seen.
         """
         return target == self.key or bool(answer.digest)
+
+
+# -- digests of questions ---------------------------------------------------------------------
+
+
+_EARLIER_LENGTH = 16
+"""How many characters a digest had in earlier versions, whose tickets may still be open."""
 
 
 def is_digest_of(given: str, digest: str) -> bool:

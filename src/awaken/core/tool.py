@@ -1,4 +1,8 @@
-"""Tool descriptors, results and errors."""
+"""Tool descriptors, results and errors; the effects of tools; and their progress reports.
+
+A crash may leave the outcome of a call unknown. The tool's effect and its `Recover` policy say what
+to do with such a call.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +85,9 @@ class ToolDescriptor(Value, frozen=True, kw_only=True):
         if pattern.startswith("set:"):
             return self.metadata.get(TOOL_SET) == pattern.removeprefix("set:")
         return fnmatchcase(self.id, pattern)
+
+
+# -- results and errors -----------------------------------------------------------------------
 
 
 class ToolStatus(StrEnum):
@@ -235,6 +242,51 @@ class Retry(ToolError):
         super().__init__(ToolErrorKind.RETRY, message)
 
 
+# -- effects, and calls that a crash has cut off ----------------------------------------------
+
+
+class ToolEffect(StrEnum):
+    """A `read` tool changes nothing, an `idempotent` one may be repeated, a `once` one must not."""
+
+    READ = "read"
+    IDEMPOTENT = "idempotent"
+    ONCE = "once"
+
+
+class Recover(StrEnum):
+    """What to do with a tool call whose outcome is unknown.
+
+    `retry` runs it again, `verify` asks the tool whether it happened, `ask` asks an approver, and
+    `report` tells the model that the outcome is unknown.
+    """
+
+    RETRY = "retry"
+    VERIFY = "verify"
+    ASK = "ask"
+    REPORT = "report"
+
+
+OUTCOME_UNKNOWN = "outcome_unknown"
+"""The action of a ticket that asks for the outcome of a call, and the mark of such a result."""
+
+MOST_TAKEOVERS = 5
+"""How often in a row a run is taken over from a dead process, with nothing new in its message log
+or call ledger, before it is given up."""
+
+ABANDONED = "abandoned: one process after another died with it, and nothing came of it in between"
+"""The error of a run that was given up."""
+
+
+def error_payload_of(why: str) -> dict[str, str]:
+    """What the record of a failed run says about its error. A run that was given up has a code."""
+    if why == ABANDONED:
+        return {"message": why, "code": "abandoned"}
+    return {"message": why}
+
+
+# -- progress reports -------------------------------------------------------------------------
+
+
 PROGRESS_ACTIVITY = "tool-call-progress"
 PROGRESS_SCHEMA = "tool-call-progress.v1"
 
@@ -250,7 +302,7 @@ class ProgressStatus(StrEnum):
 
 
 class ToolCallProgress(Value, frozen=True, kw_only=True):
-    """One progress report; `progress` goes from 0 to 1."""
+    """A progress report of a running tool, in a published format; `progress` goes from 0 to 1."""
 
     schema: str = msgspec.field(default_factory=lambda: PROGRESS_SCHEMA)
     node_id: str
@@ -292,43 +344,3 @@ class ToolCallProgress(Value, frozen=True, kw_only=True):
             parent_run_id=identity.parent_run_id_opt(),
             thread_id=identity.thread_id,
         )
-
-
-class ToolEffect(StrEnum):
-    """A `read` tool changes nothing, an `idempotent` one may be repeated, a `once` one must not."""
-
-    READ = "read"
-    IDEMPOTENT = "idempotent"
-    ONCE = "once"
-
-
-class Recover(StrEnum):
-    """What to do with a tool call whose outcome is unknown.
-
-    `retry` runs it again, `verify` asks the tool whether it happened, `ask` asks an approver, and
-    `report` tells the model that the outcome is unknown.
-    """
-
-    RETRY = "retry"
-    VERIFY = "verify"
-    ASK = "ask"
-    REPORT = "report"
-
-
-MOST_TAKEOVERS = 5
-"""How often in a row a run is taken over from a dead process, with nothing new in its message log
-or call ledger, before it is given up."""
-
-ABANDONED = "abandoned: one process after another died with it, and nothing came of it in between"
-"""The error of a run that was given up."""
-
-
-def error_payload_of(why: str) -> dict[str, str]:
-    """What the record of a failed run says about its error. A run that was given up has a code."""
-    if why == ABANDONED:
-        return {"message": why, "code": "abandoned"}
-    return {"message": why}
-
-
-OUTCOME_UNKNOWN = "outcome_unknown"
-"""The action of a ticket that asks for the outcome of a call, and the mark of such a result."""

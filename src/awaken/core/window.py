@@ -1,6 +1,7 @@
 """Fitting a long conversation into a model's context window. The message log does not change.
 
-A message with its tool calls and their results are one round, which is shown as a whole or not.
+A message with its tool calls and their results are one round, which is shown as a whole or not at
+all. The sizes of messages are estimates: a token is about a quarter of the bytes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ from awaken.core.tool import ToolDescriptor
 from awaken.core.transcript import INTERRUPTED, MessageView
 from awaken.core.value import Value
 
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_TOOL = Role.TOOL
+_SYSTEM = Role.SYSTEM
+_USER = Role.USER
+
+_replace = msgspec.structs.replace
+
+
+# -- estimating tokens ------------------------------------------------------------------------
+
+
 _OTHER_BLOCK = 50
 
 
@@ -53,8 +65,6 @@ def estimate_tool_tokens(tool: ToolDescriptor) -> int:
     """An estimate for a tool's name, description and schema."""
     return len(tool.name) + len(tool.description) + len(dumps(tool.parameters)) // 4 + 10
 
-
-# -- a counter that can be replaced -----------------------------------------------------------
 
 _IMAGE = 1600
 _UNSEEN = 2000
@@ -125,112 +135,12 @@ def _media(source: MediaSource, bytes_a_token: int) -> int:
     return max(100, size // bytes_a_token)
 
 
-LONG_RESULT = 2048
-"""From so many tokens on (a quarter of its bytes), the text of a tool's result is long."""
-KEPT_CHARACTERS = 1600
-KEPT_LINES = 24
-SHORTENED = "[Content compacted:"
+# -- leaving out messages ---------------------------------------------------------------------
+
 
 ROOM_KEPT = 0.75
 """A conversation that does not fit is cut to this share of its room. The rest is for later steps,
 so that their requests begin with the same messages and providers' prompt caches keep working."""
-
-# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
-_TOOL = Role.TOOL
-_SYSTEM = Role.SYSTEM
-_USER = Role.USER
-
-_replace = msgspec.structs.replace
-
-
-def clamped(
-    policy: ContextWindowPolicy, context_window: int | None, max_output_tokens: int | None
-) -> ContextWindowPolicy:
-    """The policy with its limits lowered to those of the model, where these are known."""
-    context = _least(policy.max_context_tokens, context_window)
-    output = min(_least(policy.max_output_tokens, max_output_tokens), context)
-    threshold = policy.autocompact_threshold
-    if threshold is not None:
-        threshold = min(threshold, context - output) or None
-    return _replace(
-        policy,
-        max_context_tokens=context,
-        max_output_tokens=output,
-        autocompact_threshold=threshold,
-    )
-
-
-def _least(wanted: int, possible: int | None) -> int:
-    return wanted if possible is None else min(wanted, possible)
-
-
-# -- long results -----------------------------------------------------------------------------
-
-
-def shortened(message: Message) -> Message:
-    """A tool message with long texts cut to their beginning, and a note about the rest."""
-    if message.role is not _TOOL or not any(_is_long(block) for block in message.content):
-        return message
-    content = tuple(_beginning(b) if _is_long(b) else b for b in message.content)
-    return _replace(message, content=content)
-
-
-def _is_long(block: object) -> bool:
-    if not isinstance(block, Text) or len(block.text) < LONG_RESULT:
-        return False  # a character takes at most four bytes
-    return len(block.text.encode("utf-8", "surrogatepass")) // 4 >= LONG_RESULT
-
-
-def _beginning(block: object) -> Text:
-    assert isinstance(block, Text), "only texts are long"
-    text = block.text
-    kept = "\n".join(text[:KEPT_CHARACTERS].split("\n")[:KEPT_LINES])
-    left_out = len(text) - len(kept)
-    marker = f"{SHORTENED} the last {left_out} of {len(text)} characters are not shown]"
-    return Text(text=f"{kept}\n{marker}")
-
-
-# -- leaving out ------------------------------------------------------------------------------
-
-
-def leading(messages: Sequence[Message]) -> int:
-    """How many system messages a conversation begins with; summaries are among them."""
-    return sum(1 for _ in takewhile(lambda message: message.role is _SYSTEM, messages))
-
-
-def start_of_tail(
-    messages: Sequence[Message], costs: Sequence[int], room: int, at_least: int
-) -> int:
-    """The index where the longest tail of whole rounds that fits begins.
-
-    The tail has at least `at_least` messages, whether they fit or not.
-    """
-    start, used = len(messages), 0
-    while start > 0:
-        first = start - 1
-        while first > 0 and messages[first].role is _TOOL:
-            first -= 1
-        used += sum(costs[first:start])
-        if used > room and len(messages) - start >= max(1, at_least):
-            break
-        start = first
-    while start < len(messages) and messages[start].role is _TOOL:
-        start += 1  # the call of this result is not in the tail
-    return start
-
-
-def truncate(
-    messages: Sequence[Message],
-    room: int,
-    at_least: int = 0,
-    counter: TokenCounter = DEFAULT_COUNTER,
-) -> list[Message]:
-    """The part of `messages` that fits `room` tokens: the system messages at the beginning, the
-    user's last message, and as much of the end as possible, with long results shortened."""
-    window = Window(counter)
-    window.take(list(messages))
-    window.fit(room, at_least, goal=room)
-    return list(window.view())
 
 
 class Cut(Value, frozen=True, kw_only=True):
@@ -423,3 +333,97 @@ def _answered(messages: Iterable[Message]) -> Iterator[Message]:
             open_calls.remove(message.tool_call_id)
         yield message
     yield from [Message.tool(id, INTERRUPTED) for id in open_calls]
+
+
+def truncate(
+    messages: Sequence[Message],
+    room: int,
+    at_least: int = 0,
+    counter: TokenCounter = DEFAULT_COUNTER,
+) -> list[Message]:
+    """The part of `messages` that fits `room` tokens: the system messages at the beginning, the
+    user's last message, and as much of the end as possible, with long results shortened."""
+    window = Window(counter)
+    window.take(list(messages))
+    window.fit(room, at_least, goal=room)
+    return list(window.view())
+
+
+def start_of_tail(
+    messages: Sequence[Message], costs: Sequence[int], room: int, at_least: int
+) -> int:
+    """The index where the longest tail of whole rounds that fits begins.
+
+    The tail has at least `at_least` messages, whether they fit or not.
+    """
+    start, used = len(messages), 0
+    while start > 0:
+        first = start - 1
+        while first > 0 and messages[first].role is _TOOL:
+            first -= 1
+        used += sum(costs[first:start])
+        if used > room and len(messages) - start >= max(1, at_least):
+            break
+        start = first
+    while start < len(messages) and messages[start].role is _TOOL:
+        start += 1  # the call of this result is not in the tail
+    return start
+
+
+def leading(messages: Sequence[Message]) -> int:
+    """How many system messages a conversation begins with; summaries are among them."""
+    return sum(1 for _ in takewhile(lambda message: message.role is _SYSTEM, messages))
+
+
+def clamped(
+    policy: ContextWindowPolicy, context_window: int | None, max_output_tokens: int | None
+) -> ContextWindowPolicy:
+    """The policy with its limits lowered to those of the model, where these are known."""
+    context = _least(policy.max_context_tokens, context_window)
+    output = min(_least(policy.max_output_tokens, max_output_tokens), context)
+    threshold = policy.autocompact_threshold
+    if threshold is not None:
+        threshold = min(threshold, context - output) or None
+    return _replace(
+        policy,
+        max_context_tokens=context,
+        max_output_tokens=output,
+        autocompact_threshold=threshold,
+    )
+
+
+def _least(wanted: int, possible: int | None) -> int:
+    return wanted if possible is None else min(wanted, possible)
+
+
+# -- shortening long results ------------------------------------------------------------------
+
+
+LONG_RESULT = 2048
+"""From so many tokens on (a quarter of its bytes), the text of a tool's result is long."""
+KEPT_CHARACTERS = 1600
+KEPT_LINES = 24
+SHORTENED = "[Content compacted:"
+
+
+def shortened(message: Message) -> Message:
+    """A tool message with long texts cut to their beginning, and a note about the rest."""
+    if message.role is not _TOOL or not any(_is_long(block) for block in message.content):
+        return message
+    content = tuple(_beginning(b) if _is_long(b) else b for b in message.content)
+    return _replace(message, content=content)
+
+
+def _is_long(block: object) -> bool:
+    if not isinstance(block, Text) or len(block.text) < LONG_RESULT:
+        return False  # a character takes at most four bytes
+    return len(block.text.encode("utf-8", "surrogatepass")) // 4 >= LONG_RESULT
+
+
+def _beginning(block: object) -> Text:
+    assert isinstance(block, Text), "only texts are long"
+    text = block.text
+    kept = "\n".join(text[:KEPT_CHARACTERS].split("\n")[:KEPT_LINES])
+    left_out = len(text) - len(kept)
+    marker = f"{SHORTENED} the last {left_out} of {len(text)} characters are not shown]"
+    return Text(text=f"{kept}\n{marker}")

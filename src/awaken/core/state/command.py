@@ -1,4 +1,9 @@
-"""Commands: the state updates, scheduled actions and effects that a hook or tool asks for."""
+"""Commands: the state updates, scheduled actions and effects that a hook, handler or tool asks for.
+
+Commands that parallel hooks or tools made from one snapshot are joined into one. Two that write the
+same exclusive key conflict: `merge_parallel` raises, and `awaken.engine.phases` resolves the
+conflict between hooks. No store, no clock.
+"""
 
 from __future__ import annotations
 
@@ -14,94 +19,6 @@ from awaken.core.lifecycle import Phase
 from awaken.core.state.key import Merge, StateKey
 from awaken.core.value import Value
 from awaken.errors import KeyDecode, KeyEncode, MutationBaseRevisionMismatch, ParallelMergeConflict
-
-P = TypeVar("P")
-U = TypeVar("U")
-
-
-class _PayloadSpec(Generic[P]):
-    """The name and the payload type of an action or effect."""
-
-    def __init__(self, key: str, type: type[P] | Any = Any) -> None:
-        self.key = key
-        self.type = type
-
-    def encode(self, payload: P) -> Json:
-        try:
-            return loads(dumps_state(payload))
-        except Exception as error:
-            raise KeyEncode(self.key, error) from error
-
-    def decode(self, payload: Json) -> P:
-        try:
-            decoded: P = from_json(payload, self.type)
-            return decoded
-        except Exception as error:
-            raise KeyDecode(self.key, error) from error
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.key!r})"
-
-
-class ScheduledActionSpec(_PayloadSpec[P]):
-    """A kind of scheduled action: its handler runs once, in the given phase."""
-
-    def __init__(self, key: str, phase: Phase, type: type[P] | Any = Any) -> None:
-        super().__init__(key, type)
-        self.phase = phase
-
-
-class EffectSpec(_PayloadSpec[P]):
-    """A kind of effect: its handler runs after the commit, and the run does not wait for it."""
-
-
-class ScheduledAction(Value, frozen=True, kw_only=True):
-    """An action waiting for its phase."""
-
-    key: str
-    phase: Phase
-    payload: Json
-
-
-class TypedEffect(Value, frozen=True, kw_only=True):
-    """An effect waiting for its commit."""
-
-    key: str
-    payload: Json
-
-
-class MutationBatch:
-    """Updates to apply together, and the revision of the snapshot they were made from."""
-
-    __slots__ = ("base_revision", "ops")
-
-    def __init__(self, base_revision: int | None = None) -> None:
-        self.base_revision = base_revision
-        self.ops: list[tuple[StateKey[Any, Any], Any]] = []
-
-    @property
-    def touched_keys(self) -> list[str]:
-        return [key.name for key, _ in self.ops]
-
-    def update(self, key: StateKey[Any, U], update: U) -> Self:
-        self.ops.append((key, update))
-        return self
-
-    def extend(self, other: MutationBatch) -> Self:
-        """Append the updates of `other`.
-
-        Raises:
-            MutationBaseRevisionMismatch: the two were made from different revisions.
-        """
-        left, right = self.base_revision, other.base_revision
-        if left is not None and right is not None and left != right:
-            raise MutationBaseRevisionMismatch(left, right)
-        self.base_revision = right if left is None else left
-        self.ops.extend(other.ops)
-        return self
-
-    def __bool__(self) -> bool:
-        return bool(self.ops)
 
 
 class Command:
@@ -163,6 +80,98 @@ class Command:
         )
 
 
+class MutationBatch:
+    """Updates to apply together, and the revision of the snapshot they were made from."""
+
+    __slots__ = ("base_revision", "ops")
+
+    def __init__(self, base_revision: int | None = None) -> None:
+        self.base_revision = base_revision
+        self.ops: list[tuple[StateKey[Any, Any], Any]] = []
+
+    @property
+    def touched_keys(self) -> list[str]:
+        return [key.name for key, _ in self.ops]
+
+    def update(self, key: StateKey[Any, U], update: U) -> Self:
+        self.ops.append((key, update))
+        return self
+
+    def extend(self, other: MutationBatch) -> Self:
+        """Append the updates of `other`.
+
+        Raises:
+            MutationBaseRevisionMismatch: the two were made from different revisions.
+        """
+        left, right = self.base_revision, other.base_revision
+        if left is not None and right is not None and left != right:
+            raise MutationBaseRevisionMismatch(left, right)
+        self.base_revision = right if left is None else left
+        self.ops.extend(other.ops)
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(self.ops)
+
+
+# -- actions and effects ----------------------------------------------------------------------
+
+
+P = TypeVar("P")
+U = TypeVar("U")
+
+
+class _PayloadSpec(Generic[P]):
+    """The name and the payload type of an action or effect."""
+
+    def __init__(self, key: str, type: type[P] | Any = Any) -> None:
+        self.key = key
+        self.type = type
+
+    def encode(self, payload: P) -> Json:
+        try:
+            return loads(dumps_state(payload))
+        except Exception as error:
+            raise KeyEncode(self.key, error) from error
+
+    def decode(self, payload: Json) -> P:
+        try:
+            decoded: P = from_json(payload, self.type)
+            return decoded
+        except Exception as error:
+            raise KeyDecode(self.key, error) from error
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.key!r})"
+
+
+class ScheduledActionSpec(_PayloadSpec[P]):
+    """A kind of scheduled action: its handler runs once, in the given phase."""
+
+    def __init__(self, key: str, phase: Phase, type: type[P] | Any = Any) -> None:
+        super().__init__(key, type)
+        self.phase = phase
+
+
+class EffectSpec(_PayloadSpec[P]):
+    """A kind of effect: its handler runs after the commit, and the run does not wait for it."""
+
+
+class ScheduledAction(Value, frozen=True, kw_only=True):
+    """An action waiting for its phase."""
+
+    key: str
+    phase: Phase
+    payload: Json
+
+
+class TypedEffect(Value, frozen=True, kw_only=True):
+    """An effect waiting for its commit."""
+
+    key: str
+    payload: Json
+
+
 class QueuedAction(Value, frozen=True, kw_only=True):
     """A scheduled action in the queue, under an id of its own."""
 
@@ -178,17 +187,7 @@ class FailedAction(Value, frozen=True, kw_only=True):
     error: str
 
 
-class CommitEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """The argument of a commit hook.
-
-    `skipped` names the keys whose updates had no effect: the reducer returned the old value.
-    """
-
-    previous_revision: int
-    new_revision: int
-    op_count: int
-    snapshot: Any
-    skipped: tuple[str, ...] = ()
+# -- joining commands -------------------------------------------------------------------------
 
 
 Strategy = Callable[[str], Merge]
@@ -218,6 +217,22 @@ def merge_parallel(commands: Sequence[Command], strategy: Strategy) -> Command:
         if key is not None:
             raise ParallelMergeConflict(key)
     return Command.join(commands)
+
+
+class CommitEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """The argument of a commit hook.
+
+    `skipped` names the keys whose updates had no effect: the reducer returned the old value.
+    """
+
+    previous_revision: int
+    new_revision: int
+    op_count: int
+    snapshot: Any
+    skipped: tuple[str, ...] = ()
+
+
+# -- the scheduled actions that every agent handles -------------------------------------------
 
 
 ADD_CONTEXT_MESSAGE: ScheduledActionSpec[ContextMessage] = ScheduledActionSpec(

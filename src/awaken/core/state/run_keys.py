@@ -1,4 +1,7 @@
-"""The state key for fitting a thread into a model's context window."""
+"""The runtime's own state keys of runs and threads, with their values and updates.
+
+Some keys say what of a thread is in blobs, so that no run has to search its message log for it.
+"""
 
 from __future__ import annotations
 
@@ -14,34 +17,6 @@ from awaken.core.state.key import BuiltInKey, Merge, Scope, StateKey
 from awaken.core.state.step_keys import CONTEXT_MESSAGES, CONTEXT_THROTTLE
 from awaken.core.value import Value, nullable
 from awaken.core.window import Cut
-
-
-class ContextWindowState(Value, frozen=True, kw_only=True):
-    """Where the conversation was cut, and how far our token estimates are off.
-
-    `factor` is the model's own token count divided by our estimate. The value changes when more
-    messages have to be left out, or when an answer's usage corrects the factor.
-    """
-
-    cut: Cut = Cut()
-    factor: float = 1.0
-
-
-CONTEXT_WINDOW: StateKey[ContextWindowState, ContextWindowState] = BuiltInKey(
-    "__context_window", initial=ContextWindowState, scope=Scope.THREAD
-)
-
-
-HAS_LARGE_RESULTS: StateKey[bool, bool] = BuiltInKey(
-    "__runtime.large_results", initial=bool, scope=Scope.THREAD, type=bool
-)
-"""Tool results of the thread were kept as blobs: its runs offer `read_result`."""
-
-HAS_BLOB_MEDIA: StateKey[bool, bool] = BuiltInKey(
-    "__runtime.blob_media", initial=bool, scope=Scope.THREAD, type=bool
-)
-"""Messages of the thread refer to media in blobs: they are loaded before a model is asked."""
-
 
 _replace = msgspec.structs.replace
 # A constant, because on Python 3.11 reading an enum member costs as much as a function call.
@@ -186,6 +161,7 @@ PENDING_WORK: StateKey[PendingWork, SetPending] = BuiltInKey(
 
 # -- budgets ----------------------------------------------------------------------------------
 
+
 SPENDING: StateKey[Spending, Spending] = BuiltInKey(
     "__runtime.spending",
     initial=Spending,
@@ -196,6 +172,7 @@ SPENDING: StateKey[Spending, Spending] = BuiltInKey(
 
 # -- empty answers ----------------------------------------------------------------------------
 
+
 EMPTY_TWICE: StateKey[int, int] = StateKey(
     "__runtime.empty_twice", initial=int, apply=lambda _, step: step
 )
@@ -204,6 +181,7 @@ and gave an empty answer again; 0 if there was none."""
 
 
 # -- structured output ------------------------------------------------------------------------
+
 
 OUTPUT_TRIES: StateKey[int, int] = BuiltInKey(
     "__runtime.output_tries", initial=int, apply=lambda _, tries: tries
@@ -234,6 +212,7 @@ TOOL_RETRIES: StateKey[dict[str, int], str] = BuiltInKey(
 
 
 # -- scheduled actions ------------------------------------------------------------------------
+
 
 FAILED_ACTIONS_KEPT = 100
 
@@ -278,6 +257,7 @@ FAILED_ACTIONS: StateKey[tuple[FailedAction, ...], FailedAction] = BuiltInKey(
 
 # -- the active agent -------------------------------------------------------------------------
 
+
 ACTIVE_AGENT: StateKey[str | None, str | None] = BuiltInKey(
     "__runtime.active_agent", initial=lambda: None, scope=Scope.THREAD, type=str | None
 )
@@ -307,6 +287,7 @@ AGENT_OVERLAYS: StateKey[dict[str, AgentOverlay], PutOverlay] = BuiltInKey(
 
 # -- stop policies ----------------------------------------------------------------------------
 
+
 RECENT_TEXTS = 64
 
 
@@ -335,6 +316,42 @@ STOP_STATS: StateKey[StopConditionStats, StopConditionStats] = BuiltInKey(
     apply=lambda _, stats: stats,
     encode=_stored_stats,
 )
+
+
+# -- the context window -----------------------------------------------------------------------
+
+
+class ContextWindowState(Value, frozen=True, kw_only=True):
+    """Where the conversation was cut, and how far our token estimates are off.
+
+    `factor` is the model's own token count divided by our estimate. The value changes when more
+    messages have to be left out, or when an answer's usage corrects the factor.
+    """
+
+    cut: Cut = Cut()
+    factor: float = 1.0
+
+
+CONTEXT_WINDOW: StateKey[ContextWindowState, ContextWindowState] = BuiltInKey(
+    "__context_window", initial=ContextWindowState, scope=Scope.THREAD
+)
+
+
+# -- blobs ------------------------------------------------------------------------------------
+
+
+HAS_LARGE_RESULTS: StateKey[bool, bool] = BuiltInKey(
+    "__runtime.large_results", initial=bool, scope=Scope.THREAD, type=bool
+)
+"""Tool results of the thread were kept as blobs: its runs offer `read_result`."""
+
+HAS_BLOB_MEDIA: StateKey[bool, bool] = BuiltInKey(
+    "__runtime.blob_media", initial=bool, scope=Scope.THREAD, type=bool
+)
+"""Messages of the thread refer to media in blobs: they are loaded before a model is asked."""
+
+
+# -- all keys of the loop ---------------------------------------------------------------------
 
 
 LOOP_STATE_KEYS: tuple[StateKey[object, object], ...] = (

@@ -1,4 +1,8 @@
-"""Commits: the only way to write a thread."""
+"""Commits, the only way to write a thread; and the rights a process needs to write and to act.
+
+An owner writes its thread under a fence. Its lease says whether it may start effects now, as its
+store sees it.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +22,6 @@ from awaken.core.store.commands import OUTBOX_KEY, ThreadCommand
 from awaken.core.suspension import Ticket
 from awaken.core.value import Value
 
-
-class StreamLogEntry(Value, frozen=True, kw_only=True):
-    """What arrived of an answer since the entry before; entry number 1 replaces all earlier ones.
-
-    `asked` identifies the model request: its model and its last message. The log is used only to
-    continue the same request. `message_id` is the id that the answer will have. `calls` are ids,
-    names, and the new text of their arguments.
-    """
-
-    run_id: str
-    asked: str
-    message_id: str = ""
-    number: int
-    text: str = ""
-    calls: tuple[tuple[str, str, str], ...] = ()
-    at_ms: int
-
-
 MAX_COMMIT = 1024 * 1024
 """The most bytes that the row of a commit may have."""
 
@@ -45,62 +31,6 @@ KEPT_IN_REWINDS = frozenset(
 )
 """The state keys that a rewind leaves as they are: they are about tasks and messages that exist
 outside of the conversation."""
-
-
-class CallPhase(StrEnum):
-    """The state of a tool call in the call ledger.
-
-    `intent`: the call may have started and has no outcome yet. `cancelled`: the call was stopped
-    because its run was cancelled.
-    """
-
-    INTENT = "intent"
-    SUSPENDED = "suspended"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-    CANCELLED = "cancelled"
-
-
-class CallEntry(Value, frozen=True, kw_only=True):
-    """An entry of the call ledger; its key is the assistant message's id and the call's index.
-
-    A call without an entry never started. `held` is the result of a call that ended before an
-    earlier call of the same message; it enters the message log after that one's result. `stopped`
-    means that a call with an unknown outcome is at least no longer running.
-    """
-
-    key: str
-    run_id: str
-    call_id: str
-    tool_name: str
-    phase: CallPhase
-    arguments: Json = None
-    held: Message | None = None
-    stopped: bool = False
-
-
-def has_outcomes(calls: Iterable[CallEntry]) -> bool:
-    """Whether one of the entries records an outcome or a suspension."""
-    return any(entry.phase is not CallPhase.INTENT for entry in calls)
-
-
-def call_key(message_id: str, index: int) -> str:
-    """The unique key of a tool call. Providers may repeat their call ids; this never repeats."""
-    return f"{message_id}:{index}"
-
-
-class Fence(Value, frozen=True, kw_only=True):
-    """The right to write a thread, held by the owner that claimed it last.
-
-    `taken_from` is the owner before it, if that one died while it owned the thread. It is `None`
-    if the thread was free: never owned, or released by its last owner.
-    """
-
-    thread_id: str
-    owner: str
-    epoch: int
-    taken_from: str | None = None
 
 
 class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -155,6 +85,19 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
 
     length: int
     first_event_seq: int
+
+
+class Fence(Value, frozen=True, kw_only=True):
+    """The right to write a thread, held by the owner that claimed it last.
+
+    `taken_from` is the owner before it, if that one died while it owned the thread. It is `None`
+    if the thread was free: never owned, or released by its last owner.
+    """
+
+    thread_id: str
+    owner: str
+    epoch: int
+    taken_from: str | None = None
 
 
 class Commits(Protocol):
@@ -250,6 +193,76 @@ def commits_at_once(commits: Commits | None) -> bool:
     coroutine. Only a store whose commits never wait can have one."""
     # Asked of the class: an object that wraps a store may pass on all but what it changes.
     return getattr(type(commits), "commit_now", None) is not None
+
+
+# -- the call ledger --------------------------------------------------------------------------
+
+
+class CallPhase(StrEnum):
+    """The state of a tool call in the call ledger.
+
+    `intent`: the call may have started and has no outcome yet. `cancelled`: the call was stopped
+    because its run was cancelled.
+    """
+
+    INTENT = "intent"
+    SUSPENDED = "suspended"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    CANCELLED = "cancelled"
+
+
+class CallEntry(Value, frozen=True, kw_only=True):
+    """An entry of the call ledger; its key is the assistant message's id and the call's index.
+
+    A call without an entry never started. `held` is the result of a call that ended before an
+    earlier call of the same message; it enters the message log after that one's result. `stopped`
+    means that a call with an unknown outcome is at least no longer running.
+    """
+
+    key: str
+    run_id: str
+    call_id: str
+    tool_name: str
+    phase: CallPhase
+    arguments: Json = None
+    held: Message | None = None
+    stopped: bool = False
+
+
+def has_outcomes(calls: Iterable[CallEntry]) -> bool:
+    """Whether one of the entries records an outcome or a suspension."""
+    return any(entry.phase is not CallPhase.INTENT for entry in calls)
+
+
+def call_key(message_id: str, index: int) -> str:
+    """The unique key of a tool call. Providers may repeat their call ids; this never repeats."""
+    return f"{message_id}:{index}"
+
+
+# -- unfinished answers -----------------------------------------------------------------------
+
+
+class StreamLogEntry(Value, frozen=True, kw_only=True):
+    """What arrived of an answer since the entry before; entry number 1 replaces all earlier ones.
+
+    The stream log holds unfinished answers, so that another process can continue them.
+    `asked` identifies the model request: its model and its last message. The log is used only to
+    continue the same request. `message_id` is the id that the answer will have. `calls` are ids,
+    names, and the new text of their arguments.
+    """
+
+    run_id: str
+    asked: str
+    message_id: str = ""
+    number: int
+    text: str = ""
+    calls: tuple[tuple[str, str, str], ...] = ()
+    at_ms: int
+
+
+# -- the lease --------------------------------------------------------------------------------
 
 
 ORPHANS_EVERY_MS = 60_000

@@ -1,4 +1,8 @@
-"""Ending a tool call: its state, its result in the log, its ledger entry and its event."""
+"""Ending a tool call: its state, its result in the log, its ledger entry and its event.
+
+A call may end without its delegate's answer. Then its result says what the delegate has done, and
+the next commit cancels the delegate.
+"""
 
 from __future__ import annotations
 
@@ -50,51 +54,6 @@ from awaken.errors import StateError, StoreError
 
 log = logging.getLogger("awaken.loop")
 
-
-async def done_beneath(delegates: DurableDelegates | None, thread_id: str, key: str) -> str | None:
-    """What the delegate of the call `key` of a thread has done, as a text for the model.
-
-    Returns `None` if the delegate has done nothing. If the store is away, the text says that it is
-    unknown.
-    """
-    if delegates is None:
-        return None
-    try:
-        return await delegates.done_by(thread_id, key)
-    except StoreError as error:
-        log.warning("what was done for call %s cannot be read: %s", key, error)
-        return "it is unknown what it had done before that"
-
-
-def with_done(text: str, done: str | None) -> str:
-    """The text of a call's result, followed by what its delegate has done, if anything."""
-    return text if done is None else f"{text}; {done}"
-
-
-def build_cancels(run_ids: Iterable[str], at_ms: int) -> list[ThreadCommand]:
-    """The commands that cancel delegates. The store drops a command to a delegate that never
-    started or has ended, so the ids need not be checked before."""
-    return [ThreadCommand.cancel(run_id, run_id, at_ms=at_ms) for run_id in run_ids]
-
-
-def may_delegate(run: LiveRun, tool_name: str) -> bool:
-    """Whether a call of the tool may have started a delegate: the tool declares `runs_agent`, or
-    the agent does not have the tool any more."""
-    tool = run.agent.tools.get(tool_name)
-    return tool is None or getattr(tool, "runs_agent", False) is True
-
-
-def cancel_delegate(run: LiveRun, tool_name: str, key: str, asker: Asker | None = None) -> None:
-    """Let the next commit cancel the delegate that the call `key` may have started; `asker` names
-    the one that the call asked for."""
-    children: Sequence[str] = ()
-    if asker is not None:
-        children = (asker.run_id,)
-    elif key and may_delegate(run, tool_name):
-        children = child_ids(run.identity.thread_id, key)
-    run.journal.extras.sends.extend(build_cancels(children, run.clock.now_ms()))
-
-
 # Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _AFTER = Phase.AFTER_TOOL_EXECUTE
 _PENDING, _ERROR = ToolStatus.PENDING, ToolStatus.ERROR
@@ -129,50 +88,6 @@ REJECTED = "rejected"
 
 _MARKS = (REJECTED, OUTCOME_UNKNOWN)
 """The metadata that decides how a call's end is recorded."""
-
-
-def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
-    """The fields of `PhaseContext` that describe a call to hooks and gates."""
-    call, resumed = step.calls[index], step.resumed.get(index)
-    tool = run.agent.tools.get(call.name)
-    return {
-        "tool_name": call.name,
-        "tool_call_id": call.id,
-        "tool_args": call.arguments,
-        "tool_kind": tool.descriptor().tool_kind if tool else ToolKind.guess(call.name),
-        "resume_input": resumed.resume_input if resumed else None,
-        "suspension_id": resumed.suspension_id if resumed else None,
-        "suspension_reason": resumed.suspension_reason if resumed else None,
-    }
-
-
-def complete_plain(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> bool:
-    """End a call as `complete` does, but without waiting. Returns false, and does nothing, if the
-    call has a long result or content, changes state, waits for an answer, or has hooks after it."""
-    result = output.result
-    if (
-        output.command
-        or result.content
-        or result.status is _PENDING
-        or run.agent.env.rewrites
-        or run.is_busy(_AFTER)
-    ):
-        return False
-    text = result.model_text()
-    if not _is_short(run, result, text):
-        return False
-    run.unsaved += len(text)
-    put = _put(run, step, index, result)
-    run.state.update(TOOL_CALL_STATES, put)
-    _record(run, step, index, result, (Text(text=text),), put.call.updated_at)
-    return True
-
-
-def _is_short(run: LiveRun, result: ToolResult, text: str) -> bool:
-    """Whether the log can hold all that a result without content says."""
-    message = result.message
-    has_other_data = message is not None and result.data not in (None, message)
-    return len(text) <= run.inline_limit and not has_other_data
 
 
 async def complete(
@@ -222,6 +137,50 @@ async def complete(
     else:
         run.state.commit(command.batch)
     _record(run, step, index, logged, shown)
+
+
+def complete_plain(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> bool:
+    """End a call as `complete` does, but without waiting. Returns false, and does nothing, if the
+    call has a long result or content, changes state, waits for an answer, or has hooks after it."""
+    result = output.result
+    if (
+        output.command
+        or result.content
+        or result.status is _PENDING
+        or run.agent.env.rewrites
+        or run.is_busy(_AFTER)
+    ):
+        return False
+    text = result.model_text()
+    if not _is_short(run, result, text):
+        return False
+    run.unsaved += len(text)
+    put = _put(run, step, index, result)
+    run.state.update(TOOL_CALL_STATES, put)
+    _record(run, step, index, result, (Text(text=text),), put.call.updated_at)
+    return True
+
+
+def _is_short(run: LiveRun, result: ToolResult, text: str) -> bool:
+    """Whether the log can hold all that a result without content says."""
+    message = result.message
+    has_other_data = message is not None and result.data not in (None, message)
+    return len(text) <= run.inline_limit and not has_other_data
+
+
+def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
+    """The fields of `PhaseContext` that describe a call to hooks and gates."""
+    call, resumed = step.calls[index], step.resumed.get(index)
+    tool = run.agent.tools.get(call.name)
+    return {
+        "tool_name": call.name,
+        "tool_call_id": call.id,
+        "tool_args": call.arguments,
+        "tool_kind": tool.descriptor().tool_kind if tool else ToolKind.guess(call.name),
+        "resume_input": resumed.resume_input if resumed else None,
+        "suspension_id": resumed.suspension_id if resumed else None,
+        "suspension_reason": resumed.suspension_reason if resumed else None,
+    }
 
 
 async def rewritten(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> ToolOutput:
@@ -301,12 +260,7 @@ def _put(run: LiveRun, step: StepCalls, index: int, result: ToolResult) -> PutCa
     return PutCall(call=state, turn=None if step.resumed else step.message_id)
 
 
-def _parameters(run: LiveRun, tool_name: str, ticket: SuspendTicket) -> Json:
-    """The schema for edited arguments of a suspended call; `None` if an answer cannot edit them."""
-    tool = run.agent.tools.get(tool_name)
-    if tool is None or ticket.asker is not None or ticket.resume_mode is _USE_DECISION:
-        return None
-    return tool.descriptor().parameters
+# -- calls that wait for an answer ------------------------------------------------------------
 
 
 def ask(
@@ -338,6 +292,14 @@ def ask(
     opened = msgspec.structs.replace(ticket_of(state, run.identity), parameters=parameters)
     run.journal.extras.tickets.append(opened)
     return state
+
+
+def _parameters(run: LiveRun, tool_name: str, ticket: SuspendTicket) -> Json:
+    """The schema for edited arguments of a suspended call; `None` if an answer cannot edit them."""
+    tool = run.agent.tools.get(tool_name)
+    if tool is None or ticket.asker is not None or ticket.resume_mode is _USE_DECISION:
+        return None
+    return tool.descriptor().parameters
 
 
 def digest_of(state: ToolCallState, identity: RunIdentity) -> str:
@@ -376,6 +338,9 @@ def ticket_of(
         decision=decision,
         asker=state.asker,
     )
+
+
+# -- what the next commit writes --------------------------------------------------------------
 
 
 def _record(
@@ -489,6 +454,9 @@ def _phase(result: ToolResult, stopped: bool | None) -> CallPhase:
     return _UNKNOWN if unknown else CallPhase.CANCELLED
 
 
+# -- calls that end without a result of their tool --------------------------------------------
+
+
 async def interrupt(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> None:
     """Give a result to calls that will not run, or not to their end, without running hooks.
 
@@ -518,16 +486,6 @@ def _interrupt_one(run: LiveRun, step: StepCalls, index: int, done: str | None) 
     else:
         result = ToolResult.error(call.name, with_done(text, done))
     close_call(run, step, index, result, stopped=stopped)
-
-
-def _cancel_delegate(run: LiveRun, step: StepCalls, index: int, result: ToolResult) -> None:
-    """Let the next commit cancel the delegate of a call that ends without the delegate's end."""
-    if CHILD_RUN in result.metadata:
-        return  # the result of a run that has ended
-    resumed = step.resumed.get(index)
-    if step.late or resumed is not None or index in step.started:
-        asker = resumed.asker if resumed is not None else None
-        cancel_delegate(run, step.calls[index].name, step.keys[index], asker)
 
 
 def close_call(
@@ -564,3 +522,60 @@ def unknown_outcome(tool_name: str, why: str) -> ToolResult:
         "or say so, before it is called again",
     )
     return msgspec.structs.replace(result, metadata={OUTCOME_UNKNOWN: True})
+
+
+# -- delegates of calls that end --------------------------------------------------------------
+
+
+def _cancel_delegate(run: LiveRun, step: StepCalls, index: int, result: ToolResult) -> None:
+    """Let the next commit cancel the delegate of a call that ends without the delegate's end."""
+    if CHILD_RUN in result.metadata:
+        return  # the result of a run that has ended
+    resumed = step.resumed.get(index)
+    if step.late or resumed is not None or index in step.started:
+        asker = resumed.asker if resumed is not None else None
+        cancel_delegate(run, step.calls[index].name, step.keys[index], asker)
+
+
+def cancel_delegate(run: LiveRun, tool_name: str, key: str, asker: Asker | None = None) -> None:
+    """Let the next commit cancel the delegate that the call `key` may have started; `asker` names
+    the one that the call asked for."""
+    children: Sequence[str] = ()
+    if asker is not None:
+        children = (asker.run_id,)
+    elif key and may_delegate(run, tool_name):
+        children = child_ids(run.identity.thread_id, key)
+    run.journal.extras.sends.extend(build_cancels(children, run.clock.now_ms()))
+
+
+def may_delegate(run: LiveRun, tool_name: str) -> bool:
+    """Whether a call of the tool may have started a delegate: the tool declares `runs_agent`, or
+    the agent does not have the tool any more."""
+    tool = run.agent.tools.get(tool_name)
+    return tool is None or getattr(tool, "runs_agent", False) is True
+
+
+def build_cancels(run_ids: Iterable[str], at_ms: int) -> list[ThreadCommand]:
+    """The commands that cancel delegates. The store drops a command to a delegate that never
+    started or has ended, so the ids need not be checked before."""
+    return [ThreadCommand.cancel(run_id, run_id, at_ms=at_ms) for run_id in run_ids]
+
+
+async def done_beneath(delegates: DurableDelegates | None, thread_id: str, key: str) -> str | None:
+    """What the delegate of the call `key` of a thread has done, as a text for the model.
+
+    Returns `None` if the delegate has done nothing. If the store is away, the text says that it is
+    unknown.
+    """
+    if delegates is None:
+        return None
+    try:
+        return await delegates.done_by(thread_id, key)
+    except StoreError as error:
+        log.warning("what was done for call %s cannot be read: %s", key, error)
+        return "it is unknown what it had done before that"
+
+
+def with_done(text: str, done: str | None) -> str:
+    """The text of a call's result, followed by what its delegate has done, if anything."""
+    return text if done is None else f"{text}; {done}"

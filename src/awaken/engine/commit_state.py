@@ -1,4 +1,4 @@
-"""The five states of a run's journal, by what became of the last commit.
+"""The five states of a run's journal, by what became of the last commit; and commits that failed.
 
 Settled ──> UnderWay ──> Settled        a commit beside the run, begun and made
 Settled, UnderWay, Lost ──> Lost        the task that awaited the commit was cancelled
@@ -7,7 +7,9 @@ Lost ──> Settled                        the store was asked, and has the com
 Refused ──> Settled                     no store could write the commit; it is dropped
 Lost, Refused ──> Held                  the store is away, and the commit has outcomes of calls
 
-A commit that the run awaits leaves the state `Settled` if all goes well.
+A commit that the run awaits leaves the state `Settled` if all goes well. `commit_again` retries a
+commit whose first attempt failed; `readable_part` is what is committed in place of a commit that no
+store could write.
 """
 
 from __future__ import annotations
@@ -84,6 +86,33 @@ def may_follow(state: CommitState, following: CommitState) -> bool:
     return type(following) in _NEXT[type(state)]
 
 
+class CommitExtras(msgspec.Struct, kw_only=True):
+    """The parts of a commit that few commits have; see `ThreadCommit`."""
+
+    tickets: list[Ticket] = []
+    acks: list[int] = []
+    sends: list[ThreadCommand] = []
+    blobs: list[str] = []
+    parent_thread_id: str | None = None
+    ends_stream: bool = False
+    rewinds_to: int | None = None
+
+    def added_to(self, commit: ThreadCommit) -> ThreadCommit:
+        return msgspec.structs.replace(
+            commit,
+            tickets=tuple(self.tickets),
+            acks=tuple(self.acks),
+            sends=tuple(self.sends),
+            parent_thread_id=self.parent_thread_id,
+            ends_stream=self.ends_stream,
+            blobs=tuple(self.blobs),
+            rewinds_to=self.rewinds_to,
+        )
+
+
+# -- commits that failed ----------------------------------------------------------------------
+
+
 _ATTEMPTS = 3
 PATIENCE = 10.0
 """For how many seconds a commit with the outcome of a call is retried while the store is away.
@@ -137,27 +166,3 @@ async def commit_again(
             if is_ours(next_error):
                 raise
             error = next_error
-
-
-class CommitExtras(msgspec.Struct, kw_only=True):
-    """The parts of a commit that few commits have; see `ThreadCommit`."""
-
-    tickets: list[Ticket] = []
-    acks: list[int] = []
-    sends: list[ThreadCommand] = []
-    blobs: list[str] = []
-    parent_thread_id: str | None = None
-    ends_stream: bool = False
-    rewinds_to: int | None = None
-
-    def added_to(self, commit: ThreadCommit) -> ThreadCommit:
-        return msgspec.structs.replace(
-            commit,
-            tickets=tuple(self.tickets),
-            acks=tuple(self.acks),
-            sends=tuple(self.sends),
-            parent_thread_id=self.parent_thread_id,
-            ends_stream=self.ends_stream,
-            blobs=tuple(self.blobs),
-            rewinds_to=self.rewinds_to,
-        )

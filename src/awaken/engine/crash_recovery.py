@@ -26,7 +26,7 @@ from awaken.core.suspension import (
 )
 from awaken.core.tool import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect, ToolResult
 from awaken.core.tool_context import Tool, ToolOutput, traits_of
-from awaken.engine import tool_calls as calls
+from awaken.engine import tool_calls
 from awaken.engine.call_results import (
     close_call,
     complete,
@@ -79,7 +79,7 @@ async def take_up(run: LiveRun) -> StepCalls | None:
         ]
         if step.suspended and run.agent.tool_executor is ToolExecutorKind.SEQUENTIAL:
             fresh = []  # in a sequential agent they must not run before the call that waits
-        await calls.carry_out(run, step, fresh)
+        await tool_calls.carry_out(run, step, fresh)
     except RunLeft:
         raise  # the process that continues the run settles the open calls
     except BaseException:
@@ -263,7 +263,7 @@ async def _verified(run: LiveRun, step: StepCalls, index: int, tool: Tool) -> An
     if verify is None:
         log.error("tool %r is to verify and has no method verify(ctx)", step.calls[index].name)
         return None
-    ctx = calls.tool_context(run, step, index, run.state.snapshot())
+    ctx = tool_calls.tool_context(run, step, index, run.state.snapshot())
     try:
         with interruptible(run.token, run.task):
             timeout = traits_of(tool).timeout

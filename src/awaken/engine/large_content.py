@@ -1,6 +1,8 @@
-"""Media in messages: large ones go to blobs before a commit, and come back before a model is asked.
+"""Large content: media, and results of tools, that a run moves to blobs before a commit.
 
-The messages that a run holds in memory keep their media; only what is written refers to blobs.
+Media come back before a model is asked. The messages that a run holds in memory keep theirs; only
+what is written refers to blobs. A text that is too large for the log is shown by its beginning, and
+the model can read on with a tool.
 """
 
 from __future__ import annotations
@@ -46,12 +48,7 @@ Change = Callable[[Media], Awaitable[ContentBlock]]
 _replace = msgspec.structs.replace
 
 
-def source_of(blob: Blob) -> BlobSource:
-    """The reference to a blob that a message holds."""
-    return BlobSource(id=blob.id, media_type=blob.media_type, size=blob.size, name=blob.name)
-
-
-# -- before a commit --------------------------------------------------------------------------
+# -- media before a commit --------------------------------------------------------------------
 
 
 async def moved_to_blobs(
@@ -101,7 +98,12 @@ def _large_content(source: Base64Source | UrlSource) -> tuple[bytes, str] | None
         return None  # the adapter that gets it says what is wrong
 
 
-# -- before a model is asked ------------------------------------------------------------------
+def source_of(blob: Blob) -> BlobSource:
+    """The reference to a blob that a message holds."""
+    return BlobSource(id=blob.id, media_type=blob.media_type, size=blob.size, name=blob.name)
+
+
+# -- media before a model is asked ------------------------------------------------------------
 
 
 async def with_media(run: LiveRun, request: InferenceRequest) -> InferenceRequest:
@@ -140,9 +142,6 @@ async def loaded(
     return [await _mapped(message, load) for message in messages]
 
 
-# -- walking ----------------------------------------------------------------------------------
-
-
 async def _mapped(message: Message, change: Change) -> Message:
     """The message with each medium, also in nested results, replaced by what `change` returns."""
     content = await _changed(message.content, change)
@@ -162,13 +161,14 @@ async def _changed(content: tuple[ContentBlock, ...], change: Change) -> tuple[C
     return tuple(blocks)
 
 
+# -- large results ----------------------------------------------------------------------------
+
+
 SHOWN = 4096
 """How many bytes of a large result its message holds, as they are written."""
 TOLD = 1024
 """How many of them its event holds."""
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
-
-_BLOB_KEYS = frozenset((HAS_BLOB_MEDIA.name, HAS_LARGE_RESULTS.name))
 
 
 async def shortened(
@@ -225,16 +225,6 @@ async def with_content(
     return told_result, message.content
 
 
-def _note_blobs(run: LiveRun, used: Sequence[str]) -> None:
-    """Let the next commit name blobs with media, and later requests load them."""
-    if not used:
-        return
-    run.journal.extras.blobs.extend(used)
-    run.has_blobs = True
-    if not run.state.read(HAS_BLOB_MEDIA):
-        run.state.update(HAS_BLOB_MEDIA, True)
-
-
 async def keep_large(run: LiveRun) -> None:
     """Move what is large in the messages from outside that the next commit appends into blobs.
 
@@ -259,6 +249,16 @@ async def keep_large(run: LiveRun) -> None:
     kept, used = await moved_to_blobs(run.blobs, pending)
     run.transcript.replace_pending(kept)
     _note_blobs(run, used)
+
+
+def _note_blobs(run: LiveRun, used: Sequence[str]) -> None:
+    """Let the next commit name blobs with media, and later requests load them."""
+    if not used:
+        return
+    run.journal.extras.blobs.extend(used)
+    run.has_blobs = True
+    if not run.state.read(HAS_BLOB_MEDIA):
+        run.state.update(HAS_BLOB_MEDIA, True)
 
 
 async def _shortened_message(run: LiveRun, message: Message, limit: int) -> Message:
@@ -319,7 +319,10 @@ def _beginning(text: str, size: int, note: str) -> str:
     return f"{head}\n[the first {len(head.encode())} {note}]"
 
 
-# -- the tool ---------------------------------------------------------------------------------
+# -- the tool that reads on -------------------------------------------------------------------
+
+
+_BLOB_KEYS = frozenset((HAS_BLOB_MEDIA.name, HAS_LARGE_RESULTS.name))
 
 
 def offer_read_result(run: LiveRun) -> None:

@@ -44,56 +44,6 @@ _NO_CALLS: dict[str, CallEntry] = {}
 """The ledger of a new run; entries are only taken out of a ledger."""
 
 
-def taken_before(record: RunRecord | None) -> dict[str, Any]:
-    """The record's token counts and cost, except input and output tokens, by field name."""
-    if record is None:
-        return {}
-    names = ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens", "cost")
-    return {name: value for name in names if (value := getattr(record, name))}
-
-
-def _taken_up(record: RunRecord, agent: ResolvedAgent) -> RunRecord:
-    """The record of a continued run, with the current fingerprint of its agent.
-
-    If the agent changed since the run began, the changes are recorded and logged.
-    """
-    if record.agent_id != agent.spec.id:
-        return record
-    changes = changes_since(record.agent_fingerprint, agent)
-    if not changes:
-        return record
-    log.warning("run %s goes on; changed since it began: %s", record.run_id, ", ".join(changes))
-    return msgspec.structs.replace(
-        record,
-        agent_fingerprint=agent.fingerprint,
-        agent_changes=tuple(sorted({*record.agent_changes, *changes})),
-    )
-
-
-def _open_journal(request: BackendRootRunRequest, start: PreparedRun) -> Journal:
-    """The journal of a run, with what its first commit stores besides messages and state."""
-    thread, first = start.thread, start.first
-    journal = Journal(
-        request.sink,
-        request.checkpoint_store,
-        request.run_identity,
-        start.services.clock,
-        thread.log_length,
-        thread.fence,
-        seq=thread.event_count,
-        topic=start.topic,
-        begins=thread.previous is None,
-        unkept=start.unkept,
-    )
-    if first.has_extras:
-        extras = journal.extras
-        extras.acks.extend(first.acks)
-        extras.tickets.extend(first.tickets)
-        extras.sends.extend(first.sends)
-        extras.rewinds_to = first.rewinds_to
-    return journal
-
-
 class LiveRun:
     """One run while it runs: the first argument of the loop's functions, and private to them."""
 
@@ -396,18 +346,6 @@ class LiveRun:
             await self.phases.run_phase(self.agent.env, ctx, seed=seed)
 
 
-def _with_spare_tool(agent: ResolvedAgent, tool: Tool) -> ResolvedAgent:
-    """The agent with one more tool, unless it has one with that id, which goes before."""
-    return agent if tool.descriptor().id in agent.tools else agent.with_tool(tool)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(loads(text), dict)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
-
-
 async def wait_for_lease(run: LiveRun) -> None:
     """Wait until this process may start an effect again.
 
@@ -419,3 +357,65 @@ async def wait_for_lease(run: LiveRun) -> None:
     except LeaseLost:
         run.controls.give_up()
         await asyncio.Event().wait()
+
+
+def taken_before(record: RunRecord | None) -> dict[str, Any]:
+    """The record's token counts and cost, except input and output tokens, by field name."""
+    if record is None:
+        return {}
+    names = ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens", "cost")
+    return {name: value for name in names if (value := getattr(record, name))}
+
+
+def _taken_up(record: RunRecord, agent: ResolvedAgent) -> RunRecord:
+    """The record of a continued run, with the current fingerprint of its agent.
+
+    If the agent changed since the run began, the changes are recorded and logged.
+    """
+    if record.agent_id != agent.spec.id:
+        return record
+    changes = changes_since(record.agent_fingerprint, agent)
+    if not changes:
+        return record
+    log.warning("run %s goes on; changed since it began: %s", record.run_id, ", ".join(changes))
+    return msgspec.structs.replace(
+        record,
+        agent_fingerprint=agent.fingerprint,
+        agent_changes=tuple(sorted({*record.agent_changes, *changes})),
+    )
+
+
+def _open_journal(request: BackendRootRunRequest, start: PreparedRun) -> Journal:
+    """The journal of a run, with what its first commit stores besides messages and state."""
+    thread, first = start.thread, start.first
+    journal = Journal(
+        request.sink,
+        request.checkpoint_store,
+        request.run_identity,
+        start.services.clock,
+        thread.log_length,
+        thread.fence,
+        seq=thread.event_count,
+        topic=start.topic,
+        begins=thread.previous is None,
+        unkept=start.unkept,
+    )
+    if first.has_extras:
+        extras = journal.extras
+        extras.acks.extend(first.acks)
+        extras.tickets.extend(first.tickets)
+        extras.sends.extend(first.sends)
+        extras.rewinds_to = first.rewinds_to
+    return journal
+
+
+def _with_spare_tool(agent: ResolvedAgent, tool: Tool) -> ResolvedAgent:
+    """The agent with one more tool, unless it has one with that id, which goes before."""
+    return agent if tool.descriptor().id in agent.tools else agent.with_tool(tool)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(loads(text), dict)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False

@@ -1,6 +1,6 @@
 """What a run starts from: its services, its controls, the thread so far, and its first commit.
 
-The runtime makes these values when it has read the thread (see `runtime.opening`), and puts them
+The runtime makes these values when it has read the thread (see `worker.activate`), and puts them
 together as a `PreparedRun`. The code that drives the run starts from that.
 """
 

@@ -1,4 +1,8 @@
-"""Registries of agents, tools and models, and the resolver that makes agents ready to run."""
+"""Registries, and the resolver that makes agents ready to run.
+
+There are registries of agents, tools, models, pools, providers, plugins and backends. Resolving
+leads from an agent's spec to its model, plugins, environment and tools.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from awaken.core.suspension import (
     is_digest_of,
 )
 from awaken.core.tool import OUTCOME_UNKNOWN, ToolError, ToolResult
-from awaken.engine import tool_calls as calls
+from awaken.engine import tool_calls
 from awaken.engine.call_results import (
     cancel_delegate,
     close_call,
@@ -329,7 +329,7 @@ async def _take_yes(run: LiveRun, step: StepCalls) -> None:
     begun = [index for index in step.resumed if was_begun(run, step, index)]
     try:
         fresh = [index for index in sorted(step.resumed) if await _is_to_run(run, step, index)]
-        await calls.gate_and_execute(run, step, fresh)
+        await tool_calls.gate_and_execute(run, step, fresh)
     except BaseException:
         step.note_started(begun)
         # A call that asks on behalf of a delegate was started when the delegate was.

@@ -23,7 +23,7 @@ from cut_stage import QUESTION
 from awaken import Runtime
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.engine import stream_log
-from awaken.models import idle_timeout as idle
+from awaken.models import idle_timeout
 
 SDKS = ("openai", "anthropic", "google.genai", "awaken.stores.sqlite")
 
@@ -64,7 +64,7 @@ def fork(dialect: str, url: str, folder: str) -> None:
 if __name__ == "__main__":
     for sdk in SDKS:
         import_module(sdk)
-    idle.LOOK_EVERY, stream_log.KEPT_AT_LOOK = 0.05, 1
+    idle_timeout.LOOK_EVERY, stream_log.KEPT_AT_LOOK = 0.05, 1
     import_module("awaken.engine.answer_listener").StreamLog = Telling  # type: ignore[attr-defined]
     for line in sys.stdin:
         fork(**json.loads(line))

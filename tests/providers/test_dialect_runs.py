@@ -21,8 +21,7 @@ from awaken.core.message import Role
 from awaken.core.tool_context import Tool
 from awaken.errors import InferenceFailed
 from awaken.models.anthropic import AnthropicMessages
-from awaken.models.google import GoogleGemini
-from awaken.models.google import contents as google_parts
+from awaken.models.google import GoogleGemini, contents
 from awaken.models.openai import OpenAIChat, OpenAIResponses
 from awaken.models.wire import wire_name
 from awaken.testing import FakeClock
@@ -50,7 +49,7 @@ WIRE_NAMES: dict[str, Callable[[str], str]] = {
     "chat": wire_name,
     "responses": wire_name,
     "anthropic": wire_name,
-    "gemini": google_parts.wire_name,
+    "gemini": contents.wire_name,
 }
 LONG = "the.customers:of-our-shop." * 4
 

@@ -1,8 +1,8 @@
 """A demo model that needs no key: deterministic and local.
 
 It understands nothing. It compares the words of the last message with the agent's tools, calls
-those that match, and reports their results. For structured output, it fills the schema with words
-of the message.
+those that match, and reports their results. It invents the arguments of a call from the words of
+the message, and for structured output it fills the schema with them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,140 @@ from awaken.core.llm import InferenceRequest, LlmStreamEvent, ModelAbilities, St
 from awaken.core.message import Message, Role, ToolCall
 from awaken.core.tool import ToolDescriptor
 
+MAX_QUOTED = 200
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a sentence, or of a name in any case style, in lower case, without plural s."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).lower()
+    return [word.removesuffix("s") or word for word in re.findall(r"[^\W_]+", spaced)]
+
+
+_DENIED = re.compile(
+    r"^.{0,60}\b(denied|declined|rejected|refused|not (allowed|approved)|approved false)\b",
+    re.IGNORECASE,
+)
+_COMMON = frozenset(
+    words_of(
+        "a an and are as at be by can do for from get give given has how i if in into is it its "
+        "let list make me my new of on or please return run say set show some tell that the this "
+        "to tool us use user using want what when which will with you your"
+    )
+)
+
+
+class DemoModel:
+    """Calls the tools that a message mentions, then reports their results.
+
+    Args:
+        delay: seconds before each piece of the answer.
+    """
+
+    name = "demo"
+
+    def __init__(self, *, delay: float = 0.0, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._delay = delay
+        self._clock = clock
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return ModelAbilities(native_output=True)
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        text, calls = _answer(request)
+        for event in _events(request, text, calls):
+            if self._delay:
+                await self._clock.sleep(self._delay)
+            yield event
+
+
+def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
+    """The text and the calls of the answer: a pure function of the request."""
+    user, since = _last_turn(request.messages)
+    results = [message for message in since if message.role is Role.TOOL]
+    # Half a surrogate pair is a legal `str` and illegal JSON.
+    text = user.text().encode(errors="replace").decode() if user is not None else ""
+    # After the calls for this message, only report: the same tools would match again, for ever.
+    if results:
+        report = _report(since)
+        return _shaped(request.output, f"{text} {report}") or report, []
+    chosen = _matching(text, request.tools)
+    if chosen:
+        seed = [user.id if user is not None else None, text, len(request.messages)]
+        calls = [
+            ToolCall(
+                id=f"call_{digest([*seed, index, tool.id])[:16]}",
+                name=tool.id,
+                arguments=guess_arguments(tool.parameters, text, said),
+            )
+            for index, (tool, said) in enumerate(chosen)
+        ]
+        return f"I will use {_listed([tool.id for tool, _ in chosen])}.", calls
+    if shaped := _shaped(request.output, text):
+        return shaped, []
+    said = f"You said: “{_short(text)}”." if text.strip() else "Hello, I am the demo model."
+    if request.tools:
+        names = _listed([tool.id for tool in request.tools[:8]])
+        return f"{said} Name a tool and I will call it: {names}.", []
+    return said, []
+
+
+def _shaped(output: OutputFormat | None, text: str) -> str:
+    """An invented answer that fits the wanted schema; empty if none is wanted."""
+    return dumps_text(guess_arguments(output.schema, text)) if output is not None else ""
+
+
+def _last_turn(messages: Sequence[Message]) -> tuple[Message | None, list[Message]]:
+    """The last message a user wrote, and everything after it."""
+    since: list[Message] = []
+    for message in reversed(messages):
+        if message.is_visible_user():
+            return message, since[::-1]
+        since.append(message)
+    return None, since[::-1]
+
+
+# -- choosing tools ---------------------------------------------------------------------------
+
+
+def _matching(text: str, tools: Sequence[ToolDescriptor]) -> list[tuple[ToolDescriptor, str]]:
+    """The tools that match a message, each with the matching words.
+
+    Tools that match by name exclude tools that match only by description.
+    """
+    chosen: dict[str, str] = {}
+    left = text
+    for tool in tools:
+        if said := _name_in(text, tool):
+            chosen[tool.id] = said
+            left = left.replace(said, " ")
+    words = [word for word in words_of(left) if word not in _COMMON]
+    for tool in tools:
+        if tool.id not in chosen and (shared := _shared(words, f"{tool.id} {tool.name}")):
+            chosen[tool.id] = shared[-1]
+    if not chosen:
+        described = {tool.id: _shared(words, tool.description) for tool in tools}
+        chosen = {id: shared[-1] for id, shared in described.items() if len(set(shared)) > 1}
+    return [(tool, chosen[tool.id]) for tool in tools if tool.id in chosen]
+
+
+def _name_in(text: str, tool: ToolDescriptor) -> str:
+    for name in (tool.id, tool.name):
+        parts = re.findall(r"[^\W_]+", name)
+        pattern = r"[\W_]?".join(parts)  # `get_weather` may be written "get weather"
+        found = re.search(rf"\b{pattern}\b", text, re.IGNORECASE) if parts else None
+        if found:
+            return found[0]
+    return ""
+
+
+def _shared(words: list[str], text: str) -> list[str]:
+    other = set(words_of(text))
+    return [word for word in words if word in other]
+
+
+# -- inventing arguments ----------------------------------------------------------------------
+
+
 MAX_DEPTH = 4
 MAX_SEARCHED = 2000
 
@@ -31,13 +165,6 @@ _SHAPES = {
     "date": re.compile(r"\d{4}-\d{2}-\d{2}"),
     "path": re.compile(r"[\w.~-]*/[\w./~-]+|[\w-]+\.\w{1,5}\b"),
 }
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a sentence, or of a name in any case style, in lower case, without plural s."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).lower()
-    return [word.removesuffix("s") or word for word in re.findall(r"[^\W_]+", spaced)]
-
 
 _FREE_TEXT = frozenset(
     words_of("body command content expression input message note prompt query question task text")
@@ -50,6 +177,8 @@ _NO = frozenset(words_of("disable false never no not off without"))
 
 def guess_arguments(schema: Json, text: str, said: str = "") -> dict[str, Any]:
     """An object for `schema`: all required properties, and the others if `text` mentions them.
+
+    Any schema will do, even a broken one.
 
     Args:
         said: the part of `text` that names the tool; the arguments are expected after it.
@@ -211,131 +340,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-MAX_QUOTED = 200
-
-_DENIED = re.compile(
-    r"^.{0,60}\b(denied|declined|rejected|refused|not (allowed|approved)|approved false)\b",
-    re.IGNORECASE,
-)
-_COMMON = frozenset(
-    words_of(
-        "a an and are as at be by can do for from get give given has how i if in into is it its "
-        "let list make me my new of on or please return run say set show some tell that the this "
-        "to tool us use user using want what when which will with you your"
-    )
-)
-
-
-class DemoModel:
-    """Calls the tools that a message mentions, then reports their results.
-
-    Args:
-        delay: seconds before each piece of the answer.
-    """
-
-    name = "demo"
-
-    def __init__(self, *, delay: float = 0.0, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._delay = delay
-        self._clock = clock
-
-    def abilities(self, upstream_model: str) -> ModelAbilities:
-        return ModelAbilities(native_output=True)
-
-    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        text, calls = _answer(request)
-        for event in _events(request, text, calls):
-            if self._delay:
-                await self._clock.sleep(self._delay)
-            yield event
-
-
-def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
-    """The text and the calls of the answer: a pure function of the request."""
-    user, since = _last_turn(request.messages)
-    results = [message for message in since if message.role is Role.TOOL]
-    # Half a surrogate pair is a legal `str` and illegal JSON.
-    text = user.text().encode(errors="replace").decode() if user is not None else ""
-    # After the calls for this message, only report: the same tools would match again, for ever.
-    if results:
-        report = _report(since)
-        return _shaped(request.output, f"{text} {report}") or report, []
-    chosen = _matching(text, request.tools)
-    if chosen:
-        seed = [user.id if user is not None else None, text, len(request.messages)]
-        calls = [
-            ToolCall(
-                id=f"call_{digest([*seed, index, tool.id])[:16]}",
-                name=tool.id,
-                arguments=guess_arguments(tool.parameters, text, said),
-            )
-            for index, (tool, said) in enumerate(chosen)
-        ]
-        return f"I will use {_listed([tool.id for tool, _ in chosen])}.", calls
-    if shaped := _shaped(request.output, text):
-        return shaped, []
-    said = f"You said: “{_short(text)}”." if text.strip() else "Hello, I am the demo model."
-    if request.tools:
-        names = _listed([tool.id for tool in request.tools[:8]])
-        return f"{said} Name a tool and I will call it: {names}.", []
-    return said, []
-
-
-def _shaped(output: OutputFormat | None, text: str) -> str:
-    """An invented answer that fits the wanted schema; empty if none is wanted."""
-    return dumps_text(guess_arguments(output.schema, text)) if output is not None else ""
-
-
-def _last_turn(messages: Sequence[Message]) -> tuple[Message | None, list[Message]]:
-    """The last message a user wrote, and everything after it."""
-    since: list[Message] = []
-    for message in reversed(messages):
-        if message.is_visible_user():
-            return message, since[::-1]
-        since.append(message)
-    return None, since[::-1]
-
-
-# -- choosing tools ---------------------------------------------------------------------------
-
-
-def _matching(text: str, tools: Sequence[ToolDescriptor]) -> list[tuple[ToolDescriptor, str]]:
-    """The tools that match a message, each with the matching words.
-
-    Tools that match by name exclude tools that match only by description.
-    """
-    chosen: dict[str, str] = {}
-    left = text
-    for tool in tools:
-        if said := _name_in(text, tool):
-            chosen[tool.id] = said
-            left = left.replace(said, " ")
-    words = [word for word in words_of(left) if word not in _COMMON]
-    for tool in tools:
-        if tool.id not in chosen and (shared := _shared(words, f"{tool.id} {tool.name}")):
-            chosen[tool.id] = shared[-1]
-    if not chosen:
-        described = {tool.id: _shared(words, tool.description) for tool in tools}
-        chosen = {id: shared[-1] for id, shared in described.items() if len(set(shared)) > 1}
-    return [(tool, chosen[tool.id]) for tool in tools if tool.id in chosen]
-
-
-def _name_in(text: str, tool: ToolDescriptor) -> str:
-    for name in (tool.id, tool.name):
-        parts = re.findall(r"[^\W_]+", name)
-        pattern = r"[\W_]?".join(parts)  # `get_weather` may be written "get weather"
-        found = re.search(rf"\b{pattern}\b", text, re.IGNORECASE) if parts else None
-        if found:
-            return found[0]
-    return ""
-
-
-def _shared(words: list[str], text: str) -> list[str]:
-    other = set(words_of(text))
-    return [word for word in words if word in other]
-
-
-# -- telling results --------------------------------------------------------------------------
+# -- reporting results ------------------------------------------------------------------------
 
 
 def _report(since: Sequence[Message]) -> str:

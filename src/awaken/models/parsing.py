@@ -1,4 +1,9 @@
-"""Parts of answers that an adapter keeps and sends back to their provider, but does not read."""
+"""Checking what a provider sends, which may be anything.
+
+Every adapter checks its events here. Events are made without a check of their fields: an answer
+with a wrong field could be stored, and not be read again. A part of an answer that an adapter does
+not read is kept, and sent back to its provider.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,37 @@ from awaken.core.message import Opaque
 log = logging.getLogger("awaken.llm")
 
 
+def checked(events: Iterable[LlmStreamEvent]) -> Iterable[LlmStreamEvent]:
+    """The events, whose fields have the types that they are declared with.
+
+    Raises:
+        msgspec.ValidationError: a field has another type.
+    """
+    for event in events:
+        if type(event) is not TextDelta or type(event.delta) is not str:
+            msgspec.convert(msgspec.structs.asdict(event), type(event))
+    return events
+
+
+_MOST_TOKENS = 2**53
+
+
+def count_in(fields: object, *names: str) -> int | None:
+    """The first of these fields that has a number of tokens; `None` if there is none."""
+    found = (count_of(fields.get(name)) for name in names) if isinstance(fields, dict) else ()
+    return next((count for count in found if count is not None), None)
+
+
+def count_of(value: object) -> int | None:
+    """A number of tokens; `None` if the value is none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and abs(value) < _MOST_TOKENS else None
+
+
+# -- parts that are not read ------------------------------------------------------------------
+
+
 def unread(origin: str, kind: str, data: Json) -> Opaque:
     """A part that the adapter does not know; a warning says so once for each kind."""
     _warn(origin, kind)
@@ -30,31 +66,3 @@ def _warn(origin: str, kind: str) -> None:
         origin,
         kind,
     )
-
-
-_MOST_TOKENS = 2**53
-
-
-def checked(events: Iterable[LlmStreamEvent]) -> Iterable[LlmStreamEvent]:
-    """The events, whose fields have the types that they are declared with.
-
-    Raises:
-        msgspec.ValidationError: a field has another type.
-    """
-    for event in events:
-        if type(event) is not TextDelta or type(event.delta) is not str:
-            msgspec.convert(msgspec.structs.asdict(event), type(event))
-    return events
-
-
-def count_in(fields: object, *names: str) -> int | None:
-    """The first of these fields that has a number of tokens; `None` if there is none."""
-    found = (count_of(fields.get(name)) for name in names) if isinstance(fields, dict) else ()
-    return next((count for count in found if count is not None), None)
-
-
-def count_of(value: object) -> int | None:
-    """A number of tokens; `None` if the value is none."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if type(value) is int and abs(value) < _MOST_TOKENS else None

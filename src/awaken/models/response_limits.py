@@ -1,4 +1,8 @@
-"""The first and last bytes of a response, which the SDKs do not show."""
+"""The bytes of a provider's response: limits on them, and the first and last of them.
+
+The limits are on what is read for one answer before it becomes events. The SDKs show neither the
+first nor the last bytes.
+"""
 
 from __future__ import annotations
 
@@ -8,44 +12,6 @@ from contextlib import aclosing
 from typing import Any
 
 from awaken.core.llm import MAX_ANSWER_BYTES, AnswerTooLarge
-
-_MARK = re.compile(rb"[\r\n]data: ?\[DONE\]")
-_BEGINNING, _END = 4096, 64
-
-
-class WatchedBody:
-    """Watches the bytes of one response while an SDK reads them.
-
-    Args:
-        response: one that the SDK has not begun to read.
-    """
-
-    def __init__(self, response: Any) -> None:
-        self._begun = b""
-        self._tail = b"\n"
-        read = response.aiter_bytes
-
-        async def aiter_bytes(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-            async with aclosing(read(chunk_size)) as chunks:
-                async for chunk in chunks:
-                    if len(self._begun) < _BEGINNING:
-                        self._begun += chunk[: _BEGINNING - len(self._begun)]
-                    self._tail = (self._tail + chunk[-_END:])[-_END:]
-                    yield chunk
-
-        response.aiter_bytes = aiter_bytes
-
-    @property
-    def is_marked(self) -> bool:
-        """Whether the server has ended the stream with `[DONE]`."""
-        return _MARK.search(self._tail) is not None
-
-    @property
-    def page(self) -> str | None:
-        """The beginning of a body that is no stream of events but JSON or a page, else `None`."""
-        text = self._begun.decode(errors="replace").lstrip("\ufeff \t\r\n")
-        return text if text.startswith(("{", "[", "<")) else None
-
 
 MAX_EVENT_BYTES = MAX_ANSWER_BYTES
 """The most bytes of one event of a response: the SDKs buffer an event of any length until it
@@ -121,3 +87,44 @@ class PendingSize:
             raise AnswerTooLarge(
                 MAX_ANSWER_BYTES, "what came of the answer before it could be told"
             )
+
+
+# -- the first and last bytes -----------------------------------------------------------------
+
+
+_MARK = re.compile(rb"[\r\n]data: ?\[DONE\]")
+_BEGINNING, _END = 4096, 64
+
+
+class WatchedBody:
+    """Watches the bytes of one response while an SDK reads them.
+
+    Args:
+        response: one that the SDK has not begun to read.
+    """
+
+    def __init__(self, response: Any) -> None:
+        self._begun = b""
+        self._tail = b"\n"
+        read = response.aiter_bytes
+
+        async def aiter_bytes(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+            async with aclosing(read(chunk_size)) as chunks:
+                async for chunk in chunks:
+                    if len(self._begun) < _BEGINNING:
+                        self._begun += chunk[: _BEGINNING - len(self._begun)]
+                    self._tail = (self._tail + chunk[-_END:])[-_END:]
+                    yield chunk
+
+        response.aiter_bytes = aiter_bytes
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the server has ended the stream with `[DONE]`."""
+        return _MARK.search(self._tail) is not None
+
+    @property
+    def page(self) -> str | None:
+        """The beginning of a body that is no stream of events but JSON or a page, else `None`."""
+        text = self._begun.decode(errors="replace").lstrip("\ufeff \t\r\n")
+        return text if text.startswith(("{", "[", "<")) else None

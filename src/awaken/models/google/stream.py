@@ -1,4 +1,8 @@
-"""Reading a streamed answer: Gemini's chunks in, our events out. No I/O."""
+"""Reading a streamed answer: Gemini's chunks in, our events out. No I/O of its own.
+
+A call's arguments may arrive in pieces, each with the JSON path of its place. `data_lines` gives
+the SDK the lines of a response as the SDK can read them.
+"""
 
 from __future__ import annotations
 
@@ -29,106 +33,6 @@ from awaken.models.parsing import unread
 
 if TYPE_CHECKING:
     from google.genai import types
-
-
-_END = re.compile(rb"\r\n|\r|\n")
-_NO_DATA = re.compile(rb":|(event|id|retry)(:|$)")
-
-
-async def data_lines(response: Any) -> None:
-    """A response hook for the SDK's HTTP client: only data, and only lines of server-sent
-    events."""
-
-    async def aiter_lines() -> AsyncGenerator[str, None]:
-        held: list[bytes] = []
-        async with aclosing(response.aiter_bytes()) as chunks:
-            async for chunk in chunks:
-                held.append(chunk)
-                if _END.search(chunk):
-                    whole = b"".join(held)
-                    # A `\r` at the end may be half of a `\r\n`.
-                    half = whole[-1:] if whole.endswith(b"\r") else b""
-                    *lines, rest = _END.split(whole[: len(whole) - len(half)])
-                    held = [rest + half]
-                    for line in _data(lines):
-                        yield line
-        for line in _data(_END.split(b"".join(held))):
-            yield line
-
-    response.aiter_lines = aiter_lines
-
-
-def _data(lines: list[bytes]) -> Iterator[str]:
-    """The lines with data, and those that end an event; the SDK looks for a space after `data:`."""
-    for line in lines:
-        if not _NO_DATA.match(line):
-            text = line.decode(errors="replace")
-            yield f"data: {text[5:].removeprefix(' ')}" if text.startswith("data:") else text
-
-
-_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
-
-
-class PartialArguments:
-    """The arguments of one call, while they arrive."""
-
-    def __init__(self, known: dict[str, Any] | None = None) -> None:
-        self.values: dict[str, Any] = dict(known or {})
-        self._growing: str | None = None
-
-    def add(self, pieces: Iterable[types.PartialArg]) -> None:
-        """Add the next pieces; a text may have several."""
-        for piece in pieces:
-            path = piece.json_path or "$"
-            value = _value(piece)
-            if self._growing == path and isinstance(value, str):
-                value = self._at(path) + value
-            self._put(path, value)
-            self._growing = path if piece.will_continue else None
-
-    def _at(self, path: str) -> Any:
-        found: Any = self.values
-        for step in _steps(path):
-            found = found[step]
-        return found
-
-    def _put(self, path: str, value: Any) -> None:
-        steps = _steps(path)
-        if not steps:
-            return
-        place: Any = self.values
-        for step, following in pairwise(steps):
-            place = _entered(place, step, [] if isinstance(following, int) else {})
-        _entered(place, steps[-1], value)
-        place[steps[-1]] = value
-
-
-def _entered(place: Any, step: str | int, empty: Any) -> Any:
-    """The value at a step of the path, which is made if it does not exist yet."""
-    if isinstance(step, int):
-        place += [None] * (step + 1 - len(place))
-        if place[step] is None:
-            place[step] = empty
-    else:
-        place.setdefault(step, empty)
-    return place[step]
-
-
-def _steps(path: str) -> list[str | int]:
-    return [
-        int(index) if index else name or single or double
-        for name, index, single, double in _STEP.findall(path)
-    ]
-
-
-def _value(piece: types.PartialArg) -> Any:
-    if piece.string_value is not None:
-        return piece.string_value
-    if piece.number_value is not None:
-        number = piece.number_value
-        return int(number) if number.is_integer() else number
-    return piece.bool_value
-
 
 _STOPS = {
     "STOP": StopReason.END_TURN,
@@ -367,3 +271,111 @@ def _tokens(usage: types.GenerateContentResponseUsageMetadata) -> TokenUsage:
 def _sum(*counts: int | None) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
+
+
+# -- arguments that arrive in pieces ----------------------------------------------------------
+
+
+_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
+
+
+class PartialArguments:
+    """The arguments of one call, while they arrive."""
+
+    def __init__(self, known: dict[str, Any] | None = None) -> None:
+        self.values: dict[str, Any] = dict(known or {})
+        self._growing: str | None = None
+
+    def add(self, pieces: Iterable[types.PartialArg]) -> None:
+        """Add the next pieces; a text may have several."""
+        for piece in pieces:
+            path = piece.json_path or "$"
+            value = _value(piece)
+            if self._growing == path and isinstance(value, str):
+                value = self._at(path) + value
+            self._put(path, value)
+            self._growing = path if piece.will_continue else None
+
+    def _at(self, path: str) -> Any:
+        found: Any = self.values
+        for step in _steps(path):
+            found = found[step]
+        return found
+
+    def _put(self, path: str, value: Any) -> None:
+        steps = _steps(path)
+        if not steps:
+            return
+        place: Any = self.values
+        for step, following in pairwise(steps):
+            place = _entered(place, step, [] if isinstance(following, int) else {})
+        _entered(place, steps[-1], value)
+        place[steps[-1]] = value
+
+
+def _entered(place: Any, step: str | int, empty: Any) -> Any:
+    """The value at a step of the path, which is made if it does not exist yet."""
+    if isinstance(step, int):
+        place += [None] * (step + 1 - len(place))
+        if place[step] is None:
+            place[step] = empty
+    else:
+        place.setdefault(step, empty)
+    return place[step]
+
+
+def _steps(path: str) -> list[str | int]:
+    return [
+        int(index) if index else name or single or double
+        for name, index, single, double in _STEP.findall(path)
+    ]
+
+
+def _value(piece: types.PartialArg) -> Any:
+    if piece.string_value is not None:
+        return piece.string_value
+    if piece.number_value is not None:
+        number = piece.number_value
+        return int(number) if number.is_integer() else number
+    return piece.bool_value
+
+
+# -- the lines of a response ------------------------------------------------------------------
+
+
+_END = re.compile(rb"\r\n|\r|\n")
+_NO_DATA = re.compile(rb":|(event|id|retry)(:|$)")
+
+
+async def data_lines(response: Any) -> None:
+    """A response hook for the SDK's HTTP client: only data, and only lines of server-sent events.
+
+    The SDK's HTTP library also ends a line at characters that may stand in JSON, such as U+2028.
+    The SDK itself takes comments and other fields of server-sent events for broken JSON.
+    """
+
+    async def aiter_lines() -> AsyncGenerator[str, None]:
+        held: list[bytes] = []
+        async with aclosing(response.aiter_bytes()) as chunks:
+            async for chunk in chunks:
+                held.append(chunk)
+                if _END.search(chunk):
+                    whole = b"".join(held)
+                    # A `\r` at the end may be half of a `\r\n`.
+                    half = whole[-1:] if whole.endswith(b"\r") else b""
+                    *lines, rest = _END.split(whole[: len(whole) - len(half)])
+                    held = [rest + half]
+                    for line in _data(lines):
+                        yield line
+        for line in _data(_END.split(b"".join(held))):
+            yield line
+
+    response.aiter_lines = aiter_lines
+
+
+def _data(lines: list[bytes]) -> Iterator[str]:
+    """The lines with data, and those that end an event; the SDK looks for a space after `data:`."""
+    for line in lines:
+        if not _NO_DATA.match(line):
+            text = line.decode(errors="replace")
+            yield f"data: {text[5:].removeprefix(' ')}" if text.startswith("data:") else text

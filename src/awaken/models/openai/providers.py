@@ -1,7 +1,7 @@
-"""The table of providers with a chat completions API: where they are, what they can and refuse.
+"""The providers with a chat completions API: where they are, what they can and refuse.
 
-The adapters have no conditions for single providers or models: what is special about one of them
-is a line here.
+The adapters have no conditions for single providers or models. What is special about a server or
+one of its models is a field of its dialect, and a line in the table of providers.
 """
 
 from __future__ import annotations

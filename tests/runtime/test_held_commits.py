@@ -21,9 +21,7 @@ from awaken.errors import RunLeft, StorageError, StoreUnavailable
 from awaken.ext.tasks import ATTEMPTS, find_live_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
-from awaken.worker import pending_commits as unkept
-from awaken.worker import shutdown as closing
-from awaken.worker import shutdown as stopping
+from awaken.worker import pending_commits, shutdown
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +31,7 @@ T = "t"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is held is tried again at once."""
-    monkeypatch.setattr(unkept, "PAUSE", 0.01)
+    monkeypatch.setattr(pending_commits, "PAUSE", 0.01)
 
 
 def calling(name: str) -> FunctionModel:
@@ -165,7 +163,7 @@ def test_run_sync_returns_once_the_store_has_taken_how_a_task_ended() -> None:
 async def test_a_runtime_that_closes_tries_once_more_to_keep_how_a_task_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(unkept, "PAUSE", 3600)
+    monkeypatch.setattr(pending_commits, "PAUSE", 3600)
     store = Refusing(ends_a_task)
     async with Runtime([digger()], store=store, clock=FakeClock(auto=True)) as runtime:
         await runtime.run("digger", "Go!", thread=T)
@@ -353,8 +351,7 @@ async def close(runtime: Runtime, on_close: str) -> None:
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is given time to end."""
-    monkeypatch.setattr(closing, "CANCEL_GRACE", 0.05)
-    monkeypatch.setattr(stopping, "CANCEL_GRACE", 0.05)
+    monkeypatch.setattr(shutdown, "CANCEL_GRACE", 0.05)
 
 
 @pytest.mark.usefixtures("hurry")

@@ -1,4 +1,7 @@
-"""The tool that delegates a task to another agent."""
+"""Delegation: the tool that gives another agent a task, and sinks for the events of a child run.
+
+The sinks pass some of a child run's events on to the listeners of its parent.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +60,6 @@ from awaken.engine.call_results import done_beneath, with_done
 from awaken.errors import AwakenError, ConfigError, RunLeft
 
 MAX_DEPTH = 8
-LONGEST_NAME = 64
-_FOREIGN = r"[^A-Za-z0-9_-]"
-
 _PROGRESS = {
     BackendStatusKind.COMPLETED: ProgressStatus.DONE,
     BackendStatusKind.FAILED: ProgressStatus.FAILED,
@@ -71,15 +71,6 @@ _ACTIONS = {
     BackendStatusKind.WAITING_AUTH: "agent_delegate:auth_required",
     BackendStatusKind.SUSPENDED: "agent_delegate:suspended",
 }
-
-
-def delegate_tool_name(agent_id: str) -> str:
-    """`agent_run_<id>`, reduced to the characters and length that every provider accepts."""
-    name = re.sub(_FOREIGN, "_", f"agent_run_{agent_id}")
-    if len(name) <= LONGEST_NAME:
-        return name
-    mark = digest(agent_id)[:8]
-    return f"{name[: LONGEST_NAME - len(mark) - 1]}_{mark}"
 
 
 class DelegateTool:
@@ -237,6 +228,19 @@ class DelegateTool:
         return f"agent '{self._agent_id}' asks: {said or f'approve {question.tool_name}?'}"
 
 
+LONGEST_NAME = 64
+_FOREIGN = r"[^A-Za-z0-9_-]"
+
+
+def delegate_tool_name(agent_id: str) -> str:
+    """`agent_run_<id>`, reduced to the characters and length that every provider accepts."""
+    name = re.sub(_FOREIGN, "_", f"agent_run_{agent_id}")
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = digest(agent_id)[:8]
+    return f"{name[: LONGEST_NAME - len(mark) - 1]}_{mark}"
+
+
 def _who_asks(asker: Asker, question: RunWaitingTicket) -> Asker:
     """The asker with the details of its question. If the question comes from a deeper delegate,
     that agent is named; the answer is passed down from run to run."""
@@ -269,59 +273,10 @@ def _spending(result: BackendRunResult, ctx: ToolCallContext) -> Command | None:
     return Command().update(SPENDING, spent) if spent != Spending() else None
 
 
-class ForwardingSink:
-    """Forwards a child's events unchanged to its parent's stream."""
-
-    def __init__(self, forward: EventForwarder) -> None:
-        self._forward = forward
-
-    async def emit(self, event: RunEvent) -> None:
-        await self._forward(event)
-
-    async def close(self) -> None:
-        return
-
+# -- events of a child run --------------------------------------------------------------------
 
 ErrorMode = Literal["drop", "wrap", "forward"]
 """What happens to a child's errors: they are dropped, become text, or are forwarded as events."""
-
-
-class _OneRun:
-    """The run that a sink belongs to: the run of the first event.
-
-    Runs that this run starts send their events to the same sink, with their own ids.
-    """
-
-    def __init__(self) -> None:
-        self._run_id: str | None = None
-
-    def has(self, event: RunEvent) -> bool:
-        if self._run_id is None:
-            self._run_id = event.run_id
-        return event.run_id == self._run_id
-
-
-class ProgressForwardingSink:
-    """Passes on only the progress of a child's own calls, not of the runs it starts."""
-
-    def __init__(self, parent: EventSink) -> None:
-        self._parent = parent
-        self._child = _OneRun()
-        self._calls: set[str] = set()
-
-    async def emit(self, event: RunEvent) -> None:
-        if not self._child.has(event):
-            return
-        match event.event:
-            case ToolCallStart(id=call_id) | ToolCallReady(id=call_id):
-                self._calls.add(call_id)
-            case ActivitySnapshot(activity_type=kind, content={"call_id": str(call_id)}) if (
-                kind == PROGRESS_ACTIVITY and call_id in self._calls
-            ):
-                await self._parent.emit(event)
-
-    async def close(self) -> None:
-        """Does nothing: the parent closes its own sink."""
 
 
 class StreamingPassthroughSink:
@@ -368,3 +323,54 @@ class StreamingPassthroughSink:
 
     async def close(self) -> None:
         """Does nothing: the call's result ends its output."""
+
+
+class ProgressForwardingSink:
+    """Passes on only the progress of a child's own calls, not of the runs it starts."""
+
+    def __init__(self, parent: EventSink) -> None:
+        self._parent = parent
+        self._child = _OneRun()
+        self._calls: set[str] = set()
+
+    async def emit(self, event: RunEvent) -> None:
+        if not self._child.has(event):
+            return
+        match event.event:
+            case ToolCallStart(id=call_id) | ToolCallReady(id=call_id):
+                self._calls.add(call_id)
+            case ActivitySnapshot(activity_type=kind, content={"call_id": str(call_id)}) if (
+                kind == PROGRESS_ACTIVITY and call_id in self._calls
+            ):
+                await self._parent.emit(event)
+
+    async def close(self) -> None:
+        """Does nothing: the parent closes its own sink."""
+
+
+class ForwardingSink:
+    """Forwards a child's events unchanged to its parent's stream."""
+
+    def __init__(self, forward: EventForwarder) -> None:
+        self._forward = forward
+
+    async def emit(self, event: RunEvent) -> None:
+        await self._forward(event)
+
+    async def close(self) -> None:
+        return
+
+
+class _OneRun:
+    """The run that a sink belongs to: the run of the first event.
+
+    Runs that this run starts send their events to the same sink, with their own ids.
+    """
+
+    def __init__(self) -> None:
+        self._run_id: str | None = None
+
+    def has(self, event: RunEvent) -> bool:
+        if self._run_id is None:
+            self._run_id = event.run_id
+        return event.run_id == self._run_id

@@ -1,4 +1,7 @@
-"""Checks of the arguments of an agent, with errors that say what to write."""
+"""Checking what a user gives to an agent: its model, prompt, tools, plugins, budget and settings.
+
+An argument that cannot be used raises a `ConfigError`, which says what to write instead.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,126 @@ if TYPE_CHECKING:
     from awaken.core.llm import LlmExecutor
 
 log = logging.getLogger("awaken.tool")
-
-
 T = TypeVar("T")
 GivenTool = Tool | Callable[..., Any] | Toolset
+
+
+# -- model and prompt -------------------------------------------------------------------------
+
+
+def checked_model(id: Any, model: Any) -> str | LlmExecutor | ModelPoolSpec:
+    if not isinstance(id, str) or not id.strip():
+        raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
+    if isinstance(model, list | tuple):
+        return as_pool(id, model)
+    if isinstance(model, str | ModelPoolSpec):
+        return model
+    if not callable(getattr(model, "execute_stream", None)):
+        raise ConfigError(
+            f"agent {id!r}: model is a name such as 'demo', a list of names, or an object with "
+            f"execute_stream(request), not {type(model).__name__}"
+        )
+    asks: LlmExecutor = model
+    return asks
+
+
+def model_id(id: str, model: str | LlmExecutor | ModelPoolSpec) -> str:
+    if isinstance(model, str):
+        return model
+    return model.id if isinstance(model, ModelPoolSpec) else f"{id}.model"
+
+
+def checked_prompt(prompt: Any, mine: str) -> Callable[..., Any] | None:
+    """The function that writes the prompt; `None` if the prompt is a text.
+
+    Raises:
+        ConfigError: it is neither a text nor a function of the run's context.
+    """
+    if isinstance(prompt, str):
+        return None
+    if not callable(prompt):
+        raise ConfigError(
+            f"{mine}system_prompt is a text or a function of the run's context, not {prompt!r}"
+        )
+    check_function(prompt, f"{mine}system_prompt", takes="the run's context")
+    write: Callable[..., Any] = prompt
+    return write
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+def tools_of(
+    owner: str, items: Iterable[GivenTool], sets: list[Toolset] | None = None
+) -> list[Tool]:
+    """The items as tools: a function is made into one, a set brings those that are the same in
+    every run. Sets that have further tools are added to `sets`.
+
+    Raises:
+        ConfigError: an item is not a tool, or is such a set and there is no list of sets.
+    """
+    given: Any = items
+    # A name alone is treated as an item: "is not a tool" says more than "is not a list".
+    each: Iterable[Any] = [given] if isinstance(given, str) else listed(given, f"{owner}: tools")
+    tools: list[Tool] = []
+    for item in each:
+        if not isinstance(item, Toolset):
+            tools.append(tool_of(owner, item))
+            continue
+        tools += item.tools
+        if item.is_dynamic:
+            if sets is None:
+                raise ConfigError(
+                    f"{owner}: the tools of toolset {item.name!r} differ from run to run: give it "
+                    "to the agents that use it"
+                )
+            sets.append(item)
+    for one in tools:
+        if not one.descriptor().description:
+            log.warning(
+                "%s: tool %r has no description: write a docstring", owner, one.descriptor().id
+            )
+    return tools
+
+
+def check_names(tools: Sequence[Tool], owner: str) -> None:
+    counted = Counter(tool.descriptor().id for tool in tools)
+    for name in (name for name, count in counted.items() if count > 1):
+        homes = [where_from(tool) for tool in tools if tool.descriptor().id == name]
+        if len(set(homes)) > 1:
+            raise ConfigError(
+                f"{owner} has two tools named {name!r}, from {' and '.join(homes)}: rename one, as "
+                "in tool(function, name='…') or toolset.prefixed('…')"
+            )
+        raise ConfigError(
+            f"{owner} has two tools named {name!r}: leave one out, or rename one, as in "
+            "tool(function, name='…')"
+        )
+
+
+def checked_executor(
+    sequential: bool | Iterable[str], executor: ToolExecutorKind | None, mine: str
+) -> ToolExecutorKind:
+    if sequential and executor not in (None, ToolExecutorKind.SEQUENTIAL):
+        raise ConfigError(f"{mine}give either sequential or tool_executor")
+    chosen = ToolExecutorKind.SEQUENTIAL if sequential is True else executor
+    return chosen or ToolExecutorKind.PARALLEL_STREAMING
+
+
+def one_at_a_time(tools: Iterable[Tool], patterns: Sequence[str]) -> list[Tool]:
+    """The tools, with those that match a pattern sequential: none of their calls runs at the same
+    time as another call."""
+    chosen: list[Tool] = []
+    for tool in tools:
+        if any(tool.descriptor().matches(pattern) for pattern in patterns):
+            tool = (tool if isinstance(tool, SetTool) else SetTool.of(tool, None)).changed(
+                sequential=True
+            )
+        chosen.append(tool)
+    return chosen
+
+
+# -- dependencies -----------------------------------------------------------------------------
 
 
 def checked_deps(deps: Any, mine: str) -> type | None:
@@ -77,122 +196,7 @@ def check_deps_of(tools: Iterable[Tool], deps: type | None, mine: str) -> None:
         )
 
 
-_PARAMETERS = {
-    "the run's context": "ctx",
-    "the value": "value",
-    "the run": "run",
-    "the dependencies above": "deps",
-    "the ticket": "ticket",
-}
-"""What functions of a user's get, and how a parameter for it is usually named."""
-
-
-def check_function(fn: Any, what: str, *, takes: str) -> None:
-    """Check that a function can be called with what it gets; `takes` names that.
-
-    Raises:
-        ConfigError: it cannot.
-    """
-    if not callable(fn):
-        raise ConfigError(f"{what} is a function of {takes}, not {fn!r}")
-    names = [_PARAMETERS[each] for each in takes.split(", ")]
-    try:
-        inspect.signature(fn).bind(*names)
-    except TypeError as error:
-        write = f"write lambda {', '.join(names)}: …"
-        raise ConfigError(f"{what} is a function of {takes}: {error}: {write}") from error
-    except ValueError:
-        return  # a builtin without a signature
-
-
-def checked_text(text: Any, what: str) -> str:
-    """
-    Raises:
-        ConfigError: it is no text.
-    """
-    if not isinstance(text, str):
-        raise ConfigError(f"{what} is a text, not {text!r}: write {what}={str(text)!r}")
-    return text
-
-
-def checked_model(id: Any, model: Any) -> str | LlmExecutor | ModelPoolSpec:
-    if not isinstance(id, str) or not id.strip():
-        raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
-    if isinstance(model, list | tuple):
-        return as_pool(id, model)
-    if isinstance(model, str | ModelPoolSpec):
-        return model
-    if not callable(getattr(model, "execute_stream", None)):
-        raise ConfigError(
-            f"agent {id!r}: model is a name such as 'demo', a list of names, or an object with "
-            f"execute_stream(request), not {type(model).__name__}"
-        )
-    asks: LlmExecutor = model
-    return asks
-
-
-def model_id(id: str, model: str | LlmExecutor | ModelPoolSpec) -> str:
-    if isinstance(model, str):
-        return model
-    return model.id if isinstance(model, ModelPoolSpec) else f"{id}.model"
-
-
-def listed(items: Iterable[T], what: str) -> tuple[T, ...]:
-    """The items of a list that a user passed, as a tuple.
-
-    Raises:
-        ConfigError: the argument is a single item; a text would be split into its letters.
-    """
-    given: Any = items
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        one = given.__name__ if inspect.isfunction(given) else repr(given)
-        raise ConfigError(f"{what} is a list, not {one}: write [{one}]")
-    return tuple(items)
-
-
-def checked_prompt(prompt: Any, mine: str) -> Callable[..., Any] | None:
-    """The function that writes the prompt; `None` if the prompt is a text.
-
-    Raises:
-        ConfigError: it is neither a text nor a function of the run's context.
-    """
-    if isinstance(prompt, str):
-        return None
-    if not callable(prompt):
-        raise ConfigError(
-            f"{mine}system_prompt is a text or a function of the run's context, not {prompt!r}"
-        )
-    check_function(prompt, f"{mine}system_prompt", takes="the run's context")
-    write: Callable[..., Any] = prompt
-    return write
-
-
-def checked_max_handoffs(count: int, mine: str) -> int:
-    if count < 1:
-        raise ConfigError(f"{mine}max_handoffs is 1 or more, not {count}")
-    return count
-
-
-def checked_executor(
-    sequential: bool | Iterable[str], executor: ToolExecutorKind | None, mine: str
-) -> ToolExecutorKind:
-    if sequential and executor not in (None, ToolExecutorKind.SEQUENTIAL):
-        raise ConfigError(f"{mine}give either sequential or tool_executor")
-    chosen = ToolExecutorKind.SEQUENTIAL if sequential is True else executor
-    return chosen or ToolExecutorKind.PARALLEL_STREAMING
-
-
-def one_at_a_time(tools: Iterable[Tool], patterns: Sequence[str]) -> list[Tool]:
-    """The tools, with those that match a pattern sequential: none of their calls runs at the same
-    time as another call."""
-    chosen: list[Tool] = []
-    for tool in tools:
-        if any(tool.descriptor().matches(pattern) for pattern in patterns):
-            tool = (tool if isinstance(tool, SetTool) else SetTool.of(tool, None)).changed(
-                sequential=True
-            )
-        chosen.append(tool)
-    return chosen
+# -- plugins and handoffs ---------------------------------------------------------------------
 
 
 def checked_plugins(plugins: Iterable[Plugin], mine: str) -> tuple[Plugin, ...]:
@@ -213,124 +217,13 @@ def check_plugin(plugin: Any, mine: str) -> None:
         raise ConfigError(f"{mine}register of plugin {plugin.id!r} is async; write `def register`")
 
 
-def check_texts(spec: AgentSpec) -> None:
-    """
-    Raises:
-        ConfigError: a text has half of a surrogate pair; the error names the field.
-    """
-    try:
-        dumps(spec)
-    except UnicodeEncodeError:
-        try:
-            parse_argument("", spec, AgentSpec)
-        except ConfigError as error:
-            raise ConfigError(f"agent {spec.id!r}: {error}") from None
-    except UNWRITABLE:
-        pass  # `check_spec` says more
+def checked_max_handoffs(count: int, mine: str) -> int:
+    if count < 1:
+        raise ConfigError(f"{mine}max_handoffs is 1 or more, not {count}")
+    return count
 
 
-def check_spec(spec: AgentSpec) -> None:
-    """
-    Raises:
-        ConfigError: a field does not fit its type; the text names both.
-    """
-    check_texts(spec)
-    check_effort(spec)
-    policy: Any = spec.context_policy
-    if policy is not None and not isinstance(policy, ContextWindowPolicy):
-        raise ConfigError(
-            f"agent {spec.id!r}: context_policy is a ContextWindowPolicy, as in "
-            f"ContextWindowPolicy.of(200_000), not {policy!r}"
-        )
-    try:
-        msgspec.convert(msgspec.to_builtins(spec), AgentSpec)
-    except (msgspec.ValidationError, TypeError) as error:
-        raise ConfigError(f"agent {spec.id!r}: {error}") from error
-    if spec.context_policy is not None:
-        check_policy(spec.context_policy, f"agent {spec.id!r}: context_policy.")
-    for name in ("max_rounds", "max_continuation_retries", "max_output_retries"):
-        if getattr(spec, name) < 0:
-            raise ConfigError(f"agent {spec.id!r}: {name} is 0 or more, 0 for no limit")
-    for condition in spec.stop_conditions:
-        if isinstance(condition, ContentMatch):
-            try:
-                re.compile(condition.pattern)
-            except re.error as error:
-                raise ConfigError(
-                    f"agent {spec.id!r}: {condition.pattern!r} is no regular expression: {error}"
-                ) from error
-
-
-def check_effort(spec: AgentSpec) -> None:
-    """
-    Raises:
-        ConfigError: the reasoning effort is unknown; the text lists the known ones.
-    """
-    if (problem := effort_problem(spec.reasoning_effort)) is not None:
-        raise ConfigError(f"agent {spec.id!r}: {problem}")
-
-
-def check_policy(policy: ContextWindowPolicy, mine: str) -> None:
-    for name in ("max_context_tokens", "autocompact_threshold", "max_messages"):
-        limit = getattr(policy, name)
-        if limit is not None and limit < 1:
-            raise ConfigError(f"{mine}{name} is 1 or more")
-    for name in ("max_output_tokens", "min_recent_messages", "compaction_raw_suffix_messages"):
-        if getattr(policy, name) < 0:
-            raise ConfigError(f"{mine}{name} is 0 or more")
-    if policy.max_output_tokens >= policy.max_context_tokens:
-        raise ConfigError(
-            f"{mine}max_output_tokens of {policy.max_output_tokens} leaves no room for a question "
-            f"in max_context_tokens of {policy.max_context_tokens}"
-        )
-
-
-def check_names(tools: Sequence[Tool], owner: str) -> None:
-    counted = Counter(tool.descriptor().id for tool in tools)
-    for name in (name for name, count in counted.items() if count > 1):
-        homes = [where_from(tool) for tool in tools if tool.descriptor().id == name]
-        if len(set(homes)) > 1:
-            raise ConfigError(
-                f"{owner} has two tools named {name!r}, from {' and '.join(homes)}: rename one, as "
-                "in tool(function, name='…') or toolset.prefixed('…')"
-            )
-        raise ConfigError(
-            f"{owner} has two tools named {name!r}: leave one out, or rename one, as in "
-            "tool(function, name='…')"
-        )
-
-
-def tools_of(
-    owner: str, items: Iterable[GivenTool], sets: list[Toolset] | None = None
-) -> list[Tool]:
-    """The items as tools: a function is made into one, a set brings those that are the same in
-    every run. Sets that have further tools are added to `sets`.
-
-    Raises:
-        ConfigError: an item is not a tool, or is such a set and there is no list of sets.
-    """
-    given: Any = items
-    # A name alone is treated as an item: "is not a tool" says more than "is not a list".
-    each: Iterable[Any] = [given] if isinstance(given, str) else listed(given, f"{owner}: tools")
-    tools: list[Tool] = []
-    for item in each:
-        if not isinstance(item, Toolset):
-            tools.append(tool_of(owner, item))
-            continue
-        tools += item.tools
-        if item.is_dynamic:
-            if sets is None:
-                raise ConfigError(
-                    f"{owner}: the tools of toolset {item.name!r} differ from run to run: give it "
-                    "to the agents that use it"
-                )
-            sets.append(item)
-    for one in tools:
-        if not one.descriptor().description:
-            log.warning(
-                "%s: tool %r has no description: write a docstring", owner, one.descriptor().id
-            )
-    return tools
+# -- budget, prices and settings --------------------------------------------------------------
 
 
 def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
@@ -348,6 +241,21 @@ def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
     if (problem := given.problem()) is not None:
         raise ConfigError(f"{whose}: {problem}")
     return given
+
+
+def checked_prices(prices: Mapping[str, Price]) -> dict[str, Price]:
+    """
+    Raises:
+        ConfigError: one of them is not a price.
+    """
+    for model, price in prices.items():
+        given: Any = price
+        if not isinstance(given, Price):
+            raise ConfigError(
+                f"the price of model {model!r} is a Price, such as Price(input=1, output=4) per "
+                f"million tokens, not {given!r}"
+            )
+    return dict(prices)
 
 
 def checked_settings(settings: ModelSettings | None, whose: str) -> ModelSettings | None:
@@ -388,16 +296,130 @@ def checked_overrides(overrides: ModelSettings | None, whose: str) -> InferenceO
     return InferenceOverride().merge(given)
 
 
-def checked_prices(prices: Mapping[str, Price]) -> dict[str, Price]:
+# -- the whole spec ---------------------------------------------------------------------------
+
+
+def check_spec(spec: AgentSpec) -> None:
     """
     Raises:
-        ConfigError: one of them is not a price.
+        ConfigError: a field does not fit its type; the text names both.
     """
-    for model, price in prices.items():
-        given: Any = price
-        if not isinstance(given, Price):
-            raise ConfigError(
-                f"the price of model {model!r} is a Price, such as Price(input=1, output=4) per "
-                f"million tokens, not {given!r}"
-            )
-    return dict(prices)
+    check_texts(spec)
+    check_effort(spec)
+    policy: Any = spec.context_policy
+    if policy is not None and not isinstance(policy, ContextWindowPolicy):
+        raise ConfigError(
+            f"agent {spec.id!r}: context_policy is a ContextWindowPolicy, as in "
+            f"ContextWindowPolicy.of(200_000), not {policy!r}"
+        )
+    try:
+        msgspec.convert(msgspec.to_builtins(spec), AgentSpec)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ConfigError(f"agent {spec.id!r}: {error}") from error
+    if spec.context_policy is not None:
+        check_policy(spec.context_policy, f"agent {spec.id!r}: context_policy.")
+    for name in ("max_rounds", "max_continuation_retries", "max_output_retries"):
+        if getattr(spec, name) < 0:
+            raise ConfigError(f"agent {spec.id!r}: {name} is 0 or more, 0 for no limit")
+    for condition in spec.stop_conditions:
+        if isinstance(condition, ContentMatch):
+            try:
+                re.compile(condition.pattern)
+            except re.error as error:
+                raise ConfigError(
+                    f"agent {spec.id!r}: {condition.pattern!r} is no regular expression: {error}"
+                ) from error
+
+
+def check_texts(spec: AgentSpec) -> None:
+    """
+    Raises:
+        ConfigError: a text has half of a surrogate pair; the error names the field.
+    """
+    try:
+        dumps(spec)
+    except UnicodeEncodeError:
+        try:
+            parse_argument("", spec, AgentSpec)
+        except ConfigError as error:
+            raise ConfigError(f"agent {spec.id!r}: {error}") from None
+    except UNWRITABLE:
+        pass  # `check_spec` says more
+
+
+def check_effort(spec: AgentSpec) -> None:
+    """
+    Raises:
+        ConfigError: the reasoning effort is unknown; the text lists the known ones.
+    """
+    if (problem := effort_problem(spec.reasoning_effort)) is not None:
+        raise ConfigError(f"agent {spec.id!r}: {problem}")
+
+
+def check_policy(policy: ContextWindowPolicy, mine: str) -> None:
+    for name in ("max_context_tokens", "autocompact_threshold", "max_messages"):
+        limit = getattr(policy, name)
+        if limit is not None and limit < 1:
+            raise ConfigError(f"{mine}{name} is 1 or more")
+    for name in ("max_output_tokens", "min_recent_messages", "compaction_raw_suffix_messages"):
+        if getattr(policy, name) < 0:
+            raise ConfigError(f"{mine}{name} is 0 or more")
+    if policy.max_output_tokens >= policy.max_context_tokens:
+        raise ConfigError(
+            f"{mine}max_output_tokens of {policy.max_output_tokens} leaves no room for a question "
+            f"in max_context_tokens of {policy.max_context_tokens}"
+        )
+
+
+# -- any argument -----------------------------------------------------------------------------
+
+
+def checked_text(text: Any, what: str) -> str:
+    """
+    Raises:
+        ConfigError: it is no text.
+    """
+    if not isinstance(text, str):
+        raise ConfigError(f"{what} is a text, not {text!r}: write {what}={str(text)!r}")
+    return text
+
+
+def listed(items: Iterable[T], what: str) -> tuple[T, ...]:
+    """The items of a list that a user passed, as a tuple.
+
+    Raises:
+        ConfigError: the argument is a single item; a text would be split into its letters.
+    """
+    given: Any = items
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        one = given.__name__ if inspect.isfunction(given) else repr(given)
+        raise ConfigError(f"{what} is a list, not {one}: write [{one}]")
+    return tuple(items)
+
+
+_PARAMETERS = {
+    "the run's context": "ctx",
+    "the value": "value",
+    "the run": "run",
+    "the dependencies above": "deps",
+    "the ticket": "ticket",
+}
+"""What functions of a user's get, and how a parameter for it is usually named."""
+
+
+def check_function(fn: Any, what: str, *, takes: str) -> None:
+    """Check that a function can be called with what it gets; `takes` names that.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if not callable(fn):
+        raise ConfigError(f"{what} is a function of {takes}, not {fn!r}")
+    names = [_PARAMETERS[each] for each in takes.split(", ")]
+    try:
+        inspect.signature(fn).bind(*names)
+    except TypeError as error:
+        write = f"write lambda {', '.join(names)}: …"
+        raise ConfigError(f"{what} is a function of {takes}: {error}: {write}") from error
+    except ValueError:
+        return  # a builtin without a signature

@@ -1,4 +1,8 @@
-"""What happens in a runtime, for programs that count it or wait for it."""
+"""Hooks for programs that count or show the runs of a runtime.
+
+`RuntimeNews` reports what happens in a runtime. The other names read what runs and background
+tasks have left in a store.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks of what a caller asks a runtime for."""
+"""Checking what a caller gives to a run: its request, and the answers to its tickets.
+
+An argument that cannot be used raises a `ConfigError`, which says what to write instead.
+"""
 
 from __future__ import annotations
 
@@ -25,37 +28,10 @@ from awaken.runtime.agent_arguments import check_function
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.worker.request import RunRequest, WhenBusy
 
-W = TypeVar("W", bound=StrEnum)
+# -- a request --------------------------------------------------------------------------------
 
 Input = str | Message | Iterable[Message | str] | None
 """What a caller gives a run to read."""
-
-
-def checked_agent(agent: str | Agent | RemoteAgent | None) -> str | None:
-    """The id of the agent that a caller asks for, if it names one.
-
-    Raises:
-        ConfigError: it is neither an agent nor an id.
-    """
-    given: Any = agent
-    if isinstance(given, Agent | RemoteAgent):
-        return given.id
-    if given is not None and not isinstance(given, str):
-        raise ConfigError(f"agent is an agent's id, or an Agent, not {given!r}")
-    return given
-
-
-def checked_when_busy(word: str) -> WhenBusy:
-    """
-    Raises:
-        ConfigError: there is no such word.
-    """
-    try:
-        return word if isinstance(word, WhenBusy) else WhenBusy(word)
-    except ValueError:
-        raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
-
-
 _STORED: tuple[tuple[str, str, Any], ...] = (
     ("answers", "decisions", tuple[Decision, ...]),
     ("frontend_tools", "frontend_tools", tuple[ToolDescriptor, ...]),
@@ -73,7 +49,6 @@ _STORED: tuple[tuple[str, str, Any], ...] = (
 )
 """The fields of a request that are stored, besides its messages: how callers name them, how the
 request does, and their types."""
-
 _MESSAGES = tuple[Message, ...]
 _stored_of = attrgetter(*[field for _, field, _ in _STORED])
 _USUAL = _stored_of(RunRequest(thread_id="t"))
@@ -104,20 +79,29 @@ def parse_request(request: RunRequest) -> RunRequest:
     return msgspec.structs.replace(request, **changed) if changed else request
 
 
-def parse_id(name: str, id: str | None, type_: Any = str) -> Any:
-    """The id of something that exists, or the key of a request.
+def checked_agent(agent: str | Agent | RemoteAgent | None) -> str | None:
+    """The id of the agent that a caller asks for, if it names one.
 
     Raises:
-        ConfigError: it is no text.
-        InvalidId: it has a zero character, which not every store can keep.
+        ConfigError: it is neither an agent nor an id.
     """
-    given: Any = id
-    if isinstance(given, int) and not isinstance(given, bool):
-        raise ConfigError(f"{name} is a text, not {given!r}: write {name}={str(given)!r}")
-    parsed = parse_argument(name, id, type_)
-    if parsed is not None and "\0" in parsed:
-        raise InvalidId(parsed, what=f"{name} id" if name == "thread" else name)
-    return parsed
+    given: Any = agent
+    if isinstance(given, Agent | RemoteAgent):
+        return given.id
+    if given is not None and not isinstance(given, str):
+        raise ConfigError(f"agent is an agent's id, or an Agent, not {given!r}")
+    return given
+
+
+def checked_when_busy(word: str) -> WhenBusy:
+    """
+    Raises:
+        ConfigError: there is no such word.
+    """
+    try:
+        return word if isinstance(word, WhenBusy) else WhenBusy(word)
+    except ValueError:
+        raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
 
 
 def parse_principal(principal: Principal | None) -> Principal | None:
@@ -132,48 +116,12 @@ def parse_principal(principal: Principal | None) -> Principal | None:
     return parsed
 
 
-def parse_mapping(name: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A mapping that a caller gave, as a dictionary of its own.
-
-    Raises:
-        ConfigError: it is not a mapping.
-    """
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"{name} is a mapping, such as {{'name': 'value'}}, not {given!r}")
-    return dict(given)
-
-
-def check_seconds(name: str, seconds: float) -> None:
-    """
-    Raises:
-        ConfigError: it is not a length of time.
-    """
-    given: Any = seconds
-    if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
-        raise ConfigError(f"{name} is a number of seconds from 0 on, not {given!r}")
-
-
-def parse_word(name: str, word: str, words: type[W]) -> W:
-    """The member of an enumeration that a caller names.
-
-    Raises:
-        ConfigError: there is no such word.
-    """
-    try:
-        return words(word)
-    except ValueError:
-        known = ", ".join(repr(one.value) for one in words)
-        raise ConfigError(f"{name} is one of {known}, not {word!r}") from None
-
+# -- answers to tickets -----------------------------------------------------------------------
 
 TicketRef = str | AskedCall
 """A ticket, or its key. The id of a ticket or call is accepted only with a `ToolCallResume` that
 has the digest of the question, because an id may come again with another question."""
-
 Reply = bool | ToolCallResume
-
 # Mapping is invariant in its keys: Mapping[AskedCall, Reply] is no Mapping[TicketRef, Reply].
 AnswersByTicket = (
     Mapping[TicketRef, Reply]
@@ -182,7 +130,6 @@ AnswersByTicket = (
     | Mapping[RunWaitingTicket, Reply]
 )
 """An answer for each ticket: whether the call may run, or a whole decision."""
-
 OnApproval = Callable[[RunWaitingTicket], Awaitable[Reply] | Reply]
 
 
@@ -198,6 +145,23 @@ def decisions_of(answers: AnswersByTicket, by: str | None = None) -> tuple[Decis
         raise ConfigError(f"answers are given by ticket, such as {{ticket: True}}, not {given!r}")
     parse_argument("by", by, str | None)
     return tuple(_decision(target, answer, by) for target, answer in answers.items())
+
+
+def check_handler(on_approval: OnApproval | None) -> None:
+    """
+    Raises:
+        ConfigError: it is no function of a ticket.
+    """
+    if on_approval is not None:
+        check_function(on_approval, "on_approval", takes="the ticket")
+
+
+async def ask(on_approval: OnApproval, ticket: RunWaitingTicket) -> Decision:
+    """Ask the handler about a ticket. Returns its answer, bound to that ticket."""
+    answer = on_approval(ticket)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    return _decision(ticket, answer)
 
 
 def _decision(target: object, answer: object, by: str | None = None) -> Decision:
@@ -224,18 +188,58 @@ def _resume(target: str, answer: object, by: str | None) -> ToolCallResume:
     )
 
 
-def check_handler(on_approval: OnApproval | None) -> None:
+# -- single arguments -------------------------------------------------------------------------
+
+W = TypeVar("W", bound=StrEnum)
+
+
+def parse_id(name: str, id: str | None, type_: Any = str) -> Any:
+    """The id of something that exists, or the key of a request.
+
+    Raises:
+        ConfigError: it is no text.
+        InvalidId: it has a zero character, which not every store can keep.
+    """
+    given: Any = id
+    if isinstance(given, int) and not isinstance(given, bool):
+        raise ConfigError(f"{name} is a text, not {given!r}: write {name}={str(given)!r}")
+    parsed = parse_argument(name, id, type_)
+    if parsed is not None and "\0" in parsed:
+        raise InvalidId(parsed, what=f"{name} id" if name == "thread" else name)
+    return parsed
+
+
+def parse_word(name: str, word: str, words: type[W]) -> W:
+    """The member of an enumeration that a caller names.
+
+    Raises:
+        ConfigError: there is no such word.
+    """
+    try:
+        return words(word)
+    except ValueError:
+        known = ", ".join(repr(one.value) for one in words)
+        raise ConfigError(f"{name} is one of {known}, not {word!r}") from None
+
+
+def parse_mapping(name: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A mapping that a caller gave, as a dictionary of its own.
+
+    Raises:
+        ConfigError: it is not a mapping.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{name} is a mapping, such as {{'name': 'value'}}, not {given!r}")
+    return dict(given)
+
+
+def check_seconds(name: str, seconds: float) -> None:
     """
     Raises:
-        ConfigError: it is no function of a ticket.
+        ConfigError: it is not a length of time.
     """
-    if on_approval is not None:
-        check_function(on_approval, "on_approval", takes="the ticket")
-
-
-async def ask(on_approval: OnApproval, ticket: RunWaitingTicket) -> Decision:
-    """Ask the handler about a ticket. Returns its answer, bound to that ticket."""
-    answer = on_approval(ticket)
-    if inspect.isawaitable(answer):
-        answer = await answer
-    return _decision(ticket, answer)
+    given: Any = seconds
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
+        raise ConfigError(f"{name} is a number of seconds from 0 on, not {given!r}")

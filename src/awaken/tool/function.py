@@ -1,4 +1,4 @@
-"""Plain functions as tools."""
+"""Functions as tools: the decorator `tool`, and `FunctionTool`, which it makes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,69 @@ from awaken.tool.thread_pool import TOOL_THREADS
 if TYPE_CHECKING:
     from awaken.tool.isolation import IsolatedFunction
 
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NAME = r"[A-Za-z0-9_.:-]{1,128}"
+
+@overload
+def tool(fn: Callable[P, R], /, **options: Unpack[ToolOptions]) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    **options: Unpack[ToolOptions],
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """A tool made from a function: `@tool`, `@tool(name=...)`, or `tool(fn)`.
+
+    The annotations and the docstring tell the model which arguments to give; a parameter annotated
+    `ToolCallContext` is filled in by the runtime. Functions that are not async run in a thread, so
+    they may block. A thread cannot be stopped; `isolated=True` runs the function in a process that
+    is killed when the call is cancelled or times out.
+
+    Args:
+        name, description: replace the function's own.
+        needs_approval: whether to ask an approver before it runs, or a function of the arguments
+            that returns that.
+        timeout: the most seconds a call may take; the model is told if it took longer.
+        isolated: run it in a worker process; for plain functions at the top level of a module.
+        pass_env: names of further environment variables for the worker process.
+        sequential: never run it at the same time as other calls of its step.
+        retries, on_exhausted: how often the model may try again after `Retry` or invalid arguments,
+            and whether it is then told to go on without the tool, or the run stops.
+        effect: `"read"`, `"idempotent"` or `"once"`, which decides what happens after a crash.
+        recover, verify: how to settle a call whose outcome is unknown after a crash.
+        approval_expires_in: seconds after which an unanswered approval counts as a no.
+        id, category, kind: see `ToolDescriptor`.
+
+    Raises:
+        ConfigError: the function cannot be a tool; the text names the parameter and the remedy.
+    """
+    if fn is None:
+        return functools.partial(FunctionTool, **options)
+    return FunctionTool(fn, **options)
+
+
+def tool_of(owner: str, item: Tool | Callable[..., Any]) -> Tool:
+    """The item as a tool; a function is made into one.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(item, type):
+        raise ConfigError(
+            f"{owner}: {item.__name__} is a class, not a tool; give an instance of it"
+        )
+    if callable(getattr(item, "descriptor", None)):
+        return item  # type: ignore[return-value]  # an object with a descriptor is a tool
+    if callable(item):
+        return tool(item)
+    if isinstance(item, CoroutineType):
+        name = item.__name__
+        item.close()  # it cannot be awaited any more, and Python would warn of that
+        raise ConfigError(f"{owner}: {name}(…) is a call, not a tool; give {name} itself")
+    wanted = "give a function or an object with descriptor() and execute()"
+    if isinstance(item, str):
+        wanted += f", not its name: tools=[{item}]" if item.isidentifier() else ", not its name"
+    raise ConfigError(f"{owner}: {item!r} is not a tool; {wanted}")
 
 
 class ToolOptions(TypedDict, total=False):
@@ -293,17 +351,6 @@ def _isolated(
     return function
 
 
-W = TypeVar("W", bound=StrEnum)
-
-
-def checked_word(tool: str, option: str, word: str, kind: type[W]) -> W:
-    try:
-        return kind(word)
-    except ValueError:
-        known = ", ".join(repr(member.value) for member in kind)
-        raise ConfigError(f"tool {tool!r}: {option} is one of {known}, not {word!r}") from None
-
-
 def _checked_recovery(
     tool: str, recover: str | None, verify: Callable[[ToolCallContext], Any] | None
 ) -> Recover | None:
@@ -318,6 +365,22 @@ def _checked_recovery(
     return policy
 
 
+# -- checks of options ------------------------------------------------------------------------
+
+W = TypeVar("W", bound=StrEnum)
+
+
+def checked_word(tool: str, option: str, word: str, kind: type[W]) -> W:
+    try:
+        return kind(word)
+    except ValueError:
+        known = ", ".join(repr(member.value) for member in kind)
+        raise ConfigError(f"tool {tool!r}: {option} is one of {known}, not {word!r}") from None
+
+
+_NAME = r"[A-Za-z0-9_.:-]{1,128}"
+
+
 def is_name(name: str) -> bool:
     """Whether the name has letters that names of tools may have."""
     return re.fullmatch(_NAME, name) is not None
@@ -330,64 +393,3 @@ def checked_name(name: str) -> str:
             "with tool(name=...)"
         )
     return name
-
-
-@overload
-def tool(fn: Callable[P, R], /, **options: Unpack[ToolOptions]) -> FunctionTool[P, R]: ...
-@overload
-def tool(
-    **options: Unpack[ToolOptions],
-) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
-def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
-    """A tool made from a function: `@tool`, `@tool(name=...)`, or `tool(fn)`.
-
-    The annotations and the docstring tell the model which arguments to give; a parameter annotated
-    `ToolCallContext` is filled in by the runtime. Functions that are not async run in a thread, so
-    they may block. A thread cannot be stopped; `isolated=True` runs the function in a process that
-    is killed when the call is cancelled or times out.
-
-    Args:
-        name, description: replace the function's own.
-        needs_approval: whether to ask an approver before it runs, or a function of the arguments
-            that returns that.
-        timeout: the most seconds a call may take; the model is told if it took longer.
-        isolated: run it in a worker process; for plain functions at the top level of a module.
-        pass_env: names of further environment variables for the worker process.
-        sequential: never run it at the same time as other calls of its step.
-        retries, on_exhausted: how often the model may try again after `Retry` or invalid arguments,
-            and whether it is then told to go on without the tool, or the run stops.
-        effect: `"read"`, `"idempotent"` or `"once"`, which decides what happens after a crash.
-        recover, verify: how to settle a call whose outcome is unknown after a crash.
-        approval_expires_in: seconds after which an unanswered approval counts as a no.
-        id, category, kind: see `ToolDescriptor`.
-
-    Raises:
-        ConfigError: the function cannot be a tool; the text names the parameter and the remedy.
-    """
-    if fn is None:
-        return functools.partial(FunctionTool, **options)
-    return FunctionTool(fn, **options)
-
-
-def tool_of(owner: str, item: Tool | Callable[..., Any]) -> Tool:
-    """The item as a tool; a function is made into one.
-
-    Raises:
-        ConfigError: it is neither.
-    """
-    if isinstance(item, type):
-        raise ConfigError(
-            f"{owner}: {item.__name__} is a class, not a tool; give an instance of it"
-        )
-    if callable(getattr(item, "descriptor", None)):
-        return item  # type: ignore[return-value]  # an object with a descriptor is a tool
-    if callable(item):
-        return tool(item)
-    if isinstance(item, CoroutineType):
-        name = item.__name__
-        item.close()  # nobody can await it any more, and Python would warn of that
-        raise ConfigError(f"{owner}: {name}(…) is a call, not a tool; give {name} itself")
-    wanted = "give a function or an object with descriptor() and execute()"
-    if isinstance(item, str):
-        wanted += f", not its name: tools=[{item}]" if item.isidentifier() else ", not its name"
-    raise ConfigError(f"{owner}: {item!r} is not a tool; {wanted}")

@@ -1,4 +1,9 @@
-"""Reading a function's parameters, with errors that say how to write them."""
+"""Reading a function's signature and docstring, with errors that say how to write a parameter.
+
+The signature says which arguments a model gives. The docstring has the description of the tool and
+a text for each parameter; the styles of Google, NumPy and Sphinx are read, and other sections are
+left out.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +23,9 @@ from awaken.core.tool_context import ToolCallContext
 from awaken.errors import ConfigError
 
 REQUIRED: Any = inspect.Parameter.empty
-_CONTEXTS = ("ctx", "context", "tool_context", "run_context")
-"""Common names of a parameter that takes the call's context."""
+
+
+# -- parameters -------------------------------------------------------------------------------
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -37,20 +43,6 @@ class Signature(msgspec.Struct, frozen=True):
     parameters: tuple[Parameter, ...]
     context: str | None
     deps: type | None = None
-
-
-def plain_function(fn: object) -> types.FunctionType | None:
-    """The function beneath a bound method, a partial or a wrapper; `None` if there is none."""
-    while not isinstance(fn, types.FunctionType):
-        if isinstance(fn, functools.partial):
-            fn = fn.func
-        elif isinstance(fn, types.MethodType):
-            fn = fn.__func__
-        elif hasattr(fn, "__wrapped__") and not isinstance(fn, type):
-            fn = fn.__wrapped__
-        else:
-            return None
-    return fn
 
 
 def read_signature(fn: Callable[..., Any], tool: str) -> Signature:
@@ -79,6 +71,20 @@ def read_signature(fn: Callable[..., Any], tool: str) -> Signature:
     return Signature(tuple(parameters), contexts[0] if contexts else None, deps)
 
 
+def plain_function(fn: object) -> types.FunctionType | None:
+    """The function beneath a bound method, a partial or a wrapper; `None` if there is none."""
+    while not isinstance(fn, types.FunctionType):
+        if isinstance(fn, functools.partial):
+            fn = fn.func
+        elif isinstance(fn, types.MethodType):
+            fn = fn.__func__
+        elif hasattr(fn, "__wrapped__") and not isinstance(fn, type):
+            fn = fn.__wrapped__
+        else:
+            return None
+    return fn
+
+
 def bad_parameter(tool: str, parameter: str, why: object) -> ConfigError:
     return ConfigError(f"tool {tool!r}, parameter {parameter!r}: {why}")
 
@@ -99,6 +105,10 @@ def _namespace(fn: Callable[..., Any]) -> dict[str, Any]:
         except ValueError:
             continue  # not assigned yet
     return names
+
+
+_CONTEXTS = ("ctx", "context", "tool_context", "run_context")
+"""Common names of a parameter that takes the call's context."""
 
 
 def _annotation(parameter: inspect.Parameter, names: dict[str, Any], tool: str) -> Any:
@@ -152,6 +162,8 @@ def _default(parameter: inspect.Parameter, tool: str) -> Any:
         raise bad_parameter(tool, parameter.name, f"has a Field as its default: {fix}")
     return parameter.default
 
+
+# -- docstrings -------------------------------------------------------------------------------
 
 _SECTIONS = (
     "args|arguments|parameters|params|keyword args|keyword arguments|other parameters|returns?|"

@@ -1,4 +1,9 @@
-"""Choosing the run that a request leads to, and the agent that runs it."""
+"""Activating a run: choosing the run that a request leads to, and preparing it for its backend.
+
+`choose` finds the run and its agent, and an `Opening` is made of them. `local_run` turns that into
+the request for an agent in this process, `remote_run` into the request for an agent on a remote
+backend. Both also make the `PreparedRun` from which the code that drives the run starts.
+"""
 
 from __future__ import annotations
 
@@ -85,15 +90,7 @@ from awaken.worker.read_thread import (
 from awaken.worker.remote_answers import Answers, answers_to, asks_itself, grant
 from awaken.worker.request import CancelFirst, RunRequest
 
-
-class Chosen(msgspec.Struct, frozen=True):
-    """A request as its run takes it, the run's agent and thread, and the commands it was sent."""
-
-    request: RunRequest
-    agent: ResolvedExecution
-    context: ThreadContext
-    choice: RunChoice
-    sent: Sent
+# -- choosing a run ---------------------------------------------------------------------------
 
 
 async def choose(
@@ -143,40 +140,22 @@ async def choose(
     return Chosen(as_asked_before(request, choice.previous), before, context, choice, sent)
 
 
+class Chosen(msgspec.Struct, frozen=True):
+    """A request as its run takes it, the run's agent and thread, and the commands it was sent."""
+
+    request: RunRequest
+    agent: ResolvedExecution
+    context: ThreadContext
+    choice: RunChoice
+    sent: Sent
+
+
 def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
     """Whether the agent's backend, which keeps its questions, has to judge the answers."""
     return isinstance(agent, ResolvedBackendAgent) and request.agent_id in (None, agent.spec.id)
 
 
-async def has_ended(store: Store, failure: BaseException, request: RunRequest) -> bool:
-    """Whether `failure` only says that the run which the request was to end is already done."""
-    if not isinstance(failure, InvalidResume) or request.continue_run_id is None:
-        return False
-    run = await store.load_run(request.continue_run_id)
-    return run is None or run.status is RunStatus.DONE
-
-
-async def has_command(store: Store, thread_id: str, paused: AgentRunResult) -> bool:
-    """Whether a run that has just paused has a command waiting and its thread has no owner.
-
-    Messages do not count for a run that waits for a decision: they cannot resume it.
-    """
-    thread = await store.load_thread(thread_id)
-    commands = await store.load_commands(thread_id)
-    decides = isinstance(paused.termination, Suspended)
-    return (
-        thread is not None
-        and thread.owner is None
-        and any(
-            command.run_id in (None, paused.run_id)
-            for command in commands
-            if not decides or command.kind is not CommandKind.MESSAGES
-        )
-    )
-
-
-_FEW_EVENTS = 50
-"""More events than a step has, apart from those of its calls."""
+# -- a run that is being prepared -------------------------------------------------------------
 
 
 class Opening(msgspec.Struct, kw_only=True):
@@ -290,6 +269,9 @@ def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
 
 
 # -- agents in this process -------------------------------------------------------------------
+
+_FEW_EVENTS = 50
+"""More events than a step has, apart from those of its calls."""
 
 
 class _Past(msgspec.Struct, kw_only=True, gc=False):
@@ -547,3 +529,33 @@ async def _known_state(opening: Opening, agent_id: str) -> PersistedState | None
         }
         return PersistedState(revision=state.revision, extensions=kept) if kept else None
     return None
+
+
+# -- after a run ------------------------------------------------------------------------------
+
+
+async def has_command(store: Store, thread_id: str, paused: AgentRunResult) -> bool:
+    """Whether a run that has just paused has a command waiting and its thread has no owner.
+
+    Messages do not count for a run that waits for a decision: they cannot resume it.
+    """
+    thread = await store.load_thread(thread_id)
+    commands = await store.load_commands(thread_id)
+    decides = isinstance(paused.termination, Suspended)
+    return (
+        thread is not None
+        and thread.owner is None
+        and any(
+            command.run_id in (None, paused.run_id)
+            for command in commands
+            if not decides or command.kind is not CommandKind.MESSAGES
+        )
+    )
+
+
+async def has_ended(store: Store, failure: BaseException, request: RunRequest) -> bool:
+    """Whether `failure` only says that the run which the request was to end is already done."""
+    if not isinstance(failure, InvalidResume) or request.continue_run_id is None:
+        return False
+    run = await store.load_run(request.continue_run_id)
+    return run is None or run.status is RunStatus.DONE

@@ -1,7 +1,12 @@
-"""Resuming suspects one at a time: runs and background tasks whose processes died several times.
+"""Crash loops: counting how often a run was taken over from a process that died.
 
-One of them may have killed those processes, and may do so again. If all were resumed at once, each
-further death would count against all of them.
+The count is committed right after the claim, before any of the agent's tools, models or plugins is
+used: if one of them kills this process too, the attempt is already recorded. After too many
+takeovers in a row the run is ended.
+
+Before that, runs and background tasks whose processes died several times are suspects, and are
+resumed one at a time. One of them may have killed those processes, and may do so again; if all were
+resumed at once, each further death would count against all of them.
 """
 
 from __future__ import annotations
@@ -30,69 +35,7 @@ from awaken.worker.pending_commits import commit_once
 from awaken.worker.prepare import Sent
 from awaken.worker.request import AskAgain, continuation
 
-SUSPECT_FROM = 3
-"""After this many takeovers in a row, a run is a suspect and waits for its turn. Other runs of a
-killed process are resumed at once."""
-PROBATION = 60.0
-"""The most seconds that a suspect without progress keeps the next one waiting."""
-
-
-def is_suspect(record: RunRecord) -> bool:
-    """Whether so many processes in a row died while they ran it that it may have killed them."""
-    return record.takeovers is not None and record.takeovers.times >= SUSPECT_FROM
-
-
-def most_suspect_first(record: RunRecord) -> int:
-    """A sort key: runs with more takeovers come first."""
-    return 0 if record.takeovers is None else -record.takeovers.times
-
-
-class Suspects:
-    """Lets suspects run in turn: each starts when the one before has made progress or ended."""
-
-    def __init__(self, store: Store, tasks: OwnedTasks) -> None:
-        self._store = store
-        self._tasks = tasks
-        self._turn = asyncio.Lock()
-        self._whose: RunRecord | None = None
-
-    @asynccontextmanager
-    async def turn(self, record: RunRecord) -> AsyncIterator[None]:
-        """Wait for the turn of a suspect, then run the block. The turn passes to the next suspect
-        as soon as this one has made progress, while the block still runs."""
-        if not is_suspect(record):
-            yield
-            return
-        await self._turn.acquire()
-        self._whose = record
-        failed = f"cannot see whether run {record.run_id} makes progress"
-        watching = self._tasks.start_logged(self._watch(record), failed)
-        try:
-            yield
-        finally:
-            watching.cancel()
-            self._let_next(record)
-
-    async def _watch(self, record: RunRecord) -> None:
-        try:
-            await first_of(self.gets_ahead(record), asyncio.sleep(PROBATION))
-        finally:
-            self._let_next(record)
-
-    def _let_next(self, record: RunRecord) -> None:
-        if self._whose is record:
-            self._whose = None
-            self._turn.release()
-
-    async def gets_ahead(self, record: RunRecord) -> None:
-        """Wait until the run has made progress since it was resumed, or is no longer running.
-        Progress resets its takeovers."""
-        since = 0
-        while True:
-            since = await self._store.changed(record.thread_id, since)
-            now = await self._store.load_run(record.run_id)
-            if now is None or now.takeovers is None or now.status is not RunStatus.RUNNING:
-                return
+# -- counting takeovers -----------------------------------------------------------------------
 
 
 async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
@@ -172,6 +115,9 @@ async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
     return messages, levels
 
 
+# -- ending a run after too many --------------------------------------------------------------
+
+
 async def end_abandoned(opening: Opening) -> AgentRunResult:
     """End a run that was taken over too often, without its agent's model and plugins.
 
@@ -201,3 +147,70 @@ async def end_abandoned(opening: Opening) -> AgentRunResult:
     if asks_for_more:
         raise AskAgain
     return ended
+
+
+# -- resuming suspects in turn ----------------------------------------------------------------
+
+SUSPECT_FROM = 3
+"""After this many takeovers in a row, a run is a suspect and waits for its turn. Other runs of a
+killed process are resumed at once."""
+PROBATION = 60.0
+"""The most seconds that a suspect without progress keeps the next one waiting."""
+
+
+def is_suspect(record: RunRecord) -> bool:
+    """Whether so many processes in a row died while they ran it that it may have killed them."""
+    return record.takeovers is not None and record.takeovers.times >= SUSPECT_FROM
+
+
+def most_suspect_first(record: RunRecord) -> int:
+    """A sort key: runs with more takeovers come first."""
+    return 0 if record.takeovers is None else -record.takeovers.times
+
+
+class Suspects:
+    """Lets suspects run in turn: each starts when the one before has made progress or ended."""
+
+    def __init__(self, store: Store, tasks: OwnedTasks) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._turn = asyncio.Lock()
+        self._whose: RunRecord | None = None
+
+    @asynccontextmanager
+    async def turn(self, record: RunRecord) -> AsyncIterator[None]:
+        """Wait for the turn of a suspect, then run the block. The turn passes to the next suspect
+        as soon as this one has made progress, while the block still runs."""
+        if not is_suspect(record):
+            yield
+            return
+        await self._turn.acquire()
+        self._whose = record
+        failed = f"cannot see whether run {record.run_id} makes progress"
+        watching = self._tasks.start_logged(self._watch(record), failed)
+        try:
+            yield
+        finally:
+            watching.cancel()
+            self._let_next(record)
+
+    async def _watch(self, record: RunRecord) -> None:
+        try:
+            await first_of(self.gets_ahead(record), asyncio.sleep(PROBATION))
+        finally:
+            self._let_next(record)
+
+    def _let_next(self, record: RunRecord) -> None:
+        if self._whose is record:
+            self._whose = None
+            self._turn.release()
+
+    async def gets_ahead(self, record: RunRecord) -> None:
+        """Wait until the run has made progress since it was resumed, or is no longer running.
+        Progress resets its takeovers."""
+        since = 0
+        while True:
+            since = await self._store.changed(record.thread_id, since)
+            now = await self._store.load_run(record.run_id)
+            if now is None or now.takeovers is None or now.status is not RunStatus.RUNNING:
+                return

@@ -1,4 +1,8 @@
-"""Delivering messages from the agent of one thread to the agent of another."""
+"""Messages from the agent of one thread to the agent of another: delivering and sending them.
+
+`Messages` delivers a message to its recipient. `Outboxes` sends the messages that runs which have
+ended or paused have left in their outboxes.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ from awaken.errors import (
     ThreadOwned,
     VersionConflict,
 )
-from awaken.ext import tasks as background
+from awaken.ext import tasks
 from awaken.ext.tasks.state import OUTBOX
 from awaken.worker.claims import Claims
 from awaken.worker.request import RunRequest
@@ -157,18 +161,6 @@ def _is_from_agent(message: Message) -> bool:
     return message.metadata is not None and message.metadata.sender_agent_id is not None
 
 
-async def root_of(store: Store, thread_id: str) -> str:
-    """The thread at the top of a thread's tree."""
-    seen = {thread_id}
-    while True:
-        thread = await store.load_thread(thread_id)
-        above = thread.parent_thread_id if thread is not None else None
-        if above is None or above in seen:
-            return thread_id
-        seen.add(above)
-        thread_id = above
-
-
 class Outboxes:
     """Sends the messages of threads without a running run, with the dispatchers of their agents.
 
@@ -215,10 +207,10 @@ class Outboxes:
         if run.status is RunStatus.RUNNING:
             return  # its owner, or the process that recovers it, sends them
         env = resolver.resolve(run.agent_id).env
-        dispatcher = env.services.get(background.MessageDispatcher)
-        manager = env.services.get(background.BackgroundTaskManager)
-        if not isinstance(dispatcher, background.MessageDispatcher) or not isinstance(
-            manager, background.BackgroundTaskManager
+        dispatcher = env.services.get(tasks.MessageDispatcher)
+        manager = env.services.get(tasks.BackgroundTaskManager)
+        if not isinstance(dispatcher, tasks.MessageDispatcher) or not isinstance(
+            manager, tasks.BackgroundTaskManager
         ):
             return
         state = StateStore(env.keys)
@@ -253,3 +245,15 @@ class Outboxes:
                 await self._claims.release(await self._claims.claim(thread.id))
             except ThreadOwned:
                 return
+
+
+async def root_of(store: Store, thread_id: str) -> str:
+    """The thread at the top of a thread's tree."""
+    seen = {thread_id}
+    while True:
+        thread = await store.load_thread(thread_id)
+        above = thread.parent_thread_id if thread is not None else None
+        if above is None or above in seen:
+            return thread_id
+        seen.add(above)
+        thread_id = above

@@ -1,4 +1,7 @@
-"""`AgentRuntime`: takes requests, claims their threads, and runs their agents."""
+"""`AgentRuntime`: takes requests, claims their threads, and runs their agents.
+
+`error_for_caller` translates the errors of a run's task for the caller of the run.
+"""
 
 from __future__ import annotations
 
@@ -81,41 +84,8 @@ from awaken.worker.shutdown import OneLoop, Stopping, cancel_and_wait
 from awaken.worker.task_journal import Tasks
 
 log = logging.getLogger("awaken.runtime")
-
-
-class Interrupted(Exception):
-    """Carries a `KeyboardInterrupt` or `SystemExit` from a run's task to the run's caller. Raised
-    in the task itself, it would stop the event loop."""
-
-    def __init__(self, interrupt: KeyboardInterrupt | SystemExit) -> None:
-        super().__init__()
-        self.interrupt = interrupt
-
-
-def error_for_caller(error: BaseException) -> BaseException:
-    """The error to raise to the caller of a run.
-
-    Errors of user code are handled before; a Ctrl-C in the runtime's own code arrives here. An
-    error that `except Exception` would miss is wrapped, unless it is the run's own cancellation.
-    """
-    if isinstance(error, BackendLoopError):
-        return error.error
-    if isinstance(error, KeyboardInterrupt | SystemExit):
-        return Interrupted(error)
-    failure: AwakenError
-    if isinstance(error, ExecutionBackendError):
-        failure = ResolveFailed(error.message)
-    elif isinstance(error, Exception) or is_ours(error):
-        return error
-    else:
-        failure = RuntimeFailed(f"{type(error).__name__}: {describe(error)}")
-    failure.__cause__ = error
-    return failure
-
-
 RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
 """The agents that runs of the running code use, if they are not those of the registry."""
-
 _NO_SINK, _ALONE = NullEventSink(), Inherited()
 _LOCAL = LocalBackend()
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
@@ -532,3 +502,36 @@ class AgentRuntime(Stopping):
         """Stop listening for other processes' commands when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.hear)
+
+
+# -- errors of runs ---------------------------------------------------------------------------
+
+
+def error_for_caller(error: BaseException) -> BaseException:
+    """The error to raise to the caller of a run.
+
+    Errors of user code are handled before; a Ctrl-C in the runtime's own code arrives here. An
+    error that `except Exception` would miss is wrapped, unless it is the run's own cancellation.
+    """
+    if isinstance(error, BackendLoopError):
+        return error.error
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return Interrupted(error)
+    failure: AwakenError
+    if isinstance(error, ExecutionBackendError):
+        failure = ResolveFailed(error.message)
+    elif isinstance(error, Exception) or is_ours(error):
+        return error
+    else:
+        failure = RuntimeFailed(f"{type(error).__name__}: {describe(error)}")
+    failure.__cause__ = error
+    return failure
+
+
+class Interrupted(Exception):
+    """Carries a `KeyboardInterrupt` or `SystemExit` from a run's task to the run's caller. Raised
+    in the task itself, it would stop the event loop."""
+
+    def __init__(self, interrupt: KeyboardInterrupt | SystemExit) -> None:
+        super().__init__()
+        self.interrupt = interrupt

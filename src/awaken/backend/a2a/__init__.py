@@ -4,6 +4,6 @@ Importing this needs no SDK. The protocol's code is loaded when a backend is bui
 fetched, and needs the extra: `pip install "awaken[a2a]"`.
 """
 
-from awaken.backend.a2a.backend import A2aBackendFactory, RemoteSource, discover
+from awaken.backend.a2a.factory import A2aBackendFactory, RemoteSource, discover
 
 __all__ = ["A2aBackendFactory", "RemoteSource", "discover"]

@@ -11,8 +11,8 @@ import msgspec
 from a2a.types.a2a_pb2 import AgentCard, AgentInterface
 from google.protobuf.json_format import ParseDict
 
-from awaken.backend.a2a.backend import RemoteSource
 from awaken.backend.a2a.config import BACKEND, A2aConfig, Binding, read_config
+from awaken.backend.a2a.factory import RemoteSource
 from awaken.backend.a2a.messages import UNREADABLE
 from awaken.codec import Json, loads, one_line, printable
 from awaken.core.backend import ExecutionBackendError, ExecutionBackendFactoryError
@@ -31,7 +31,7 @@ _VERSION = "1.0"
 
 
 async def fetch_agent(source: RemoteSource) -> AgentSpec:
-    """See `awaken.backend.a2a.backend.discover`."""
+    """See `awaken.backend.a2a.factory.discover`."""
     config = read_config(source.endpoint)
     try:
         async with asyncio.timeout(source.timeout):

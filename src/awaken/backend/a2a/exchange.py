@@ -1,8 +1,8 @@
-"""One activation on a remote agent: it delivers a message once, then follows the task.
+"""One activation on a remote agent: delivering a message once, and following its task to the end.
 
 Durable before remote: state that a crash must not lose is stored before anything is sent, and again
-as soon as the task is known. An activation that was cut short goes on with the same task; it never
-sends a message twice that may have arrived.
+as soon as the task is known. An activation that was interrupted continues with the same task; it
+never sends a message twice that may have arrived.
 """
 
 from __future__ import annotations
@@ -39,94 +39,10 @@ from awaken.net.pinned import Unanswered
 from awaken.net.url_policy import UrlRefused
 
 log = logging.getLogger("awaken.backend.a2a")
-
-
-PROGRESS_INTERVAL = 0.1
-PROGRESS_RATE = 1024 * 1024
-"""Bytes of progress for each second: a progress event has all output so far, so the more output
-there is, the less often it is sent."""
-_AT_ONCE = 32
-"""How many events of a stream are read before other tasks may run."""
-
-Tell = Callable[[ActivitySnapshot], Awaitable[None]]
-
-
-class TaskWatch:
-    """Watches the tasks of one activation, and emits their progress."""
-
-    def __init__(
-        self, client: A2aClient, patience: Patience, tell: Tell, *, streaming: bool
-    ) -> None:
-        self._client = client
-        self._patience = patience
-        self._tell = tell
-        self._streaming = streaming
-        self._next_at: float | None = None
-        self._told: set[str] = set()
-
-    async def observe(self, snapshot: TaskSnapshot) -> None:
-        """Follow the task until it has ended, or waits for input.
-
-        Raises:
-            DeadlinePassed: the task takes too long.
-            RemoteError: the task cannot be read any more.
-        """
-        if not snapshot.is_done and self._streaming:
-            try:
-                await self._follow(snapshot)
-            except (Refused, Unanswered, BadAnswer) as error:
-                log.info("task %r cannot be followed, polling it: %s", snapshot.id, error)
-        if not snapshot.is_done:
-            await self._poll(snapshot)
-
-    async def _follow(self, snapshot: TaskSnapshot) -> None:
-        whole, count = False, 0
-        async with self._patience.in_time(), self._client.subscribe(snapshot.id) as events:
-            async for event in events:
-                snapshot.apply(event)
-                whole = whole or event.HasField("task")
-                await self.progress(snapshot)
-                if snapshot.is_done:
-                    break
-                count += 1
-                if count % _AT_ONCE == 0:
-                    await asyncio.sleep(0)
-        if snapshot.is_done and not whole:
-            # The stream did not begin with the task, so read it: earlier events are missing.
-            snapshot.replace(await self._look(snapshot))
-            await self._tell(snapshot.progress())
-
-    async def _poll(self, snapshot: TaskSnapshot) -> None:
-        while True:
-            snapshot.replace(await self._look(snapshot))
-            await self.progress(snapshot)
-            if snapshot.is_done:
-                return
-            await self._patience.pause()
-
-    async def _look(self, snapshot: TaskSnapshot) -> Task:
-        async def out_of_reach(error: RemoteError) -> None:
-            self._next_at = None
-            await self._tell(snapshot.progress(unreachable=error.message))
-
-        return await self._patience.ask(partial(self._client.get_task, snapshot.id), out_of_reach)
-
-    async def progress(self, snapshot: TaskSnapshot) -> None:
-        """Emit the task's progress, but not for every piece of text."""
-        now, state = self._patience.clock.monotonic(), snapshot.state
-        # A state is emitted at once when it is seen first, but not when a task returns to it.
-        if self._next_at is not None and state in self._told and now < self._next_at:
-            return
-        told = 2 * snapshot.made.size  # as artifacts, and as text
-        self._next_at = now + max(PROGRESS_INTERVAL, told / PROGRESS_RATE)
-        self._told.add(state)
-        await self._tell(snapshot.progress())
-
-
 _replace = msgspec.structs.replace
-
 SEND_TRIES = 3
 CANCEL_GRACE = 5.0
+Tell = Callable[[ActivitySnapshot], Awaitable[None]]
 
 
 class ExchangeInput(Value, frozen=True, kw_only=True):
@@ -408,3 +324,88 @@ def _inherited(known: RemoteTask | None) -> RemoteTask:
     if known.is_interrupted:
         task = _replace(task, task_id=known.task_id, last_state=known.last_state)
     return task
+
+
+# -- following a task -------------------------------------------------------------------------
+
+PROGRESS_INTERVAL = 0.1
+PROGRESS_RATE = 1024 * 1024
+"""Bytes of progress for each second: a progress event has all output so far, so the more output
+there is, the less often it is sent."""
+_AT_ONCE = 32
+"""How many events of a stream are read before other tasks may run."""
+
+
+class TaskWatch:
+    """Follows the tasks of one activation, and emits their progress.
+
+    A task is followed by its stream of events if the agent has one, else by polling it.
+    """
+
+    def __init__(
+        self, client: A2aClient, patience: Patience, tell: Tell, *, streaming: bool
+    ) -> None:
+        self._client = client
+        self._patience = patience
+        self._tell = tell
+        self._streaming = streaming
+        self._next_at: float | None = None
+        self._told: set[str] = set()
+
+    async def observe(self, snapshot: TaskSnapshot) -> None:
+        """Follow the task until it has ended, or waits for input.
+
+        Raises:
+            DeadlinePassed: the task takes too long.
+            RemoteError: the task cannot be read any more.
+        """
+        if not snapshot.is_done and self._streaming:
+            try:
+                await self._follow(snapshot)
+            except (Refused, Unanswered, BadAnswer) as error:
+                log.info("task %r cannot be followed, polling it: %s", snapshot.id, error)
+        if not snapshot.is_done:
+            await self._poll(snapshot)
+
+    async def _follow(self, snapshot: TaskSnapshot) -> None:
+        whole, count = False, 0
+        async with self._patience.in_time(), self._client.subscribe(snapshot.id) as events:
+            async for event in events:
+                snapshot.apply(event)
+                whole = whole or event.HasField("task")
+                await self.progress(snapshot)
+                if snapshot.is_done:
+                    break
+                count += 1
+                if count % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        if snapshot.is_done and not whole:
+            # The stream did not begin with the task, so read it: earlier events are missing.
+            snapshot.replace(await self._look(snapshot))
+            await self._tell(snapshot.progress())
+
+    async def _poll(self, snapshot: TaskSnapshot) -> None:
+        while True:
+            snapshot.replace(await self._look(snapshot))
+            await self.progress(snapshot)
+            if snapshot.is_done:
+                return
+            await self._patience.pause()
+
+    async def _look(self, snapshot: TaskSnapshot) -> Task:
+        async def out_of_reach(error: RemoteError) -> None:
+            self._next_at = None
+            await self._tell(snapshot.progress(unreachable=error.message))
+
+        return await self._patience.ask(partial(self._client.get_task, snapshot.id), out_of_reach)
+
+    async def progress(self, snapshot: TaskSnapshot) -> None:
+        """Emit the task's progress, but not for every piece of text."""
+        now, state = self._patience.clock.monotonic(), snapshot.state
+        # A state is emitted at once when it is seen first, but not when a task returns to it.
+        if self._next_at is not None and state in self._told and now < self._next_at:
+            return
+        told = 2 * snapshot.made.size  # as artifacts, and as text
+        self._next_at = now + max(PROGRESS_INTERVAL, told / PROGRESS_RATE)
+        self._told.add(state)
+        await self._tell(snapshot.progress())

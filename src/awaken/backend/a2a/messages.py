@@ -1,6 +1,7 @@
-"""The artifacts of a task, put together from the pieces of its stream.
+"""Messages and artifacts: converting them between our form and the Agent2Agent protocol's.
 
-Each piece is read only once, when it comes: an agent may send a hundred thousand of them.
+Our messages become the protocol's parts; the parts of an answer become text and artifacts.
+`Artifacts` builds the artifacts of one task from the events of its stream.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ from awaken.net.pinned import TooLarge
 
 UNREADABLE = (ParseError, ValueError, TypeError, AttributeError, OverflowError)
 """What `ParseDict` raises for JSON that does not fit a message."""
+
+
+# -- messages to send -------------------------------------------------------------------------
+
 _NAMESPACE = uuid5(NAMESPACE_URL, "awaken:a2a")
 # The built-in table only: the machine's own types must not change what is sent.
 _TYPES = MimeTypes()
-
-
-# -- what goes out ----------------------------------------------------------------------------
 
 
 def sendable(messages: Iterable[Message]) -> list[Message]:
@@ -107,20 +109,12 @@ def _media(source: MediaSource, title: str | None) -> Part:
     return Part(raw=raw, media_type=source.media_type, filename=filename)
 
 
-# -- what comes in ----------------------------------------------------------------------------
+# -- parts of an answer -----------------------------------------------------------------------
 
 
 def message_text(message: A2aMessage) -> str:
     """The text of a message's parts, separated by blank lines."""
     return "\n\n".join(text for part in message.parts if (text := part_text(part)))
-
-
-def part_text(part: Part) -> str:
-    """The text of a part: its text, or its data as JSON."""
-    kind = part.WhichOneof("content")
-    if kind == "text":
-        return part.text
-    return dumps_text(plain(MessageToDict(part.data))) if kind == "data" else ""
 
 
 def message_artifacts(message: A2aMessage) -> list[BackendOutputArtifact]:
@@ -137,6 +131,21 @@ def message_artifacts(message: A2aMessage) -> list[BackendOutputArtifact]:
     ]
 
 
+def part_text(part: Part) -> str:
+    """The text of a part: its text, or its data as JSON."""
+    kind = part.WhichOneof("content")
+    if kind == "text":
+        return part.text
+    return dumps_text(plain(MessageToDict(part.data))) if kind == "data" else ""
+
+
+def media_type(part: Part) -> str | None:
+    """The media type of a part, or `None` if it is unknown."""
+    if part.media_type:
+        return part.media_type
+    return {"text": "text/plain", "data": "application/json"}.get(part.WhichOneof("content") or "")
+
+
 def plain(value: Json) -> Json:
     """Normalised JSON: the protocol's types turn integers into floats and lose the order of
     keys."""
@@ -149,12 +158,7 @@ def plain(value: Json) -> Json:
     return value
 
 
-def media_type(part: Part) -> str | None:
-    """The media type of a part, or `None` if it is unknown."""
-    if part.media_type:
-        return part.media_type
-    return {"text": "text/plain", "data": "application/json"}.get(part.WhichOneof("content") or "")
-
+# -- the artifacts of a task ------------------------------------------------------------------
 
 MAX_PIECES = 50_000
 """The most artifacts, parts and entries of metadata of a task, together."""
@@ -165,7 +169,8 @@ _PIECE = 64
 class Artifacts:
     """The artifacts of one task, in the order in which they came.
 
-    `size` is their approximate size in bytes.
+    `size` is their approximate size in bytes. Each part is read only once, when it arrives: an
+    agent may send a hundred thousand of them.
     """
 
     def __init__(self, artifacts: Iterable[Artifact] = ()) -> None:

@@ -1,4 +1,9 @@
-"""The stored parts of a remote run: its state and details of its record."""
+"""The stored parts of a remote run: its state, its record, its messages and its tickets.
+
+A remote run asks an approver by a ticket. The answer to a question of the agent is sent to the
+agent as a message. A decision about the run's budget is applied in this process, and is not sent
+to the backend.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +40,70 @@ from awaken.errors import AwakenError, BudgetExhausted, describe
 from awaken.plugin.resolved_agent import ResolvedBackendAgent
 
 log = logging.getLogger("awaken.backend")
-
-
 _replace = msgspec.structs.replace
+
+
+# -- state ------------------------------------------------------------------------------------
+
+
+async def load_checkpoint_state(
+    store: Store | None, run_id: str, fallback: PersistedState | None
+) -> PersistedState | None:
+    """The run's stored state, or `fallback` if it has none or cannot be read."""
+    if store is None:
+        return fallback
+    try:
+        state = await store.load_run_state(run_id)
+    except AwakenError as error:
+        log.warning("failed to load latest checkpoint state of run %s: %s", run_id, error)
+        return fallback
+    # The run's spending alone says nothing about its work.
+    return state if state.extensions.keys() - {SPENDING.name} else fallback
+
+
+def state_with_backend_output(
+    state: PersistedState | None, output: BackendRunOutput
+) -> PersistedState | None:
+    """The state with the run's output added, unless the output is empty."""
+    if output == BackendRunOutput():
+        return state
+    state = state or PersistedState()
+    return _replace(
+        state, extensions={**state.extensions, BACKEND_OUTPUT_STATE_KEY: to_json(output)}
+    )
+
+
+def encoded(state: PersistedState | None) -> dict[str, msgspec.Raw]:
+    """The state in the form that a commit takes: JSON text by key.
+
+    Raises:
+        TypeError, ValueError: a value cannot be encoded as JSON.
+    """
+    values = state.extensions if state is not None else {}
+    return {name: msgspec.Raw(dumps(value)) for name, value in values.items()}
+
+
+# -- the record -------------------------------------------------------------------------------
+
+
+def waiting_state(identity: RunIdentity, status_reason: str | None) -> RunWaitingState:
+    """The waiting state of a remote run. It lists no ticket: only a question about the budget is
+    listed in the record, and `asking` adds that."""
+    return RunWaitingState(
+        reason=WaitingReason.from_status_reason(status_reason),
+        since_dispatch_id=identity.dispatch_id,
+        message=status_reason,
+    )
+
+
+def marked_elsewhere(
+    record: RunRecord | None, asked: RunRequestSnapshot | None
+) -> RunRecord | None:
+    """The record of a continued run, with the backend of the new request."""
+    known = record.request if record is not None else None
+    if record is None or known is None or asked is None or known.backend == asked.backend:
+        return record
+    return _replace(record, request=_replace(known, backend=asked.backend))
 
 
 def backend_kind(agent: ResolvedBackendAgent) -> str:
@@ -60,61 +126,7 @@ def remote_backend_error_message(error: BaseException) -> str:
     return clean_text(text)
 
 
-async def load_checkpoint_state(
-    store: Store | None, run_id: str, fallback: PersistedState | None
-) -> PersistedState | None:
-    """The run's stored state, or `fallback` if it has none or cannot be read."""
-    if store is None:
-        return fallback
-    try:
-        state = await store.load_run_state(run_id)
-    except AwakenError as error:
-        log.warning("failed to load latest checkpoint state of run %s: %s", run_id, error)
-        return fallback
-    # The run's spending alone says nothing about its work.
-    return state if state.extensions.keys() - {SPENDING.name} else fallback
-
-
-def encoded(state: PersistedState | None) -> dict[str, msgspec.Raw]:
-    """The state in the form that a commit takes: JSON text by key.
-
-    Raises:
-        TypeError, ValueError: a value cannot be encoded as JSON.
-    """
-    values = state.extensions if state is not None else {}
-    return {name: msgspec.Raw(dumps(value)) for name, value in values.items()}
-
-
-def marked_elsewhere(
-    record: RunRecord | None, asked: RunRequestSnapshot | None
-) -> RunRecord | None:
-    """The record of a continued run, with the backend of the new request."""
-    known = record.request if record is not None else None
-    if record is None or known is None or asked is None or known.backend == asked.backend:
-        return record
-    return _replace(record, request=_replace(known, backend=asked.backend))
-
-
-def waiting_state(identity: RunIdentity, status_reason: str | None) -> RunWaitingState:
-    """The waiting state of a remote run. It lists no ticket: only a question about the budget is
-    listed in the record, and `asking` adds that."""
-    return RunWaitingState(
-        reason=WaitingReason.from_status_reason(status_reason),
-        since_dispatch_id=identity.dispatch_id,
-        message=status_reason,
-    )
-
-
-def state_with_backend_output(
-    state: PersistedState | None, output: BackendRunOutput
-) -> PersistedState | None:
-    """The state with the run's output added, unless the output is empty."""
-    if output == BackendRunOutput():
-        return state
-    state = state or PersistedState()
-    return _replace(
-        state, extensions={**state.extensions, BACKEND_OUTPUT_STATE_KEY: to_json(output)}
-    )
+# -- the log of messages ----------------------------------------------------------------------
 
 
 def materialize_remote_message_log(
@@ -172,6 +184,8 @@ def input_of(thread_id: str, count: int) -> RunMessageInput | None:
     return RunMessageInput(thread_id=thread_id, range=MessageSeqRange.new(1, count))
 
 
+# -- tickets ----------------------------------------------------------------------------------
+
 _FOR_PEOPLE = (WaitingReason.USER_INPUT, WaitingReason.TOOL_PERMISSION)
 
 
@@ -208,6 +222,15 @@ def budget_question(
     )
 
 
+def asking(record: RunRecord, question: Ticket) -> RunRecord:
+    """The record of a waiting run, with its ticket added."""
+    assert record.waiting is not None, "only what waits asks"
+    waiting = _replace(
+        record.waiting, ticket_ids=(question.ticket_id,), tickets=(RunWaitingTicket.of(question),)
+    )
+    return _replace(record, waiting=waiting)
+
+
 def _ticket(
     run_id: str,
     thread_id: str,
@@ -237,12 +260,3 @@ def _ticket(
         reason=reason,
         message=message,
     )
-
-
-def asking(record: RunRecord, question: Ticket) -> RunRecord:
-    """The record of a waiting run, with its ticket added."""
-    assert record.waiting is not None, "only what waits asks"
-    waiting = msgspec.structs.replace(
-        record.waiting, ticket_ids=(question.ticket_id,), tickets=(RunWaitingTicket.of(question),)
-    )
-    return msgspec.structs.replace(record, waiting=waiting)

@@ -1,4 +1,4 @@
-"""Running an agent in a child process, and turning its messages into a result."""
+"""Agents in child processes: the backend that runs them, and its factory for endpoints."""
 
 from __future__ import annotations
 
@@ -261,19 +261,64 @@ class SubprocessBackend(ExecutionBackend):
             process.kill()
 
 
-class _TreeSink:
-    """Passes on the events of the run and of those it started, and no others."""
+BACKEND = "subprocess"
 
-    def __init__(self, sink: EventSink, tree: RunTree) -> None:
-        self._sink, self._tree = sink, tree
 
-    async def emit(self, event: RunEvent) -> None:
-        ours = self._tree.admit(event)
-        if ours is not None:
-            await self._sink.emit(ours)
+class SubprocessBackendFactory:
+    """Takes `RemoteEndpoint(backend="subprocess", base_url="python:module:name")`.
 
-    async def close(self) -> None:
-        """Does nothing: the caller closes its own sink."""
+    `name` is an `Agent`, a list of agents, or a function without arguments that returns either. Of
+    several agents, `target` names the one to run. `timeout_ms` is the most time that a whole run
+    may take; `options` are those of `SubprocessOptions`.
+
+    Building a backend starts no process, and imports no module of the user's.
+    """
+
+    def backend(self) -> str:
+        return BACKEND
+
+    def validate(self, endpoint: RemoteEndpoint) -> None:
+        """
+        Raises:
+            ExecutionBackendFactoryError: the address, or an option, cannot work.
+        """
+        self._parts(endpoint)
+
+    def build(self, endpoint: RemoteEndpoint) -> SubprocessBackend:
+        """
+        Raises:
+            ExecutionBackendFactoryError: the address, or an option, cannot work.
+        """
+        agent, options = self._parts(endpoint)
+        return SubprocessBackend(
+            agent, options, target=endpoint.target, timeout_ms=endpoint.timeout_ms
+        )
+
+    def _parts(self, endpoint: RemoteEndpoint) -> tuple[str, SubprocessOptions]:
+        if os.name != "posix":
+            raise ExecutionBackendFactoryError(
+                f"backend '{BACKEND}' needs process groups, which {os.name!r} does not have"
+            )
+        agent = agent_at(endpoint.base_url)
+        if agent is None:
+            raise ExecutionBackendFactoryError(
+                f"base_url {endpoint.address!r} names no agent: write python:package.module:name"
+            )
+        if endpoint.auth is not None:
+            raise ExecutionBackendFactoryError(
+                f"backend '{BACKEND}' takes no auth: name what the agent needs in options.pass_env"
+            )
+        if endpoint.timeout_ms <= 0:
+            raise ExecutionBackendFactoryError(
+                f"timeout_ms is the time a run may take, not {endpoint.timeout_ms}"
+            )
+        try:
+            return agent, from_json(endpoint.options, SubprocessOptions)
+        except msgspec.ValidationError as error:
+            raise ExecutionBackendFactoryError(f"options: {error}") from error
+
+
+# -- messages of the child --------------------------------------------------------------------
 
 
 async def _answer(process: Process, agent_id: str, sink: EventSink) -> RunEnded | RunBroken | None:
@@ -307,6 +352,21 @@ def _read(line: bytes, agent_id: str) -> FromChild:
             f"agent '{agent_id}': its process broke the protocol and was killed; it wrote "
             f"{line[:200]!r} ({error})"
         ) from error
+
+
+class _TreeSink:
+    """Passes on the events of the run and of those it started, and no others."""
+
+    def __init__(self, sink: EventSink, tree: RunTree) -> None:
+        self._sink, self._tree = sink, tree
+
+    async def emit(self, event: RunEvent) -> None:
+        ours = self._tree.admit(event)
+        if ours is not None:
+            await self._sink.emit(ours)
+
+    async def close(self) -> None:
+        """Does nothing: the caller closes its own sink."""
 
 
 async def _died(process: Process, agent_id: str) -> RemoteError:
@@ -368,58 +428,3 @@ def _result(
         steps=steps,
         run_id=identity.run_id,
     )
-
-
-BACKEND = "subprocess"
-
-
-class SubprocessBackendFactory:
-    """Takes `RemoteEndpoint(backend="subprocess", base_url="python:module:name")`.
-
-    `name` is an `Agent`, a list of agents, or a function without arguments that returns either. Of
-    several agents, `target` names the one to run. `timeout_ms` is the most time that a whole run
-    may take; `options` are those of `SubprocessOptions`.
-    """
-
-    def backend(self) -> str:
-        return BACKEND
-
-    def validate(self, endpoint: RemoteEndpoint) -> None:
-        """
-        Raises:
-            ExecutionBackendFactoryError: the address, or an option, cannot work.
-        """
-        self._parts(endpoint)
-
-    def build(self, endpoint: RemoteEndpoint) -> SubprocessBackend:
-        """
-        Raises:
-            ExecutionBackendFactoryError: the address, or an option, cannot work.
-        """
-        agent, options = self._parts(endpoint)
-        return SubprocessBackend(
-            agent, options, target=endpoint.target, timeout_ms=endpoint.timeout_ms
-        )
-
-    def _parts(self, endpoint: RemoteEndpoint) -> tuple[str, SubprocessOptions]:
-        if os.name != "posix":
-            raise ExecutionBackendFactoryError(
-                f"backend '{BACKEND}' needs process groups, which {os.name!r} does not have"
-            )
-        agent = agent_at(endpoint.base_url)
-        if agent is None:
-            raise ExecutionBackendFactoryError(
-                f"base_url {endpoint.address!r} names no agent: write python:package.module:name"
-            )
-        if endpoint.auth is not None:
-            raise ExecutionBackendFactoryError(
-                f"backend '{BACKEND}' takes no auth: name what the agent needs in options.pass_env"
-            )
-        if endpoint.timeout_ms <= 0:
-            raise ExecutionBackendFactoryError(
-                f"timeout_ms is the time a run may take, not {endpoint.timeout_ms}"
-            )
-        try:
-            return agent, from_json(endpoint.options, SubprocessOptions)
-        except msgspec.ValidationError as error:
-            raise ExecutionBackendFactoryError(f"options: {error}") from error

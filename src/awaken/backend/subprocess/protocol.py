@@ -2,6 +2,7 @@
 
 The parent sends `start`, and perhaps `cancel`. The child sends `event`s while it runs, and ends
 with `result` or `error`. A child whose stdin is closed exits at once, because its parent is gone.
+`RunTree` decides which of the child's events its parent passes on.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from awaken.core.message import Message
 from awaken.core.value import Value
 
 log = logging.getLogger("awaken.backend.subprocess")
-
-
 PROTOCOL = 1
 CHILD_MODULE = "awaken.runtime.subprocess_main"
-"""The module that the child runs. It uses `front`, which this package may not import, so it is only
-named here."""
+"""The module that the child runs. It is part of `awaken.runtime`, which this package may not
+import, so it is only named here."""
+
+
+# -- to the child -----------------------------------------------------------------------------
 
 
 class EventsWanted(StrEnum):
@@ -43,17 +45,6 @@ class EventsWanted(StrEnum):
     NONE = "none"
     ACTIVITY = "activity"
     ALL = "all"
-
-
-class FailureKind(StrEnum):
-    """Why the child could not finish its run."""
-
-    AGENT_NOT_FOUND = "agent_not_found"
-    NOT_READY = "not_ready"
-    BROKE_OFF = "broke_off"
-
-
-# -- to the child -----------------------------------------------------------------------------
 
 
 class StartRun(Value, frozen=True, kw_only=True, tag="start", tag_field="type"):
@@ -76,7 +67,24 @@ class CancelRun(Value, frozen=True, kw_only=True, tag="cancel", tag_field="type"
 ToChild = StartRun | CancelRun
 
 
+def read_to_child(line: bytes) -> ToChild:
+    """
+    Raises:
+        msgspec.DecodeError: it is no message of this protocol.
+    """
+    message: ToChild = loads(line, cast("Any", ToChild))
+    return message
+
+
 # -- to the parent ----------------------------------------------------------------------------
+
+
+class FailureKind(StrEnum):
+    """Why the child could not finish its run."""
+
+    AGENT_NOT_FOUND = "agent_not_found"
+    NOT_READY = "not_ready"
+    BROKE_OFF = "broke_off"
 
 
 class EventMessage(Value, frozen=True, kw_only=True, tag="event", tag_field="type"):
@@ -129,15 +137,6 @@ class RunBroken(Value, frozen=True, kw_only=True, tag="error", tag_field="type")
 FromChild = EventMessage | RunEnded | RunBroken
 
 
-def read_to_child(line: bytes) -> ToChild:
-    """
-    Raises:
-        msgspec.DecodeError: it is no message of this protocol.
-    """
-    message: ToChild = loads(line, cast("Any", ToChild))
-    return message
-
-
 def read_from_child(line: bytes) -> FromChild:
     """
     Raises:
@@ -147,6 +146,8 @@ def read_from_child(line: bytes) -> FromChild:
     return message
 
 
+# -- which events a child may send ------------------------------------------------------------
+
 MAX_RUNS = 10_000
 """The most runs for which a process may send events."""
 _LATEST_MS = 2**53
@@ -154,6 +155,9 @@ _LATEST_MS = 2**53
 
 class RunTree:
     """The runs for which a child process may send events.
+
+    They are its own run and the runs beneath it; all other events are dropped, because a process
+    may be manipulated, and its events about other runs would reach the clients of those runs.
 
     A run beneath its own names its parent run, and has its own thread with the same id as the run,
     like every delegate and task.

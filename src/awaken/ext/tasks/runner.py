@@ -1,4 +1,7 @@
-"""A task's life: it waits for a slot, runs its body, and has its end recorded."""
+"""Running a background task: it waits for a slot, runs its body within its deadline, and ends.
+
+A body that does not stop when it is cancelled, or at its deadline, is given up after a while.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from awaken.core.task import TaskStatus
 from awaken.core.thread_ids import without_scope
 from awaken.core.tool_context import CURRENT_CALL
 from awaken.errors import Cancelled, RunLeft
-from awaken.ext.tasks import records as book
+from awaken.ext.tasks import records
 from awaken.ext.tasks.admission import TaskOptions
 from awaken.ext.tasks.task import (
     CURRENT_TASK,
@@ -26,18 +29,60 @@ from awaken.ext.tasks.task import (
 )
 
 log = logging.getLogger("awaken.background")
-
-
 Work = Callable[[], Awaitable[TaskResult]]
 
 
-class _Overdue:
-    """Holds the deadline in seconds once it has passed."""
+async def launch(handle: TaskHandle, work: Work, options: TaskOptions) -> str:
+    """Record that a task runs, and start it. Returns its id. If this raises, the task does not
+    start."""
+    await records.enter(handle, options.resume)
+    start(handle, work, options.deadline)
+    return handle.record.task_id
 
-    __slots__ = ("seconds",)
 
-    def __init__(self) -> None:
-        self.seconds: float | None = None
+def start(handle: TaskHandle, work: Work, deadline: float | None) -> None:
+    """Start a recorded task. If its run was cancelled meanwhile, the task is cancelled at once."""
+    run_id = (handle.record.parent_context.run_id or "").strip()
+    if run_id in handle.handles.cancelled_runs:
+        handle.token.cancel()
+    broken_off = f"task {handle.record.task_id} broke off"
+    handle.runner = handle.handles.own(run_task(handle, work, deadline), broken_off)
+    handle.runner.add_done_callback(lambda _: records.tear_down(handle))
+
+
+async def run_task(handle: TaskHandle, work: Work, deadline: float | None) -> None:
+    """Wait for a slot, run a task and record its end. The caller must call `records.tear_down`
+    afterwards, since this may be cancelled anywhere."""
+    try:
+        result = await _take_turn(handle, work, deadline)
+    except RunLeft:
+        return
+    ended = records.settled(handle.record, result, handle.handles.clock.now_ms())
+    await records.close(handle, ended)
+
+
+async def _take_turn(handle: TaskHandle, work: Work, deadline: float | None) -> TaskResult:
+    handles = handle.handles
+    slots, thread_id, depth = handles.slots, handle.thread_id, handle.depth
+    if not slots.take(thread_id, depth):
+        handle.queued = True
+        admitted = await slots.enter(thread_id, depth, handle.token)
+        handle.queued = False
+        if not admitted:
+            return TaskResult.cancelled()
+    try:
+        if handle.token.is_cancelled():
+            return TaskResult.cancelled()
+        limits = handles.limits
+        return await supervise(
+            handle,
+            work,
+            deadline=limits.deadline if deadline is None else deadline,
+            grace=limits.grace,
+            clock=handles.clock,
+        )
+    finally:
+        slots.leave(thread_id, depth)
 
 
 async def supervise(
@@ -81,6 +126,15 @@ async def supervise(
             passed = f"{passed}; {result.error}"
         return TaskResult.failed(passed, cut_short=True)
     return msgspec.structs.replace(result, cut_short=True)
+
+
+class _Overdue:
+    """Holds the deadline in seconds once it has passed."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
 
 
 async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
@@ -141,56 +195,3 @@ def _seen(body: asyncio.Future[TaskResult]) -> None:
     """Retrieve the exception of a body, so that asyncio does not report it as never retrieved."""
     if not body.cancelled():
         body.exception()
-
-
-async def launch(handle: TaskHandle, work: Work, options: TaskOptions) -> str:
-    """Record that a task runs, and start it. Returns its id. If this raises, the task does not
-    start."""
-    await book.enter(handle, options.resume)
-    start(handle, work, options.deadline)
-    return handle.record.task_id
-
-
-def start(handle: TaskHandle, work: Work, deadline: float | None) -> None:
-    """Start a recorded task. If its run was cancelled meanwhile, the task is cancelled at once."""
-    run_id = (handle.record.parent_context.run_id or "").strip()
-    if run_id in handle.handles.cancelled_runs:
-        handle.token.cancel()
-    broken_off = f"task {handle.record.task_id} broke off"
-    handle.runner = handle.handles.own(run_task(handle, work, deadline), broken_off)
-    handle.runner.add_done_callback(lambda _: book.tear_down(handle))
-
-
-async def run_task(handle: TaskHandle, work: Work, deadline: float | None) -> None:
-    """Wait for a slot, run a task and record its end. The caller must call `book.tear_down`
-    afterwards, since this may be cancelled anywhere."""
-    try:
-        result = await _take_turn(handle, work, deadline)
-    except RunLeft:
-        return
-    ended = book.settled(handle.record, result, handle.handles.clock.now_ms())
-    await book.close(handle, ended)
-
-
-async def _take_turn(handle: TaskHandle, work: Work, deadline: float | None) -> TaskResult:
-    handles = handle.handles
-    slots, thread_id, depth = handles.slots, handle.thread_id, handle.depth
-    if not slots.take(thread_id, depth):
-        handle.queued = True
-        admitted = await slots.enter(thread_id, depth, handle.token)
-        handle.queued = False
-        if not admitted:
-            return TaskResult.cancelled()
-    try:
-        if handle.token.is_cancelled():
-            return TaskResult.cancelled()
-        limits = handles.limits
-        return await supervise(
-            handle,
-            work,
-            deadline=limits.deadline if deadline is None else deadline,
-            grace=limits.grace,
-            clock=handles.clock,
-        )
-    finally:
-        slots.leave(thread_id, depth)

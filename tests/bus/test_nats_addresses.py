@@ -56,6 +56,7 @@ def test_a_wrong_address_is_refused_at_once_without_its_password(address: str, t
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("awaken.bus.NatsBus")  # the door keeps what it has loaded
     monkeypatch.setitem(sys.modules, "nats", None)
     for name in [name for name in sys.modules if name.startswith("awaken.stores.bus.nats")]:
         monkeypatch.delitem(sys.modules, name)

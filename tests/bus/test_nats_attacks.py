@@ -26,7 +26,7 @@ from awaken.codec import dumps
 from awaken.core.bus import Listening, Progress, Standing, Topic
 from awaken.core.event import RunEvent, StepSnapshot, TextDelta
 from awaken.core.store.commits import Fence
-from awaken.stores.bus.nats import connection as link
+from awaken.stores.bus.nats import connection
 from awaken.stores.bus.nats.bus import Interests
 from awaken.stores.bus.nats.wire import (
     Answer,
@@ -264,7 +264,7 @@ async def test_a_server_that_hangs_costs_bounded_memory_and_is_left(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An owner never waits for it. It is heard again when it is back."""
-    monkeypatch.setattr(link, "FLUSH_WITHIN", 0.5)
+    monkeypatch.setattr(connection, "FLUSH_WITHIN", 0.5)
     with open_server() as server:
         async with two_nodes(server) as (owners, listeners):
             topic = owners.topic(fence())

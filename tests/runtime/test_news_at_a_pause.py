@@ -24,7 +24,7 @@ from awaken.core.store.commits import Committed, Fence, NeverLost, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
 from awaken.errors import AgentNotFound
-from awaken.stores import waiting as telling
+from awaken.stores import waiting
 from awaken.stores.memory import MemoryStore
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore
@@ -49,7 +49,7 @@ gone back to waiting, and freed its thread, long before the last of them."""
 @pytest.fixture(autouse=True)
 def never_looks_around(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NeverLost, "look_every", 3600)
-    monkeypatch.setattr(telling, "TELL_AGAIN", 3600)
+    monkeypatch.setattr(waiting, "TELL_AGAIN", 3600)
 
 
 class Paused:

@@ -18,7 +18,7 @@ from awaken.core.store.threads import ThreadQuery
 from awaken.core.suspension import SuspendTicket
 from awaken.core.tool import ToolDescriptor, ToolResult
 from awaken.core.tool_context import ToolOutput
-from awaken.server import http_protocol as patient_http
+from awaken.server import http_protocol
 from awaken.server.routes import ROUTES
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.tool import Tool
@@ -132,7 +132,7 @@ async def test_a_client_that_does_not_end_its_request_is_cut_off(
     await desk.ask("developer", "POST", "/v1/threads", json={"id": "t"})
     await watching.write(watching.head("GET", "/v1/threads/t/events", "accept: text/event-stream"))
     assert await watching.status() == 200
-    monkeypatch.setattr(patient_http, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.05)
     silent, half, idle = [await wire() for _ in range(3)]
     await half.write(b"GET /health/live HTTP/1.1\r\nhost: loc")
     await idle.write(idle.head("GET", "/health/live"))

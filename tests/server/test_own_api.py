@@ -14,8 +14,7 @@ from edge_kit import Desk, code_of, events_of, open_desk, payer
 
 from awaken import Agent, Runtime, tool
 from awaken.core.spec import Modalities, ModelPoolSpec, ModelSpec, PoolMemberSpec
-from awaken.server import app
-from awaken.server import ticket_updates as ticket_news
+from awaken.server import app, ticket_updates
 from awaken.testing import ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio
@@ -261,7 +260,7 @@ async def test_the_changes_of_tickets_are_streamed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of runs in this process come at once, without a look around."""
-    monkeypatch.setattr(ticket_news, "LOOK_AROUND", 600)
+    monkeypatch.setattr(ticket_updates, "LOOK_AROUND", 600)
     headers = {"authorization": f"Bearer {desk.keys['operator']}"}
     seen: list[str] = []
     async with (

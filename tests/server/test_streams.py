@@ -22,9 +22,7 @@ from awaken.core.inference import StopReason
 from awaken.core.lifecycle import CancelledEnd
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.core.store.commits import Lease, NeverLost
-from awaken.server import app
-from awaken.server import http_protocol as patient_http
-from awaken.server import sse as connection
+from awaken.server import app, http_protocol, sse
 from awaken.server.event_frames import Cursor
 from awaken.server.open_streams import BATCH_SECONDS, MOST_SECONDS, OpenStreams
 from awaken.stores.memory import MemoryStore
@@ -78,7 +76,7 @@ class Heard:
 async def test_the_first_bytes_come_at_once_and_silence_is_filled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection, "SILENCE", 0.02)
+    monkeypatch.setattr(sse, "SILENCE", 0.02)
     model = Gated()
     async with (
         Runtime([Agent("a", model=model)]) as runtime,
@@ -277,7 +275,7 @@ def _read_all(slow: socket.socket) -> tuple[dict[str, str], int]:
     return reader.texts, deltas
 
 
-@pytest.mark.parametrize("who", [connection, patient_http], ids=["stream", "server"])
+@pytest.mark.parametrize("who", [sse, http_protocol], ids=["stream", "server"])
 async def test_a_client_that_takes_nothing_for_long_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, who: ModuleType
 ) -> None:

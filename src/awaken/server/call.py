@@ -1,4 +1,4 @@
-"""One request that has passed the edge, as handlers see it."""
+"""One request that has passed the edge, as handlers see it, and the credential of its caller."""
 
 from __future__ import annotations
 
@@ -82,16 +82,6 @@ class Call:
         return Following(_stripped(events, self.names)) if self.names.scope else events
 
 
-def _is_one_of(own: Collection[str], roles: tuple[str, ...]) -> bool:
-    return "admin" in own or any(role in own for role in roles)
-
-
-async def _stripped(events: Following, names: Names) -> AsyncGenerator[list[RunEvent], None]:
-    async with aclosing(events):
-        async for batch in events.batches():
-            yield [names.event(event) for event in batch]
-
-
 class JsonResponse(Response):
     """An answer in JSON."""
 
@@ -106,3 +96,13 @@ class Pass(NamedTuple):
 
     key: str | None = None
     session: str | None = None
+
+
+def _is_one_of(own: Collection[str], roles: tuple[str, ...]) -> bool:
+    return "admin" in own or any(role in own for role in roles)
+
+
+async def _stripped(events: Following, names: Names) -> AsyncGenerator[list[RunEvent], None]:
+    async with aclosing(events):
+        async for batch in events.batches():
+            yield [names.event(event) for event in batch]

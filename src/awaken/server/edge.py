@@ -1,4 +1,7 @@
-"""The edge: what a request passes before it is routed, one small step after the other."""
+"""The edge: what a request passes before it is routed, one small step after the other.
+
+The step here, `Heads`, refuses requests whose head can be read in two ways.
+"""
 
 from __future__ import annotations
 
@@ -19,58 +22,14 @@ from awaken.server.errors import Refused, answer_to, in_words
 
 log = logging.getLogger("awaken.server")
 
-
+CLIENT_LEFT = 499
+"""What logs and figures have for the status of a request whose client left before any answer."""
 _IN_WORDS = "/v1/ai-sdk/"
 """The AI SDK's client shows the text of an error's answer to people."""
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 16 * 1024 * 1024
 """How long, and how much, a client whose body was refused may go on to send."""
-
-
-CLIENT_LEFT = 499
-"""What logs and figures have for the status of a request whose client left before any answer."""
-
-
-class Arrival:
-    """The head of a request on its way through the edge, and what the steps make of it.
-
-    - `answer` ends the request if a step sets it: it is a preflight.
-    - `headers` go out with the answer, whatever that is.
-    - `held` is given back when the answer is over.
-    """
-
-    __slots__ = ("answer", "headers", "held", "request_headers", "scope")
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.request_headers = Headers(scope=scope)
-        self.answer: Response | None = None
-        self.headers: dict[str, str] = {"x-content-type-options": "nosniff"}
-        self.held = ExitStack()
-
-    @property
-    def principal(self) -> Principal | None:
-        """Who makes the request, once that is known."""
-        principal: Principal | None = self.scope.get("principal")
-        return principal
-
-
-def own_path(scope: Scope) -> str:
-    """The path of a request, wherever the application is mounted."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
-
-
-class Step(Protocol):
-    """One check of the edge."""
-
-    async def check(self, arrival: Arrival) -> None:
-        """
-        Raises:
-            Refused: the request goes no further.
-        """
-        ...
 
 
 class Edge:
@@ -134,6 +93,41 @@ async def _answer_last(answer: Response, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+class Step(Protocol):
+    """One check of the edge."""
+
+    async def check(self, arrival: Arrival) -> None:
+        """
+        Raises:
+            Refused: the request goes no further.
+        """
+        ...
+
+
+class Arrival:
+    """The head of a request on its way through the edge, and what the steps make of it.
+
+    - `answer` ends the request if a step sets it: it is a preflight.
+    - `headers` go out with the answer, whatever that is.
+    - `held` is given back when the answer is over.
+    """
+
+    __slots__ = ("answer", "headers", "held", "request_headers", "scope")
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.request_headers = Headers(scope=scope)
+        self.answer: Response | None = None
+        self.headers: dict[str, str] = {"x-content-type-options": "nosniff"}
+        self.held = ExitStack()
+
+    @property
+    def principal(self) -> Principal | None:
+        """Who makes the request, once that is known."""
+        principal: Principal | None = self.scope.get("principal")
+        return principal
+
+
 _ONCE = frozenset({b"host", b"origin", b"last-event-id", b"idempotency-key", b"if-match"})
 """Headers that decide something. Given twice, a proxy and this server could each go by another."""
 
@@ -148,3 +142,9 @@ class Heads:
                 if name in seen:
                     raise Refused(400, "bad_header", f"{name.decode()!r} is given twice")
                 seen.add(name)
+
+
+def own_path(scope: Scope) -> str:
+    """The path of a request, wherever the application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))

@@ -1,4 +1,8 @@
-"""Events as `/v1` sends them: an id to come back with, the kind, and the event as JSON."""
+"""Events as `/v1` sends them, and the cursors with which clients come back.
+
+A frame has an id, the kind of the event, and the event as JSON. The id is a cursor; to clients it
+is opaque.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,6 @@ from awaken.server.client_ids import Names
 from awaken.server.errors import Refused
 
 _CURSOR = re.compile(r"(\d{1,15})(?:\.(\d{1,15})\.(\d{1,15}))?", re.ASCII)
-_OF_AN_ANSWER = (ReasoningDelta, ToolCallStart, ToolCallDelta, StepSnapshot)
 
 
 class Cursor(NamedTuple):
@@ -58,81 +61,9 @@ class Cursor(NamedTuple):
         return cls(int(seq), (int(epoch), int(n)) if epoch is not None else None)
 
 
-class Position:
-    """Where one client stands, from the events that it is given.
-
-    `seq` is the last durable event that it has for good. `is_loose` says that it has got more: an
-    event that was sent ahead of its commit, or a part of an answer that is not stored.
-    """
-
-    __slots__ = ("_ahead", "_is_stored", "is_loose", "seq")
-
-    def __init__(self, seq: int) -> None:
-        self.seq, self.is_loose = seq, False
-        self._ahead = 0
-        # Whether the step that began last was read from the log, where its answer is, too.
-        self._is_stored = False
-
-    def take(self, event: RunEvent) -> None:
-        """Note that the client is given an event."""
-        kind, seq = event.event, event.seq
-        if type(kind) is TextDelta or (seq is None and isinstance(kind, _OF_AN_ANSWER)):
-            self.is_loose = event.live is not None or not self._is_stored
-        elif seq is None:
-            if isinstance(kind, StreamReset):
-                if kind.from_seq is not None:
-                    self._ahead = 0
-                self.is_loose = self._ahead > self.seq
-        elif event.ahead:
-            self._ahead, self.is_loose = seq, True
-        else:
-            self.seq = seq
-            if isinstance(kind, StepStart):
-                self._is_stored = event.live is None
-            elif not isinstance(kind, ToolCallReady | ToolCallCancel):
-                self.is_loose = self._ahead > seq
-                self._is_stored = False
-
-    def cursor(self, event: RunEvent) -> Cursor:
-        """The cursor of a client that was given this event last."""
-        if not self.is_loose:
-            return Cursor(self.seq)
-        return Cursor(self.seq, event.live or (0, 0))
-
-
-MOST_SHARED = 2_000
-LARGEST_SHARED = 4 * 1024
 RETRY = b"retry: 1000\n\n"
 """Says after how many milliseconds a browser comes back."""
 _TEXT = b"id: %d.%d.%d\nevent: text_delta\ndata: %b\n\n"
-
-
-class SharedFrames:
-    """The frames of the latest live events: each is made once for all clients of a process that
-    stand at the same position."""
-
-    __slots__ = ("_frames",)
-
-    def __init__(self) -> None:
-        self._frames: dict[int, tuple[RunEvent, int, bool, tuple[bytes]]] = {}
-
-    def find(self, event: RunEvent, seq: int, is_loose: bool) -> tuple[bytes] | None:
-        """The frame of this very event, for a client with this position."""
-        known = self._frames.get(id(event))
-        if known is None or known[0] is not event or known[1] != seq or known[2] is not is_loose:
-            return None
-        return known[3]
-
-    def keep(self, event: RunEvent, seq: int, is_loose: bool, frame: tuple[bytes]) -> None:
-        if len(frame[0]) > LARGEST_SHARED:
-            return
-        if len(self._frames) >= MOST_SHARED:
-            self._frames.clear()
-        # The event is kept, too, so that no other object can get its id.
-        self._frames[id(event)] = (event, seq, is_loose, frame)
-
-
-SHARED = SharedFrames()
 
 
 class EventFrames:
@@ -211,3 +142,78 @@ def _is_kept(event: RunEvent) -> bool:
     """Whether an event that is not in the log matters to a client that reads only what is: it voids
     durable events, or ends a run that has none."""
     return getattr(event.event, "from_seq", None) is not None or is_terminal(event.event)
+
+
+MOST_SHARED = 2_000
+LARGEST_SHARED = 4 * 1024
+
+
+class SharedFrames:
+    """The frames of the latest live events: each is made once for all clients of a process that
+    stand at the same position."""
+
+    __slots__ = ("_frames",)
+
+    def __init__(self) -> None:
+        self._frames: dict[int, tuple[RunEvent, int, bool, tuple[bytes]]] = {}
+
+    def find(self, event: RunEvent, seq: int, is_loose: bool) -> tuple[bytes] | None:
+        """The frame of this very event, for a client with this position."""
+        known = self._frames.get(id(event))
+        if known is None or known[0] is not event or known[1] != seq or known[2] is not is_loose:
+            return None
+        return known[3]
+
+    def keep(self, event: RunEvent, seq: int, is_loose: bool, frame: tuple[bytes]) -> None:
+        if len(frame[0]) > LARGEST_SHARED:
+            return
+        if len(self._frames) >= MOST_SHARED:
+            self._frames.clear()
+        # The event is kept, too, so that no other object can get its id.
+        self._frames[id(event)] = (event, seq, is_loose, frame)
+
+
+SHARED = SharedFrames()
+_OF_AN_ANSWER = (ReasoningDelta, ToolCallStart, ToolCallDelta, StepSnapshot)
+
+
+class Position:
+    """Where one client stands, from the events that it is given.
+
+    `seq` is the last durable event that it has for good. `is_loose` says that it has got more: an
+    event that was sent ahead of its commit, or a part of an answer that is not stored.
+    """
+
+    __slots__ = ("_ahead", "_is_stored", "is_loose", "seq")
+
+    def __init__(self, seq: int) -> None:
+        self.seq, self.is_loose = seq, False
+        self._ahead = 0
+        # Whether the step that began last was read from the log, where its answer is, too.
+        self._is_stored = False
+
+    def take(self, event: RunEvent) -> None:
+        """Note that the client is given an event."""
+        kind, seq = event.event, event.seq
+        if type(kind) is TextDelta or (seq is None and isinstance(kind, _OF_AN_ANSWER)):
+            self.is_loose = event.live is not None or not self._is_stored
+        elif seq is None:
+            if isinstance(kind, StreamReset):
+                if kind.from_seq is not None:
+                    self._ahead = 0
+                self.is_loose = self._ahead > self.seq
+        elif event.ahead:
+            self._ahead, self.is_loose = seq, True
+        else:
+            self.seq = seq
+            if isinstance(kind, StepStart):
+                self._is_stored = event.live is None
+            elif not isinstance(kind, ToolCallReady | ToolCallCancel):
+                self.is_loose = self._ahead > seq
+                self._is_stored = False
+
+    def cursor(self, event: RunEvent) -> Cursor:
+        """The cursor of a client that was given this event last."""
+        if not self.is_loose:
+            return Cursor(self.seq)
+        return Cursor(self.seq, event.live or (0, 0))

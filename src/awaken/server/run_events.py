@@ -1,4 +1,10 @@
-"""The events of one run: what a protocol's stream is made of."""
+"""The events of one run for a client's stream, and what else such a stream needs.
+
+- `follow_run` and `with_end` follow a run, also one that is withdrawn before it starts.
+- `on_leave` is what happens to the run if the client leaves before its stream has ended.
+- `with_media` puts media into messages, for protocols whose clients get no files from the server.
+- `find_open_run` finds the run of a thread that a client can follow, and where its events begin.
+"""
 
 from __future__ import annotations
 
@@ -147,10 +153,6 @@ async def with_media(call: Call, messages: Sequence[Message]) -> Sequence[Messag
     return await loaded(RunBlobs(blobs=blobs, uses=call.runtime.store, scope=scope), messages)
 
 
-_LOOK_BACK = 200
-_WAKES = (CommandKind.DECISIONS, CommandKind.CANCEL)
-
-
 class OpenRun(NamedTuple):
     """A run that works, or will without a client's doing.
 
@@ -191,19 +193,7 @@ async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
     return OpenRun(run, before, thread.event_count, next(filter(None, asked), None))
 
 
-async def _open_run(
-    store: Store, thread: Thread, commands: Sequence[ThreadCommand]
-) -> RunRecord | None:
-    now = await store.load_thread(thread.id)
-    if now is None:
-        return None
-    if now.open_run_id is None:
-        submitted = RunQuery(thread_id=thread.id, status=RunStatus.CREATED, limit=1)
-        return next(iter(await store.list_runs(submitted)), None)
-    run = await store.load_run(now.open_run_id)
-    if run is not None and run.status is RunStatus.WAITING:
-        return run if can_go_on(run, commands) else None
-    return run
+_WAKES = (CommandKind.DECISIONS, CommandKind.CANCEL)
 
 
 def can_go_on(run: RunRecord, commands: Sequence[ThreadCommand]) -> bool:
@@ -214,6 +204,9 @@ def can_go_on(run: RunRecord, commands: Sequence[ThreadCommand]) -> bool:
             changes the record, too.
     """
     return any(one.kind in _WAKES and one.run_id in (None, run.run_id) for one in commands)
+
+
+_LOOK_BACK = 200
 
 
 async def event_before(store: Store, thread: Thread, run: RunRecord) -> int:
@@ -229,3 +222,18 @@ async def event_before(store: Store, thread: Thread, run: RunRecord) -> int:
         if mine[0] > 0 or after == 0:
             return after + mine[0]
         back *= 2
+
+
+async def _open_run(
+    store: Store, thread: Thread, commands: Sequence[ThreadCommand]
+) -> RunRecord | None:
+    now = await store.load_thread(thread.id)
+    if now is None:
+        return None
+    if now.open_run_id is None:
+        submitted = RunQuery(thread_id=thread.id, status=RunStatus.CREATED, limit=1)
+        return next(iter(await store.list_runs(submitted)), None)
+    run = await store.load_run(now.open_run_id)
+    if run is not None and run.status is RunStatus.WAITING:
+        return run if can_go_on(run, commands) else None
+    return run

@@ -1,4 +1,4 @@
-"""The life of a serving process: start, serve, drain, end.
+"""The life of a serving process: start, serve, drain, end; and the sockets it listens on.
 
 The runtime is opened before the socket listens, so a process that cannot work is never asked. A
 process that is told to stop leaves its runs to others first, and only then ends its streams.
@@ -29,7 +29,6 @@ from awaken.server.metrics import MetricsPage
 from awaken.server.observe import Observer
 
 log = logging.getLogger("awaken.server")
-
 
 LOOK = 0.3
 """Seconds between two looks for runs that another server has left."""

@@ -1,4 +1,8 @@
-"""The rules for answering tickets and sending commands. No I/O: the stores write the results."""
+"""The rules that all stores share. No I/O: the stores write the results.
+
+They cover tickets and commands, the metadata of threads, rewinds, submissions, and commits that are
+too large.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +42,9 @@ _ANSWERED = TicketStatus.ANSWERED
 _DECISIONS = CommandKind.DECISIONS
 _RUN = CommandKind.RUN
 _replace = msgspec.structs.replace
+
+
+# -- tickets and commands ---------------------------------------------------------------------
 
 
 def answered(
@@ -152,12 +159,7 @@ def _when(at_ms: int) -> str:
         return f"at {at_ms} ms"
 
 
-def cancelled_by(run: RunRecord, cancels: Iterable[ThreadCommand]) -> RunRecord:
-    """The record of a finished run, with who had it cancelled, if it ended so."""
-    if not isinstance(run.termination_reason, CancelledEnd):
-        return run
-    by = next((command.by for command in cancels if command.by is not None), None)
-    return run if by is None else _replace(run, cancelled_by=by)
+# -- metadata ---------------------------------------------------------------------------------
 
 
 def changed_metadata(
@@ -188,6 +190,9 @@ def changed_metadata(
         raise UnreadableValue(f"the metadata of thread {thread_id!r}", error) from error
 
 
+# -- rewinds ----------------------------------------------------------------------------------
+
+
 def check_rewind(commit: ThreadCommit) -> None:
     """Check the position that a commit rewinds its thread to, if it does.
 
@@ -208,6 +213,9 @@ def rewound_state(
     """The state after a rewind: as it was then, with the keys that a rewind leaves alone."""
     kept = {key: now[key] for key in KEPT_IN_REWINDS & now.keys()}
     return {key: value for key, value in then.items() if key not in KEPT_IN_REWINDS} | kept
+
+
+# -- submissions ------------------------------------------------------------------------------
 
 
 def needs_quiet(submission: Submission) -> bool:
@@ -256,6 +264,14 @@ def withdrawn(record: RunRecord, at_ms: int) -> RunRecord:
     return record.finish(at_ms, CANCELLED)
 
 
+def cancelled_by(run: RunRecord, cancels: Iterable[ThreadCommand]) -> RunRecord:
+    """The record of a finished run, with who had it cancelled, if it ended so."""
+    if not isinstance(run.termination_reason, CancelledEnd):
+        return run
+    by = next((command.by for command in cancels if command.by is not None), None)
+    return run if by is None else _replace(run, cancelled_by=by)
+
+
 def steering(submission: Submission) -> ThreadCommand:
     """The command that gives the messages of a submission to the thread's open run."""
     return ThreadCommand(
@@ -265,6 +281,9 @@ def steering(submission: Submission) -> ThreadCommand:
         at_ms=submission.at_ms,
         by=id_of(submission.principal),
     )
+
+
+# -- commits that are too large ---------------------------------------------------------------
 
 
 _NAMED = 3

@@ -1,4 +1,7 @@
-"""Waiting until another task has written something."""
+"""Waiting for what other tasks write, and the threads that `Commands.told` names to a caller.
+
+No I/O: the stores read the pending commands.
+"""
 
 from __future__ import annotations
 

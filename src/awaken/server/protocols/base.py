@@ -1,4 +1,9 @@
-"""The shape of an encoder."""
+"""What all protocols share: the types of a request as the runtime reads it, and of an encoder.
+
+The part of a protocol that reads requests makes an `Intake` of a request and of what is `Known` of
+its thread. The server carries the intake out, in the same way for every protocol. The protocol's
+`Encoder` then turns the run's events into chunks.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +43,16 @@ class Encoder(Protocol):
         ...
 
 
+class BadRequest(Exception):
+    """A request that makes no sense; the message says what is wrong, and what to send instead."""
+
+    def __init__(self, message: str, *, code: str = "bad_request") -> None:
+        super().__init__(message)
+        self.code = code
+
+
 LOOKED_AT = 1_000
 """How many of the thread's last messages are compared with those of a request."""
-
-
-def _nothing() -> dict[str, Json]:
-    return {}
 
 
 class Known(Value, frozen=True, kw_only=True):
@@ -56,6 +65,10 @@ class Known(Value, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     tickets: tuple[Ticket, ...] = ()
     closed: tuple[Ticket, ...] = ()
+
+
+def _nothing() -> dict[str, Json]:
+    return {}
 
 
 class Intake(Value, frozen=True, kw_only=True):
@@ -85,11 +98,3 @@ class Intake(Value, frozen=True, kw_only=True):
     key: str | None = None
     adapter: Adapter = Adapter.INTERNAL
     request_id: str | None = None
-
-
-class BadRequest(Exception):
-    """A request that makes no sense; the message says what is wrong, and what to send instead."""
-
-    def __init__(self, message: str, *, code: str = "bad_request") -> None:
-        super().__init__(message)
-        self.code = code

@@ -16,20 +16,14 @@ from awaken.server.routes import (
     threads,
     tickets,
 )
-from awaken.server.routes import session as tokens
-from awaken.server.routes import threads as messages
-from awaken.server.routes import tickets as ticket_export
 
 ROUTES = (
     *agents.ROUTES,
     *threads.ROUTES,
-    *messages.ROUTES,
     *runs.ROUTES,
     *events.ROUTES,
     *control.ROUTES,
-    *ticket_export.ROUTES,  # before the tickets themselves: no ticket has this key
     *tickets.ROUTES,
-    *tokens.ROUTES,
     *session.ROUTES,
     *steps.ROUTES,
     *inspect.ROUTES,

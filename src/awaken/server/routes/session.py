@@ -1,4 +1,4 @@
-"""`/v1/session` and `/v1/me`: who looks at the console."""
+"""`/v1/session`, `/v1/me`, `/v1/tokens`: sessions of the console, stream tokens for browsers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ from awaken.server.response_types import View
 from awaken.server.route import Role, Route
 from awaken.server.submit import existing
 
+_ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
+
+_OF_A_THREAD = (Role.INVOKE, Role.READ, Role.DECIDE)
 WORD_LIMIT = 4 * 1024
 """The most bytes of a body that anyone may send: it has one word."""
 
@@ -49,6 +52,13 @@ class WordMade(View, frozen=True, kw_only=True):
     from the fragment of its address, as in `/console/#t=WORD`."""
 
     word: str
+
+
+class TokenMade(View, frozen=True, kw_only=True):
+    """A token, and when it expires, in milliseconds since 1970."""
+
+    token: str
+    expires_at: int
 
 
 class Me(View, frozen=True, kw_only=True):
@@ -78,16 +88,6 @@ async def begin(call: Call) -> ASGIApp:
     if call.only_thread is not None or _session(call) is not None:
         raise Refused(403, "not_with_a_token", "a token cannot be made into a session: use a key")
     return _made(*await sessions.begin(call.principal, key=_key(call)))
-
-
-def _key(call: Call) -> str | None:
-    """The id of the key with which the caller came, now or when the session began."""
-    held: Pass = call.request.scope.get("pass", Pass())
-    return held.key
-
-
-def _made(session: Session, token: str) -> JsonResponse:
-    return JsonResponse(SessionMade(token=token, expires_at=session.expires_at_ms), 201)
 
 
 async def make_word(call: Call) -> ASGIApp:
@@ -120,24 +120,6 @@ async def get_me(call: Call) -> ASGIApp:
     )
 
 
-def _session(call: Call) -> Session | None:
-    session: Session | None = call.request.scope.get("session")
-    return session
-
-
-_ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
-
-
-_OF_A_THREAD = (Role.INVOKE, Role.READ, Role.DECIDE)
-
-
-class TokenMade(View, frozen=True, kw_only=True):
-    """A token, and when it expires, in milliseconds since 1970."""
-
-    token: str
-    expires_at: int
-
-
 async def make(call: Call) -> ASGIApp:
     asked: TokenAsked = call.body
     path, thread = None, None
@@ -164,6 +146,21 @@ async def make(call: Call) -> ASGIApp:
     )
     made = TokenMade(token=await tokens.make(claims), expires_at=claims.expires_at_ms)
     return JsonResponse(made, status_code=201)
+
+
+def _key(call: Call) -> str | None:
+    """The id of the key with which the caller came, now or when the session began."""
+    held: Pass = call.request.scope.get("pass", Pass())
+    return held.key
+
+
+def _made(session: Session, token: str) -> JsonResponse:
+    return JsonResponse(SessionMade(token=token, expires_at=session.expires_at_ms), 201)
+
+
+def _session(call: Call) -> Session | None:
+    session: Session | None = call.request.scope.get("session")
+    return session
 
 
 async def _thread_of(call: Call, path: str) -> Thread:
@@ -207,6 +204,19 @@ def _roles(call: Call, asked: TokenAsked) -> tuple[str, ...]:
 ROUTES = (
     Route(
         method="POST",
+        path="/v1/tokens",
+        handle=make,
+        name="create_token",
+        summary="Make a token for one thread or one path, to hand to a browser",
+        needs=_OF_A_THREAD,
+        body=OneTokenAsked,
+        answers={201: TokenMade},
+        errors=(404,),
+        # A page makes one for every stream; it allows no more than its maker may do anyway.
+        is_audited=False,
+    ),
+    Route(
+        method="POST",
         path="/v1/session",
         handle=begin,
         name="begin_session",
@@ -242,18 +252,5 @@ ROUTES = (
         summary="Who makes this request, and what they may do",
         needs=_ANYONE,
         answers={200: Me},
-    ),
-    Route(
-        method="POST",
-        path="/v1/tokens",
-        handle=make,
-        name="create_token",
-        summary="Make a token for one thread or one path, to hand to a browser",
-        needs=_OF_A_THREAD,
-        body=OneTokenAsked,
-        answers={201: TokenMade},
-        errors=(404,),
-        # A page makes one for every stream; it allows no more than its maker may do anyway.
-        is_audited=False,
     ),
 )

@@ -1,4 +1,4 @@
-"""`/v1/threads`: begin them, list them, name them, copy and delete them."""
+"""`/v1/threads`: create, list, change, copy and delete threads, and read their messages."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from awaken.server.response_types import MessageView, PageView, ThreadView, View
 from awaken.server.route import Role, Route
 
 _READ = (Role.INVOKE, Role.READ)
+_MANY = 500
+_ONE = "/v1/threads/{thread}"
 
 
 class ThreadsAsked(Given, frozen=True, kw_only=True):
@@ -56,6 +58,28 @@ class DeletionAsked(Given, frozen=True, kw_only=True):
 
     children: ChildStrategy = ChildStrategy.REJECT
     force: bool = False
+
+
+class MessagesAsked(Given, frozen=True, kw_only=True):
+    """Which messages to list: those with a `seq` above `after` and below `before`. Messages that
+    are for the model alone are `internal`."""
+
+    after: Count = 0
+    before: Count | None = None
+    limit: PageSize = 100
+    order: Literal["asc", "desc"] = "asc"
+    visibility: Literal["external", "internal", "all"] = "external"
+
+
+class ThreadUsage(View, frozen=True, kw_only=True):
+    """What the runs of a thread have used, with all that they have started: each is counted once.
+    `runs` are the thread's own. `cost` is null if no price is known; with `has_unknown_cost`, some
+    are not."""
+
+    runs: int
+    usage: TokenUsage
+    cost: float | None
+    has_unknown_cost: bool
 
 
 async def create(call: Call) -> ASGIApp:
@@ -121,33 +145,6 @@ async def fork(call: Call) -> ASGIApp:
     return _shown(call, copy, 201)
 
 
-def _shown(call: Call, thread: Thread, status: int = 200) -> JsonResponse:
-    etag = f'"{thread.metadata.revision}"'
-    view = ThreadView.of(thread, call.names)
-    return JsonResponse(view, status_code=status, headers={"etag": etag})
-
-
-def _revision(given: str | None) -> int | None:
-    """The revision that an `If-Match` header names: the `ETag` of an earlier answer, or `*`."""
-    if given is None or given.strip() == "*":
-        return None
-    found = re.fullmatch(r'"?([0-9]{1,15})"?', given.strip())
-    if found is None:
-        raise Refused(400, "bad_header", "If-Match is the ETag of an earlier answer, or *")
-    return int(found[1])
-
-
-class ThreadUsage(View, frozen=True, kw_only=True):
-    """What the runs of a thread have used, with all that they have started: each is counted once.
-    `runs` are the thread's own. `cost` is null if no price is known; with `has_unknown_cost`, some
-    are not."""
-
-    runs: int
-    usage: TokenUsage
-    cost: float | None
-    has_unknown_cost: bool
-
-
 async def get_usage(call: Call) -> ASGIApp:
     thread = await find_thread(call, call.path("thread"))
     own = await _all_runs(call, RunQuery(thread_id=thread.id, limit=_MANY))
@@ -167,30 +164,6 @@ async def get_usage(call: Call) -> ASGIApp:
             ),
         )
     )
-
-
-async def _all_runs(call: Call, query: RunQuery) -> list[RunRecord]:
-    page = await call.runtime.list_runs(query)
-    found = list(page.items)
-    while page.cursor is not None:
-        page = await call.runtime.list_runs(msgspec.structs.replace(query, cursor=page.cursor))
-        found += page.items
-    return found
-
-
-_MANY = 500
-_ONE = "/v1/threads/{thread}"
-
-
-class MessagesAsked(Given, frozen=True, kw_only=True):
-    """Which messages to list: those with a `seq` above `after` and below `before`. Messages that
-    are for the model alone are `internal`."""
-
-    after: Count = 0
-    before: Count | None = None
-    limit: PageSize = 100
-    order: Literal["asc", "desc"] = "asc"
-    visibility: Literal["external", "internal", "all"] = "external"
 
 
 async def list_messages(call: Call) -> ASGIApp:
@@ -220,6 +193,31 @@ async def list_messages(call: Call) -> ASGIApp:
     items = tuple(MessageView.of(record, call.names) for record in found)
     cursor = str(place) if first <= last else None
     return JsonResponse(PageView(items=items, cursor=cursor))
+
+
+def _shown(call: Call, thread: Thread, status: int = 200) -> JsonResponse:
+    etag = f'"{thread.metadata.revision}"'
+    view = ThreadView.of(thread, call.names)
+    return JsonResponse(view, status_code=status, headers={"etag": etag})
+
+
+def _revision(given: str | None) -> int | None:
+    """The revision that an `If-Match` header names: the `ETag` of an earlier answer, or `*`."""
+    if given is None or given.strip() == "*":
+        return None
+    found = re.fullmatch(r'"?([0-9]{1,15})"?', given.strip())
+    if found is None:
+        raise Refused(400, "bad_header", "If-Match is the ETag of an earlier answer, or *")
+    return int(found[1])
+
+
+async def _all_runs(call: Call, query: RunQuery) -> list[RunRecord]:
+    page = await call.runtime.list_runs(query)
+    found = list(page.items)
+    while page.cursor is not None:
+        page = await call.runtime.list_runs(msgspec.structs.replace(query, cursor=page.cursor))
+        found += page.items
+    return found
 
 
 def _is_asked(record: MessageRecord, visibility: str) -> bool:
@@ -306,11 +304,11 @@ ROUTES = (
     ),
     Route(
         method="GET",
-        path="/v1/threads/{thread}/messages",
+        path=_ONE + "/messages",
         handle=list_messages,
         name="list_messages",
         summary="List a thread's messages; a page's cursor is the next one's `after` or `before`",
-        needs=(Role.INVOKE, Role.READ),
+        needs=_READ,
         query=MessagesAsked,
         answers={200: PageView[MessageView]},
         takes_tokens=True,

@@ -1,4 +1,7 @@
-"""`/v1/tickets`: the questions that wait for an approver."""
+"""`/v1/tickets`: the questions that wait for an approver, and how they were answered.
+
+`/v1/tickets/export` has the answers as a table for spreadsheets.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,13 @@ from awaken.server.ticket_updates import TicketNews
 
 _NEEDS = (Role.INVOKE, Role.READ, Role.DECIDE)
 _MANY = 1_000
+COLUMNS = ("when", "who", "answer", "tool", "asked for", "given", "why", "thread", "run")
+MOST = 10_000
+"""How many rows a table has at most."""
+_PAGE = 500
+_CSV = "text/csv"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_OVER = (TicketStatus.ANSWERED, TicketStatus.EXPIRED, TicketStatus.CLOSED)
 
 
 class TicketsAsked(Given, frozen=True, kw_only=True):
@@ -65,11 +75,6 @@ async def list_tickets(call: Call) -> ASGIApp:
     return JsonResponse(page_view(call, page, views))
 
 
-async def _agent_of(call: Call, ticket: Ticket) -> str | None:
-    run = await call.runtime.find_run(ticket.run_id)
-    return run.agent_id if run is not None else None
-
-
 async def get(call: Call) -> ASGIApp:
     ticket = await find_ticket(call, call.path("ticket"))
     return JsonResponse(TicketView.of_ticket(ticket, call.names))
@@ -79,6 +84,22 @@ async def follow(call: Call) -> ASGIApp:
     return EventStream(
         _changes(call), TicketFrames(call.names), is_last=lambda ticket: False, frame=None
     )
+
+
+async def export(call: Call) -> ASGIApp:
+    tickets = [ticket for status in _OVER for ticket in await _all(call, status)]
+    tickets.sort(key=_time, reverse=True)
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    writer.writerow(COLUMNS)
+    writer.writerows(map(_cell, _row(ticket, call.names)) for ticket in tickets[:MOST])
+    name = {"content-disposition": 'attachment; filename="answers.csv"'}
+    return Response(text.getvalue(), headers=name, media_type=_CSV)
+
+
+async def _agent_of(call: Call, ticket: Ticket) -> str | None:
+    run = await call.runtime.find_run(ticket.run_id)
+    return run.agent_id if run is not None else None
 
 
 async def _changes(call: Call) -> AsyncGenerator[Ticket, None]:
@@ -125,27 +146,6 @@ class TicketFrames:
 
     def finish(self) -> list[bytes]:
         return []
-
-
-COLUMNS = ("when", "who", "answer", "tool", "asked for", "given", "why", "thread", "run")
-MOST = 10_000
-"""How many rows a table has at most."""
-_PAGE = 500
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-async def export(call: Call) -> ASGIApp:
-    tickets = [ticket for status in _OVER for ticket in await _all(call, status)]
-    tickets.sort(key=_time, reverse=True)
-    text = io.StringIO()
-    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
-    writer.writerow(COLUMNS)
-    writer.writerows(map(_cell, _row(ticket, call.names)) for ticket in tickets[:MOST])
-    name = {"content-disposition": 'attachment; filename="answers.csv"'}
-    return Response(text.getvalue(), headers=name, media_type=ROUTES[0].media_type)
-
-
-_OVER = (TicketStatus.ANSWERED, TicketStatus.EXPIRED, TicketStatus.CLOSED)
 
 
 async def _all(call: Call, status: TicketStatus) -> list[Ticket]:
@@ -207,7 +207,18 @@ ROUTES = (
         answers={200: PageView[TicketView]},
         errors=(404, 410),
     ),
-    # Before the tickets themselves: no ticket has this key.
+    # Before the tickets themselves: no ticket has one of these two keys.
+    Route(
+        method="GET",
+        path="/v1/tickets/export",
+        handle=export,
+        name="export_tickets",
+        summary="How questions were answered, newest first, as CSV",
+        needs=(Role.READ, Role.DECIDE),
+        answers={200: str},
+        media_type=_CSV,
+        is_audited=True,
+    ),
     Route(
         method="GET",
         path="/v1/tickets/events",
@@ -227,16 +238,5 @@ ROUTES = (
         needs=_NEEDS,
         answers={200: TicketView},
         takes_tokens=True,
-    ),
-    Route(
-        method="GET",
-        path="/v1/tickets/export",
-        handle=export,
-        name="export_tickets",
-        summary="How questions were answered, newest first, as CSV",
-        needs=(Role.READ, Role.DECIDE),
-        answers={200: str},
-        media_type="text/csv",
-        is_audited=True,
     ),
 )

@@ -2,6 +2,9 @@
 
 A file is `<folder>/<scope>/<first two digits of the id>/<id>`; the default scope is `_`. The names
 that callers give are inside the head and never part of a path.
+
+Reading and writing block, and run in a thread of the event loop's pool. A caller that was cancelled
+does not wait for that thread; so each file has a lock, and is not closed while it is used.
 """
 
 from __future__ import annotations
@@ -41,6 +44,98 @@ PART = "part-"
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
 _BINARY = getattr(os, "O_BINARY", 0)  # and only Windows has this one
+_DEFAULT_SCOPE = "_"
+_BATCH = 500
+
+
+class FolderBlobs:
+    """Blobs as files. Several processes may use one folder at once.
+
+    `uses` is the store whose threads refer to the blobs. The folder is made by the first `put`.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], uses: BlobUses, *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.folder = Path(folder)
+        self._uses = uses
+        self._clock = clock
+
+    def _of_scope(self, scope: str) -> Path:
+        return self.folder / (scope or _DEFAULT_SCOPE)
+
+    async def put(
+        self, scope: str, stream: AsyncIterable[bytes], media_type: str, name: str | None = None
+    ) -> Blob:
+        check_blob(scope, media_type, name)
+        folder = self._of_scope(scope)
+        with self._explained():
+            new = await asyncio.to_thread(NewBlobFile, folder)
+        try:
+            async for piece in stream:
+                with self._explained():
+                    await asyncio.to_thread(new.write, piece)
+            with self._explained():
+                return await asyncio.to_thread(
+                    new.finish, folder, scope, media_type, name, self._clock.now_ms()
+                )
+        finally:
+            new.drop()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn an error of the operating system into `StoreUnavailable`."""
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnavailable(
+                f"no blob can be written to {self.folder}: {error}; make the folder writable, and "
+                "check that the disk has space"
+            ) from error
+
+    @asynccontextmanager
+    async def open(
+        self, scope: str, id: str, range: ByteRange = WHOLE
+    ) -> AsyncIterator[OpenedBlob]:
+        if not is_scope(scope) or not is_blob_id(id):
+            raise BlobNotFound(id)
+        path = self._of_scope(scope) / id[:2] / id
+        try:
+            file = await asyncio.to_thread(OpenBlobFile, path, id, range)
+        except OSError as error:
+            raise StoreUnavailable(f"blob {id} cannot be read from {path}: {error}") from error
+        try:
+            yield OpenedBlob(file)
+        finally:
+            file.close()
+
+    async def delete_unreferenced(self, before_ms: int, *, scope: str | None = None) -> FreedBlobs:
+        if scope is not None and not is_scope(scope):
+            return FreedBlobs()
+        folder = self.folder if scope is None else self._of_scope(scope)
+        old = await asyncio.to_thread(_files_before, folder, before_ms)
+        blobs = size = 0
+        for start in range(0, len(old), _BATCH):
+            batch = old[start : start + _BATCH]
+            used = await self._uses.used_blobs({_id_of(path) for path in batch})
+            for freed in await asyncio.to_thread(_delete, batch, used, before_ms):
+                blobs, size = blobs + 1, size + freed
+        return FreedBlobs(blobs=blobs, bytes=size)
+
+
+class OpenedBlob:
+    """A blob of a folder that is being read."""
+
+    def __init__(self, file: OpenBlobFile) -> None:
+        self._file = file
+
+    @property
+    def blob(self) -> Blob:
+        return self._file.blob
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while piece := await asyncio.to_thread(self._file.read):
+            yield piece
 
 
 class NewBlobFile:
@@ -176,103 +271,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-_DEFAULT_SCOPE = "_"
+# -- the sweep --------------------------------------------------------------------------------
+
+
 _GONE = ".gone"
 """How the name of a file ends that a sweep is deleting."""
-_BATCH = 500
-
-
-class FolderBlobs:
-    """Blobs as files. Several processes may use one folder at once.
-
-    `uses` is the store whose threads refer to the blobs. The folder is made by the first `put`.
-    """
-
-    def __init__(
-        self, folder: str | os.PathLike[str], uses: BlobUses, *, clock: Clock = SYSTEM_CLOCK
-    ) -> None:
-        self.folder = Path(folder)
-        self._uses = uses
-        self._clock = clock
-
-    def _of_scope(self, scope: str) -> Path:
-        return self.folder / (scope or _DEFAULT_SCOPE)
-
-    async def put(
-        self, scope: str, stream: AsyncIterable[bytes], media_type: str, name: str | None = None
-    ) -> Blob:
-        check_blob(scope, media_type, name)
-        folder = self._of_scope(scope)
-        with self._explained():
-            new = await asyncio.to_thread(NewBlobFile, folder)
-        try:
-            async for piece in stream:
-                with self._explained():
-                    await asyncio.to_thread(new.write, piece)
-            with self._explained():
-                return await asyncio.to_thread(
-                    new.finish, folder, scope, media_type, name, self._clock.now_ms()
-                )
-        finally:
-            new.drop()
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn an error of the operating system into `StoreUnavailable`."""
-        try:
-            yield
-        except OSError as error:
-            raise StoreUnavailable(
-                f"no blob can be written to {self.folder}: {error}; make the folder writable, and "
-                "check that the disk has space"
-            ) from error
-
-    @asynccontextmanager
-    async def open(
-        self, scope: str, id: str, range: ByteRange = WHOLE
-    ) -> AsyncIterator[OpenedBlob]:
-        if not is_scope(scope) or not is_blob_id(id):
-            raise BlobNotFound(id)
-        path = self._of_scope(scope) / id[:2] / id
-        try:
-            file = await asyncio.to_thread(OpenBlobFile, path, id, range)
-        except OSError as error:
-            raise StoreUnavailable(f"blob {id} cannot be read from {path}: {error}") from error
-        try:
-            yield OpenedBlob(file)
-        finally:
-            file.close()
-
-    async def delete_unreferenced(self, before_ms: int, *, scope: str | None = None) -> FreedBlobs:
-        if scope is not None and not is_scope(scope):
-            return FreedBlobs()
-        folder = self.folder if scope is None else self._of_scope(scope)
-        old = await asyncio.to_thread(_files_before, folder, before_ms)
-        blobs = size = 0
-        for start in range(0, len(old), _BATCH):
-            batch = old[start : start + _BATCH]
-            used = await self._uses.used_blobs({_id_of(path) for path in batch})
-            for freed in await asyncio.to_thread(_delete, batch, used, before_ms):
-                blobs, size = blobs + 1, size + freed
-        return FreedBlobs(blobs=blobs, bytes=size)
-
-
-class OpenedBlob:
-    """A blob of a folder that is being read."""
-
-    def __init__(self, file: OpenBlobFile) -> None:
-        self._file = file
-
-    @property
-    def blob(self) -> Blob:
-        return self._file.blob
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while piece := await asyncio.to_thread(self._file.read):
-            yield piece
-
-
-# -- the sweep --------------------------------------------------------------------------------
 
 
 def _id_of(path: Path) -> str:

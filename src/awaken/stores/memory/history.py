@@ -1,4 +1,4 @@
-"""The call ledger of a thread, read from the entries of its commits."""
+"""The history of a thread in the memory store: its call ledger, its rewinds, and earlier states."""
 
 from __future__ import annotations
 
@@ -43,14 +43,6 @@ def calls_of(thread: ThreadRow, turn: tuple[Message, int] | None) -> Sequence[Ca
     message, commit = turn
     keys = {call_key(message.id or "", index) for index in range(len(message.tool_calls or ()))}
     return [entry for entry in calls_since(thread, commit) if entry.key in keys]
-
-
-def _find_turn(thread: ThreadRow) -> None:
-    """Update `thread.turn`. Each message is checked once, by a reader, so commits stay fast."""
-    for seq, message in enumerate(thread.messages[thread.scanned :], start=thread.scanned + 1):
-        if message.tool_calls:
-            thread.turn = message, thread.commit_of_message(seq)
-    thread.scanned = len(thread.messages)
 
 
 class Rewound(NamedTuple):
@@ -108,3 +100,11 @@ def last_turn(thread: ThreadRow, commits: int) -> tuple[Message, int] | None:
         if message.tool_calls:
             return message, thread.commit_of_message(seq)
     return None
+
+
+def _find_turn(thread: ThreadRow) -> None:
+    """Update `thread.turn`. Each message is checked once, by a reader, so commits stay fast."""
+    for seq, message in enumerate(thread.messages[thread.scanned :], start=thread.scanned + 1):
+        if message.tool_calls:
+            thread.turn = message, thread.commit_of_message(seq)
+    thread.scanned = len(thread.messages)

@@ -1,4 +1,7 @@
-"""Lists in pages: a cursor holds the place of the last item, and is valid for one list only."""
+"""Lists in pages, and a sorted list in which adding and removing cost the same at any length.
+
+A cursor holds the place of a page's last item, and is valid for one list only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Commands to thread owners, and outboxes, in the Postgres store. Command ids are never reused."""
+"""Commands to thread owners, tickets and their answers, and outboxes, in the Postgres store.
+
+Command ids are never reused.
+"""
 
 from __future__ import annotations
 
@@ -173,6 +176,9 @@ async def named(db: Db, threads: Sequence[int]) -> set[str]:
 
 async def list_outboxes(db: Db) -> Sequence[str]:
     return [id for (id,) in await db.rows(_OUTBOXES)]
+
+
+# -- tickets ----------------------------------------------------------------------------------
 
 
 # A key is unique; ticket ids and call ids may repeat.

@@ -1,6 +1,10 @@
-"""Being told of what other nodes wrote: by `NOTIFY` at once, and by looking in any case.
+"""Waiting for changes that this process or others make.
 
-Every hint may be lost. A hint says only that something is there to be read.
+`NOTIFY` announces a change at once. Every hint may be lost, so each node also looks by itself; a
+hint says only that something is there to be read.
+
+A channel is a thread, or all commands. Each change gets the next number. A caller that waits gives
+the last number it knows, so that no change between two calls is missed.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ from awaken.stores.postgres.errors import explain
 from awaken.stores.waiting import Waiters
 
 log = logging.getLogger("awaken.stores")
-
 
 COMMANDS = ("commands",)
 """The channel of all commands; the other channels are the ids of threads."""
@@ -95,69 +98,7 @@ class Watch:
             self.mark(changed)
 
 
-async def until_set(event: asyncio.Event, seconds: float) -> None:
-    """Return when the event is set, and at the latest after `seconds`."""
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass
-    event.clear()
-
-
-LOOK_SECONDS = 0.2
-"""How often the threads that tasks wait for are looked at."""
 _HEARD_WITHIN = 2.0
-
-_TELL = """
-SELECT pg_notify($2 || coalesce('n' || t.owner, 'work'), t.pk::text)
-FROM @threads AS t WHERE t.id = ANY ($1::text[])
-"""
-_FREE = "UPDATE @threads SET owner = NULL WHERE owner = $2"
-# Nodes are told of the threads in which a run is to go on.
-_AND_TELL = """
-SELECT pg_notify($1 || 'work', f.pk::text) FROM freed AS f
-WHERE EXISTS (SELECT 1 FROM @runs AS r WHERE r.id = f.open_run AND r.status = 'running')
-   OR EXISTS (SELECT 1 FROM @commands AS c WHERE c.thread = f.pk AND c.kind = 'run')
-"""
-_RELEASE = f"WITH freed AS ({_FREE} AND id = $3 AND epoch = $4 RETURNING pk, open_run) {_AND_TELL}"
-_RELEASE_ALL = f"WITH freed AS ({_FREE} RETURNING pk, open_run) {_AND_TELL}"
-# What a thread looks like: a write to its head, metadata, commands or stream log shows.
-_MARKS = """
-SELECT t.id, t.xmin::text, t.position, t.epoch,
-       (SELECT m.xmin::text FROM @thread_metadata AS m WHERE m.thread = t.pk),
-       (SELECT max(c.id) FROM @commands AS c WHERE c.thread = t.pk),
-       (SELECT count(*) FROM @commands AS c WHERE c.thread = t.pk),
-       (SELECT s.xmin::text FROM @streams AS s WHERE s.thread = t.pk ORDER BY s.number DESC LIMIT 1)
-FROM @threads AS t WHERE t.id = ANY (?::text[])
-"""
-
-
-def channel_of(schema: str) -> str:
-    """How the names of a schema's channels begin: channels belong to the whole database."""
-    return f"awk_{hashlib.blake2b(schema.encode(), digest_size=8).hexdigest()}_"
-
-
-async def tell(db: Db, thread_ids: Collection[str]) -> None:
-    """Tell the owners of threads, or all nodes for a thread without one, that a command waits."""
-    await db.rows(_TELL, list(thread_ids), channel_of(db.schema.name))
-
-
-async def release(db: Db, node: int, thread_id: str, epoch: int) -> None:
-    """Release a thread that the node has claimed."""
-    await db.rows(_RELEASE, channel_of(db.schema.name), node, thread_id, epoch)
-
-
-async def release_all(db: Db, node: int) -> None:
-    """Release every thread of the node."""
-    await db.rows(_RELEASE_ALL, channel_of(db.schema.name), node)
-
-
-async def look(db: Db, watch: Watch) -> None:
-    """Wake the tasks whose threads were changed by other processes."""
-    waited = watch.waited
-    found: dict[str, Any] = {row[0]: tuple(row) for row in await db.rows(_MARKS, waited)}
-    watch.compare(waited, found)
 
 
 class Listener:
@@ -220,3 +161,66 @@ class Listener:
         else:
             self._watch.mark([COMMANDS])
         self._heard()
+
+
+LOOK_SECONDS = 0.2
+"""How often the threads that tasks wait for are looked at."""
+_TELL = """
+SELECT pg_notify($2 || coalesce('n' || t.owner, 'work'), t.pk::text)
+FROM @threads AS t WHERE t.id = ANY ($1::text[])
+"""
+_FREE = "UPDATE @threads SET owner = NULL WHERE owner = $2"
+# Nodes are told of the threads in which a run is to go on.
+_AND_TELL = """
+SELECT pg_notify($1 || 'work', f.pk::text) FROM freed AS f
+WHERE EXISTS (SELECT 1 FROM @runs AS r WHERE r.id = f.open_run AND r.status = 'running')
+   OR EXISTS (SELECT 1 FROM @commands AS c WHERE c.thread = f.pk AND c.kind = 'run')
+"""
+_RELEASE = f"WITH freed AS ({_FREE} AND id = $3 AND epoch = $4 RETURNING pk, open_run) {_AND_TELL}"
+_RELEASE_ALL = f"WITH freed AS ({_FREE} RETURNING pk, open_run) {_AND_TELL}"
+# What a thread looks like: a write to its head, metadata, commands or stream log shows.
+_MARKS = """
+SELECT t.id, t.xmin::text, t.position, t.epoch,
+       (SELECT m.xmin::text FROM @thread_metadata AS m WHERE m.thread = t.pk),
+       (SELECT max(c.id) FROM @commands AS c WHERE c.thread = t.pk),
+       (SELECT count(*) FROM @commands AS c WHERE c.thread = t.pk),
+       (SELECT s.xmin::text FROM @streams AS s WHERE s.thread = t.pk ORDER BY s.number DESC LIMIT 1)
+FROM @threads AS t WHERE t.id = ANY (?::text[])
+"""
+
+
+async def tell(db: Db, thread_ids: Collection[str]) -> None:
+    """Tell the owners of threads, or all nodes for a thread without one, that a command waits."""
+    await db.rows(_TELL, list(thread_ids), channel_of(db.schema.name))
+
+
+async def release(db: Db, node: int, thread_id: str, epoch: int) -> None:
+    """Release a thread that the node has claimed."""
+    await db.rows(_RELEASE, channel_of(db.schema.name), node, thread_id, epoch)
+
+
+async def release_all(db: Db, node: int) -> None:
+    """Release every thread of the node."""
+    await db.rows(_RELEASE_ALL, channel_of(db.schema.name), node)
+
+
+async def look(db: Db, watch: Watch) -> None:
+    """Wake the tasks whose threads were changed by other processes."""
+    waited = watch.waited
+    found: dict[str, Any] = {row[0]: tuple(row) for row in await db.rows(_MARKS, waited)}
+    watch.compare(waited, found)
+
+
+async def until_set(event: asyncio.Event, seconds: float) -> None:
+    """Return when the event is set, and at the latest after `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+    event.clear()
+
+
+def channel_of(schema: str) -> str:
+    """How the names of a schema's channels begin: channels belong to the whole database."""
+    return f"awk_{hashlib.blake2b(schema.encode(), digest_size=8).hexdigest()}_"

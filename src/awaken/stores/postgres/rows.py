@@ -1,4 +1,4 @@
-"""Rows of threads, runs and commits as values, and finding them."""
+"""Rows of threads, runs and commits as values, finding them, and writing a thread's metadata."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from awaken.core.suspension import Decision
 from awaken.core.thread import Thread
 from awaken.core.unreadable import RowKind
 from awaken.stores.postgres import commands, row_check, submissions
-from awaken.stores.postgres import commands as tickets
 from awaken.stores.postgres.access import PostgresAccess
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.blobs import PostgresBlobs
@@ -155,7 +154,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         encode_row(tuple(decisions), f"decisions for thread {thread_id!r}", tuple[Decision, ...])
         engine = await self._opening.engine()
         return await engine.write(
-            lambda db: tickets.decide(db, engine.unreadable, thread_id, decisions, at_ms),
+            lambda db: commands.decide(db, engine.unreadable, thread_id, decisions, at_ms),
             channels=(COMMANDS, thread_id),
             tells=(thread_id,),
         )

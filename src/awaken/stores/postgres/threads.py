@@ -24,10 +24,7 @@ from awaken.core.store.threads import (
 from awaken.core.suspension import Ticket
 from awaken.core.thread import Thread, ThreadPatch
 from awaken.stores.batch_delete import delete_in_batches
-from awaken.stores.postgres import listing, requests, runs
-from awaken.stores.postgres import maintenance as upkeep
-from awaken.stores.postgres import rows as metadata
-from awaken.stores.postgres import thread_reads as read
+from awaken.stores.postgres import listing, maintenance, requests, rows, runs, thread_reads
 from awaken.stores.postgres.engine import Opening
 from awaken.stores.postgres.rows import find_thread
 from awaken.stores.postgres.writer import PATIENCE
@@ -49,7 +46,7 @@ class PostgresThreads:
     ) -> Thread:
         engine = await self._opening.engine()
         return await engine.write(
-            lambda db: metadata.update_thread(db, thread_id, patch, expected_revision),
+            lambda db: rows.update_thread(db, thread_id, patch, expected_revision),
             channels=(thread_id,),
         )
 
@@ -62,7 +59,7 @@ class PostgresThreads:
     ) -> ThreadContext | None:
         engine = await self._opening.engine()
         return await engine.read(
-            lambda db: read.load_context(db, engine.unreadable, thread_id, tail),
+            lambda db: thread_reads.load_context(db, engine.unreadable, thread_id, tail),
             patience=PATIENCE,
         )
 
@@ -71,7 +68,7 @@ class PostgresThreads:
     ) -> ThreadContext | None:
         engine = await self._opening.engine()
         return await engine.read(
-            lambda db: read.load_rewound(db, engine.unreadable, thread_id, to, tail)
+            lambda db: thread_reads.load_rewound(db, engine.unreadable, thread_id, to, tail)
         )
 
     async def load_messages(
@@ -79,7 +76,7 @@ class PostgresThreads:
     ) -> Sequence[Message]:
         engine = await self._opening.engine()
         messages, _ = await engine.read(
-            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+            lambda db: thread_reads.load_messages(db, thread_id, after, limit, hidden)
         )
         return messages
 
@@ -88,7 +85,7 @@ class PostgresThreads:
     ) -> Sequence[MessageRecord]:
         engine = await self._opening.engine()
         messages, seqs = await engine.read(
-            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+            lambda db: thread_reads.load_messages(db, thread_id, after, limit, hidden)
         )
         return [
             MessageRecord.from_message(thread_id, seq, message)
@@ -97,23 +94,25 @@ class PostgresThreads:
 
     async def find_rewind(self, thread_id: str, message_id: str) -> int:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: read.find_rewind(db, thread_id, message_id))
+        return await engine.read(lambda db: thread_reads.find_rewind(db, thread_id, message_id))
 
     async def load_events(
         self, thread_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[RunEvent]:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: read.load_events(db, thread_id, after, limit))
+        return await engine.read(lambda db: thread_reads.load_events(db, thread_id, after, limit))
 
     async def load_commits(
         self, thread_id: str, *, after: int = 0, limit: int = 200
     ) -> Sequence[CommitView]:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: read.load_commits(db, thread_id, after, limit))
+        return await engine.read(lambda db: thread_reads.load_commits(db, thread_id, after, limit))
 
     async def load_stream_log(self, thread_id: str) -> Sequence[StreamLogEntry]:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: read.load_stream_log(db, engine.unreadable, thread_id))
+        return await engine.read(
+            lambda db: thread_reads.load_stream_log(db, engine.unreadable, thread_id)
+        )
 
     async def changed(self, thread_id: str, since: int) -> int:
         engine = await self._opening.engine()
@@ -121,11 +120,11 @@ class PostgresThreads:
 
     async def load_thread_state(self, thread_id: str) -> PersistedState:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: read.load_thread_state(db, thread_id))
+        return await engine.read(lambda db: thread_reads.load_thread_state(db, thread_id))
 
     async def state_at(self, thread_id: str, seq: int) -> PersistedState:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: read.state_at(db, thread_id, seq))
+        return await engine.read(lambda db: thread_reads.state_at(db, thread_id, seq))
 
     async def fork(
         self,
@@ -138,7 +137,7 @@ class PostgresThreads:
     ) -> Thread:
         engine = await self._opening.engine()
         return await engine.write(
-            lambda db: upkeep.fork(db, thread_id, new_id, at, at_ms, by), channels=(new_id,)
+            lambda db: maintenance.fork(db, thread_id, new_id, at, at_ms, by), channels=(new_id,)
         )
 
     async def delete_thread(
@@ -151,7 +150,7 @@ class PostgresThreads:
     ) -> Freed:
         engine = await self._opening.engine()
         freed = await engine.write(
-            lambda db: upkeep.delete_thread(db, thread_id, children, force, at_ms)
+            lambda db: maintenance.delete_thread(db, thread_id, children, force, at_ms)
         )
         engine.watch.mark_all()
         return freed
@@ -159,20 +158,22 @@ class PostgresThreads:
     async def prune(self, *, before_ms: int) -> Freed:
         engine = await self._opening.engine()
         now = self._clock.now_ms()
-        old = await engine.read(lambda db: upkeep.find_old(db, before_ms))
+        old = await engine.read(lambda db: maintenance.find_old(db, before_ms))
         freed = await delete_in_batches(
             old,
-            lambda batch: engine.write(lambda db: upkeep.delete_old(db, batch, before_ms, now)),
+            lambda batch: engine.write(
+                lambda db: maintenance.delete_old(db, batch, before_ms, now)
+            ),
         )
-        await engine.write(lambda db: upkeep.forget_expired(db, now))
+        await engine.write(lambda db: maintenance.forget_expired(db, now))
         engine.watch.mark_all()
         return freed
 
     async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
         engine = await self._opening.engine()
-        found = await engine.read(lambda db: upkeep.find_in_scope(db, scope))
+        found = await engine.read(lambda db: maintenance.find_in_scope(db, scope))
         freed = await delete_in_batches(
-            found, lambda batch: engine.write(lambda db: upkeep.delete_free(db, batch, at_ms))
+            found, lambda batch: engine.write(lambda db: maintenance.delete_free(db, batch, at_ms))
         )
         engine.watch.mark_all()
         return freed
@@ -181,7 +182,7 @@ class PostgresThreads:
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: read.used_blobs(db, ids, thread_id))
+        return await engine.read(lambda db: thread_reads.used_blobs(db, ids, thread_id))
 
     async def load_request(self, thread_id: str, message_id: str) -> InferenceRequest:
         engine = await self._opening.engine()

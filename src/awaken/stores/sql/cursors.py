@@ -1,4 +1,8 @@
-"""The cursors of lists: each holds the place of a page's last row, and is valid for one query."""
+"""The cursors of lists, and rows that this version cannot decode.
+
+A cursor holds the place of a page's last row, and is valid for one query. Lists leave out the rows
+that cannot be decoded; each of these is logged once.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,8 @@ from awaken.errors import InvalidRecord, Serialization, UnreadableRecord
 
 log = logging.getLogger("awaken.stores.unreadable")
 
-
 _replace = msgspec.structs.replace
+T = TypeVar("T")
 Query = RunQuery | ThreadQuery | TicketQuery
 
 
@@ -63,59 +67,10 @@ def _name(query: Query) -> str:
     return digest([type(query).__name__, asked])
 
 
-T = TypeVar("T")
-
 UNREADABLE = (msgspec.MsgspecError, Serialization, ValueError, TypeError, RecursionError)
 """What decoding a row raises that does not fit."""
 MAX_KNOWN = 10_000
 """How many rows are remembered, so that each is logged and counted once."""
-
-
-class UnreadableCommit(Exception):
-    """The row of a commit, or a snapshot, cannot be decoded. `thread` is the primary key of its
-    thread; the store turns this into an `UnreadableRecord`, which names the thread."""
-
-    def __init__(self, kind: RowKind, thread: int, position: int, error: BaseException) -> None:
-        super().__init__(str(error))
-        self.kind, self.thread, self.position = kind, thread, position
-
-
-def load_row(
-    kind: RowKind, id: str, body: bytes, type_: type[T], thread_id: str | None = None
-) -> T:
-    """The value of a row.
-
-    Raises:
-        UnreadableRecord: it cannot be decoded.
-    """
-    try:
-        return loads(body, type_)
-    except UNREADABLE as error:
-        raise UnreadableRecord(kind, id, reason_of(error), thread_id=thread_id) from error
-
-
-def load_ticket(key: str, status: str, record: bytes) -> Ticket:
-    """The ticket of a row, with the status that the row has.
-
-    Raises:
-        UnreadableRecord: it cannot be decoded.
-    """
-    ticket = load_row(RowKind.TICKET, key, record, Ticket)
-    if ticket.status == status:
-        return ticket
-    return msgspec.structs.replace(ticket, status=TicketStatus(status))
-
-
-def readable_commands(bodies: Iterable[Any]) -> list[ThreadCommand]:
-    """Those of the commands that can be decoded."""
-    return [loads(body, ThreadCommand) for body in bodies if _fits(body, ThreadCommand)]
-
-
-def reason_of(error: BaseException) -> str:
-    """What is wrong in a row, in the words of the error."""
-    if isinstance(error, UnreadableRecord):
-        return error.reason
-    return str(error) or type(error).__name__
 
 
 class UnreadableRows:
@@ -217,6 +172,53 @@ class UnreadableRows:
             if not _fits(body, ThreadCommand)
             or (record is not None and not _fits(record, RunRecord))
         }
+
+
+class UnreadableCommit(Exception):
+    """The row of a commit, or a snapshot, cannot be decoded. `thread` is the primary key of its
+    thread; the store turns this into an `UnreadableRecord`, which names the thread."""
+
+    def __init__(self, kind: RowKind, thread: int, position: int, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.kind, self.thread, self.position = kind, thread, position
+
+
+def load_row(
+    kind: RowKind, id: str, body: bytes, type_: type[T], thread_id: str | None = None
+) -> T:
+    """The value of a row.
+
+    Raises:
+        UnreadableRecord: it cannot be decoded.
+    """
+    try:
+        return loads(body, type_)
+    except UNREADABLE as error:
+        raise UnreadableRecord(kind, id, reason_of(error), thread_id=thread_id) from error
+
+
+def load_ticket(key: str, status: str, record: bytes) -> Ticket:
+    """The ticket of a row, with the status that the row has.
+
+    Raises:
+        UnreadableRecord: it cannot be decoded.
+    """
+    ticket = load_row(RowKind.TICKET, key, record, Ticket)
+    if ticket.status == status:
+        return ticket
+    return msgspec.structs.replace(ticket, status=TicketStatus(status))
+
+
+def readable_commands(bodies: Iterable[Any]) -> list[ThreadCommand]:
+    """Those of the commands that can be decoded."""
+    return [loads(body, ThreadCommand) for body in bodies if _fits(body, ThreadCommand)]
+
+
+def reason_of(error: BaseException) -> str:
+    """What is wrong in a row, in the words of the error."""
+    if isinstance(error, UnreadableRecord):
+        return error.reason
+    return str(error) or type(error).__name__
 
 
 def _fits(body: Any, type_: type[Any]) -> bool:

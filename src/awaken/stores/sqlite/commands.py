@@ -1,4 +1,7 @@
-"""Commands to thread owners, and outboxes, in the SQLite store. Command ids are never reused."""
+"""Commands to thread owners, tickets and their answers, and outboxes, in the SQLite store.
+
+Command ids are never reused.
+"""
 
 from __future__ import annotations
 
@@ -171,6 +174,9 @@ def note_outbox(db: sqlite3.Connection, thread: int, outbox: msgspec.Raw) -> Non
 def list_outboxes(db: sqlite3.Connection, owners: Owners) -> Sequence[str]:
     rows = db.execute(queries.OUTBOXES).fetchall()
     return [id for id, owner in rows if owner is None or not owners.is_alive(owner)]
+
+
+# -- tickets ----------------------------------------------------------------------------------
 
 
 _ANSWERED = TicketStatus.ANSWERED

@@ -1,4 +1,7 @@
-"""The operating-system threads of an open store, and how coroutines hand them work."""
+"""The engine of an open store: its operating-system threads, and how coroutines hand them work.
+
+The thread that reads has a connection of its own, so that reads never delay a commit.
+"""
 
 from __future__ import annotations
 
@@ -26,69 +29,6 @@ from awaken.stores.sqlite.rows import name_commit
 from awaken.stores.sqlite.watch import Watch, thread_channel
 from awaken.stores.sqlite.writer import Batch, Writer
 from awaken.stores.write_health import WriteHealth
-
-
-class Reader:
-    """Runs read jobs one after the other, on its own thread."""
-
-    def __init__(
-        self,
-        path: str,
-        presence: Presence,
-        open: Callable[[], sqlite3.Connection],
-        note: Callable[[Exception], None],
-    ) -> None:
-        self._path = path
-        self._presence = presence
-        self._open = open
-        self._note = note
-        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._stopping = False
-        self._thread: threading.Thread | None = None
-
-    def put(self, job: Job[Any]) -> None:
-        with self._lock:
-            if self._stopping:
-                raise StoreUnavailable(f"the store of {self._path} was closed: open it again")
-            self._queue.put(job)
-            if self._thread is None:
-                name = f"awaken reads {self._path}"
-                self._thread = threading.Thread(target=self._main, name=name, daemon=True)
-                self._thread.start()
-
-    def stop(self, *, wait: bool = True) -> None:
-        """Finish the queued jobs, then end the thread."""
-        with self._lock:
-            self._stopping = True
-            self._queue.put(None)
-        if wait and self._thread is not None:
-            self._thread.join()
-
-    def _main(self) -> None:
-        db: sqlite3.Connection | None = None
-        while (job := self._queue.get()) is not None:
-            try:
-                db = db or self._open()
-                self._read(db, job)
-            except Exception as error:
-                self._note(error)
-                job.error = explain(self._path, error, doing="read")
-            post = Post()
-            job.finish(post)
-            post.send()
-        if db is not None:
-            db.close()
-
-    def _read(self, db: sqlite3.Connection, job: Job[Any]) -> None:
-        self._presence.check()
-        db.execute("BEGIN")
-        try:
-            job.value = job.work(db)
-        finally:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-
 
 T = TypeVar("T")
 
@@ -262,3 +202,65 @@ def _release(fences: Sequence[Fence], db: sqlite3.Connection) -> None:
     db.executemany(
         queries.RELEASE, [(fence.thread_id, fence.owner, fence.epoch) for fence in fences]
     )
+
+
+class Reader:
+    """Runs read jobs one after the other, on its own thread."""
+
+    def __init__(
+        self,
+        path: str,
+        presence: Presence,
+        open: Callable[[], sqlite3.Connection],
+        note: Callable[[Exception], None],
+    ) -> None:
+        self._path = path
+        self._presence = presence
+        self._open = open
+        self._note = note
+        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def put(self, job: Job[Any]) -> None:
+        with self._lock:
+            if self._stopping:
+                raise StoreUnavailable(f"the store of {self._path} was closed: open it again")
+            self._queue.put(job)
+            if self._thread is None:
+                name = f"awaken reads {self._path}"
+                self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+                self._thread.start()
+
+    def stop(self, *, wait: bool = True) -> None:
+        """Finish the queued jobs, then end the thread."""
+        with self._lock:
+            self._stopping = True
+            self._queue.put(None)
+        if wait and self._thread is not None:
+            self._thread.join()
+
+    def _main(self) -> None:
+        db: sqlite3.Connection | None = None
+        while (job := self._queue.get()) is not None:
+            try:
+                db = db or self._open()
+                self._read(db, job)
+            except Exception as error:
+                self._note(error)
+                job.error = explain(self._path, error, doing="read")
+            post = Post()
+            job.finish(post)
+            post.send()
+        if db is not None:
+            db.close()
+
+    def _read(self, db: sqlite3.Connection, job: Job[Any]) -> None:
+        self._presence.check()
+        db.execute("BEGIN")
+        try:
+            job.value = job.work(db)
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")

@@ -1,4 +1,8 @@
-"""Rows of threads, runs and commits as values, and finding them."""
+"""Rows of threads, runs and commits as values, and finding them.
+
+Also here: writing a thread's metadata, and the stream log, which keeps unfinished model answers
+until a commit ends them.
+"""
 
 from __future__ import annotations
 
@@ -205,6 +209,9 @@ def commit_of(db: sqlite3.Connection, thread: int, last: int, query: str, number
     return bisect.bisect_right(range(1, last + 1), number, key=first_of)
 
 
+# -- metadata ---------------------------------------------------------------------------------
+
+
 def update_thread(
     db: sqlite3.Connection,
     owners: Owners,
@@ -226,6 +233,9 @@ def write_metadata(
 ) -> None:
     labels = dumps_text(metadata.labels) if metadata.labels else None
     db.execute(queries.SET_METADATA, (thread, metadata.user, labels, text))
+
+
+# -- the stream log ---------------------------------------------------------------------------
 
 
 def append_stream(db: sqlite3.Connection, fence: Fence, number: int, body: bytes) -> None:

@@ -1,4 +1,7 @@
-"""The SQLite store: hands each operation of the contract to the thread that reads or writes."""
+"""The SQLite store: its file, this process as an owner in it, and the operations of the contract.
+
+Each operation is handed to the thread that reads or writes.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +53,17 @@ from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import encode_row, pack
 from awaken.stores.sql.row_check import RowChange, StoredRow
-from awaken.stores.sqlite import commands, listing, requests, row_check, runs, submissions
-from awaken.stores.sqlite import commands as tickets
-from awaken.stores.sqlite import maintenance as upkeep
-from awaken.stores.sqlite import rows as metadata
-from awaken.stores.sqlite import threads as read
+from awaken.stores.sqlite import (
+    commands,
+    listing,
+    maintenance,
+    requests,
+    row_check,
+    rows,
+    runs,
+    submissions,
+    threads,
+)
 from awaken.stores.sqlite.access import SqliteAccess
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
@@ -66,12 +75,6 @@ from awaken.stores.sqlite.watch import COMMANDS, Watch, thread_channel
 from awaken.stores.sqlite.writer import ALL, Batch
 from awaken.stores.waiting import LOOK_EVERY, Telling
 from awaken.stores.write_health import WriteHealth
-
-
-def _check_write(db: sqlite3.Connection) -> None:
-    # An update that leaves a row as it is would write no page.
-    db.execute("INSERT INTO epochs (floor) VALUES (0)")
-    db.execute("DELETE FROM epochs WHERE rowid = last_insert_rowid()")
 
 
 class SqliteFile:
@@ -320,7 +323,7 @@ class SqliteStore(SqliteFile):
         while True:
             engine = self._ready()
             number = engine.watch.number(channel)
-            owned = partial(read.has_owner, owners=engine.owners, thread_id=thread_id)
+            owned = partial(threads.has_owner, owners=engine.owners, thread_id=thread_id)
             if not await engine.read(owned):
                 return
             # The death of an owner is no change of the thread; its lock file tells of it.
@@ -345,7 +348,7 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         owners = engine.owners
         return await engine.write(
-            lambda db: metadata.update_thread(db, owners, thread_id, patch, expected_revision),
+            lambda db: rows.update_thread(db, owners, thread_id, patch, expected_revision),
             channels=(thread_channel(thread_id),),
         )
 
@@ -360,7 +363,7 @@ class SqliteStore(SqliteFile):
     ) -> ThreadContext | None:
         engine = self._ready()
         return await engine.read(
-            lambda db: read.load_context(db, engine.owners, engine.unreadable, thread_id, tail)
+            lambda db: threads.load_context(db, engine.owners, engine.unreadable, thread_id, tail)
         )
 
     async def load_rewound(
@@ -369,14 +372,14 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         owners, unreadable = engine.owners, engine.unreadable
         return await engine.read(
-            lambda db: read.load_context(db, owners, unreadable, thread_id, tail, to)
+            lambda db: threads.load_context(db, owners, unreadable, thread_id, tail, to)
         )
 
     async def load_messages(
         self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
         messages, _ = await self._ready().read(
-            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+            lambda db: threads.load_messages(db, thread_id, after, limit, hidden)
         )
         return messages
 
@@ -384,7 +387,7 @@ class SqliteStore(SqliteFile):
         self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[MessageRecord]:
         messages, seqs = await self._ready().read(
-            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+            lambda db: threads.load_messages(db, thread_id, after, limit, hidden)
         )
         return [
             MessageRecord.from_message(thread_id, seq, message)
@@ -392,30 +395,34 @@ class SqliteStore(SqliteFile):
         ]
 
     async def find_rewind(self, thread_id: str, message_id: str) -> int:
-        return await self._ready().read(lambda db: read.find_rewind(db, thread_id, message_id))
+        return await self._ready().read(lambda db: threads.find_rewind(db, thread_id, message_id))
 
     async def load_events(
         self, thread_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[RunEvent]:
-        return await self._ready().read(lambda db: read.load_events(db, thread_id, after, limit))
+        return await self._ready().read(lambda db: threads.load_events(db, thread_id, after, limit))
 
     async def load_commits(
         self, thread_id: str, *, after: int = 0, limit: int = 200
     ) -> Sequence[CommitView]:
-        return await self._ready().read(lambda db: read.load_commits(db, thread_id, after, limit))
+        return await self._ready().read(
+            lambda db: threads.load_commits(db, thread_id, after, limit)
+        )
 
     async def load_stream_log(self, thread_id: str) -> Sequence[StreamLogEntry]:
         engine = self._ready()
-        return await engine.read(lambda db: read.load_open_stream(db, engine.unreadable, thread_id))
+        return await engine.read(
+            lambda db: threads.load_open_stream(db, engine.unreadable, thread_id)
+        )
 
     async def changed(self, thread_id: str, since: int) -> int:
         return await self._ready().wait(thread_channel(thread_id), since)
 
     async def load_thread_state(self, thread_id: str) -> PersistedState:
-        return await self._ready().read(lambda db: read.load_thread_state(db, thread_id))
+        return await self._ready().read(lambda db: threads.load_thread_state(db, thread_id))
 
     async def state_at(self, thread_id: str, seq: int) -> PersistedState:
-        return await self._ready().read(lambda db: upkeep.state_at(db, thread_id, seq))
+        return await self._ready().read(lambda db: maintenance.state_at(db, thread_id, seq))
 
     async def fork(
         self,
@@ -427,7 +434,7 @@ class SqliteStore(SqliteFile):
         by: str | None = None,
     ) -> Thread:
         return await self._ready().write(
-            lambda db: upkeep.fork(db, thread_id, new_id, at, at_ms, by),
+            lambda db: maintenance.fork(db, thread_id, new_id, at, at_ms, by),
             channels=(thread_channel(new_id),),
         )
 
@@ -442,7 +449,7 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         is_alive = engine.owners.is_alive
         return await engine.write(
-            lambda db: upkeep.delete_thread(db, is_alive, thread_id, children, force, at_ms),
+            lambda db: maintenance.delete_thread(db, is_alive, thread_id, children, force, at_ms),
             channels=(ALL,),
         )
 
@@ -450,31 +457,32 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         is_alive = engine.owners.is_alive
         now = self._clock.now_ms()
-        old = await engine.read(lambda db: upkeep.find_old(db, is_alive, before_ms))
+        old = await engine.read(lambda db: maintenance.find_old(db, is_alive, before_ms))
         freed = await delete_in_batches(
             old,
             lambda batch: engine.write(
-                lambda db: upkeep.delete_old(db, is_alive, batch, before_ms, now), channels=(ALL,)
+                lambda db: maintenance.delete_old(db, is_alive, batch, before_ms, now),
+                channels=(ALL,),
             ),
         )
-        await engine.write(lambda db: upkeep.forget_expired(db, now))
+        await engine.write(lambda db: maintenance.forget_expired(db, now))
         return freed
 
     async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
         engine = self._ready()
         is_alive = engine.owners.is_alive
-        found = await engine.read(lambda db: upkeep.find_in_scope(db, scope))
+        found = await engine.read(lambda db: maintenance.find_in_scope(db, scope))
         return await delete_in_batches(
             found,
             lambda batch: engine.write(
-                lambda db: upkeep.delete_free(db, is_alive, batch, at_ms), channels=(ALL,)
+                lambda db: maintenance.delete_free(db, is_alive, batch, at_ms), channels=(ALL,)
             ),
         )
 
     async def used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
-        return await self._ready().read(lambda db: read.used_blobs(db, ids, thread_id))
+        return await self._ready().read(lambda db: threads.used_blobs(db, ids, thread_id))
 
     async def load_request(self, thread_id: str, message_id: str) -> InferenceRequest:
         return await self._ready().read(lambda db: requests.load_request(db, thread_id, message_id))
@@ -484,11 +492,11 @@ class SqliteStore(SqliteFile):
             lambda db: requests.load_manifest(db, thread_id, message_id)
         )
 
-    async def compact(self) -> upkeep.Compacted:
+    async def compact(self) -> maintenance.Compacted:
         """Free the disk space of deleted threads, and remove the lock files of dead owners."""
         engine = self._ready()
         path, tidy = engine.address.path, engine.owners.tidy
-        return await engine.write(lambda db: upkeep.compact(db, path, tidy), alone=True)
+        return await engine.write(lambda db: maintenance.compact(db, path, tidy), alone=True)
 
     # -- runs ---------------------------------------------------------------------------------
 
@@ -546,7 +554,7 @@ class SqliteStore(SqliteFile):
         encode_row(tuple(decisions), f"decisions for thread {thread_id!r}", tuple[Decision, ...])
         engine = self._ready()
         return await engine.write(
-            lambda db: tickets.decide(db, engine.unreadable, thread_id, decisions, at_ms),
+            lambda db: commands.decide(db, engine.unreadable, thread_id, decisions, at_ms),
             channels=(COMMANDS, thread_channel(thread_id)),
         )
 
@@ -584,10 +592,10 @@ class SqliteStore(SqliteFile):
             engine, after = self._ready(), telling.looks_after
             number = engine.watch.number(COMMANDS)
             now = self._clock.now_ms()
-            threads = telling.tell(await engine.read(partial(_waiting, engine, after, now)), after)
-            if threads or is_first:
+            named = telling.tell(await engine.read(partial(_waiting, engine, after, now)), after)
+            if named or is_first:
                 is_first = False
-                yield threads
+                yield named
                 continue
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(telling.rest):
@@ -596,3 +604,9 @@ class SqliteStore(SqliteFile):
 
 def _waiting(engine: Engine, after: int, now_ms: int, db: sqlite3.Connection) -> dict[int, str]:
     return commands.waiting(db, engine.owners, after, now_ms)
+
+
+def _check_write(db: sqlite3.Connection) -> None:
+    # An update that leaves a row as it is would write no page.
+    db.execute("INSERT INTO epochs (floor) VALUES (0)")
+    db.execute("DELETE FROM epochs WHERE rowid = last_insert_rowid()")

@@ -1,4 +1,4 @@
-"""The state that an AG-UI client holds: public state keys by name, and what else it keeps there."""
+"""What AG-UI clients see beside events: their state, an agent's capabilities, token usage."""
 
 from __future__ import annotations
 

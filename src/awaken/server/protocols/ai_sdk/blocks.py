@@ -1,4 +1,4 @@
-"""The text and the reasoning of one step, as blocks of the stream."""
+"""The AI SDK's chunks of an answer: blocks of text and reasoning, then how the run ended."""
 
 from __future__ import annotations
 
@@ -113,16 +113,6 @@ class Blocks:
         self._shown, self._again = {}, {}
 
 
-_RAN_OUT = frozenset({"max_rounds", "token_budget", "budget"})
-_FIELDS = {
-    "inputTokens": "prompt_tokens",
-    "outputTokens": "completion_tokens",
-    "totalTokens": "total_tokens",
-    "reasoningTokens": "thinking_tokens",
-    "cachedInputTokens": "cache_read_tokens",
-}
-
-
 def ending_of(event: RunFinish) -> list[Json]:
     """The chunks at the end of a run."""
     termination = event.termination
@@ -150,6 +140,26 @@ def failed(text: str) -> list[Json]:
     ]
 
 
+_FIELDS = {
+    "inputTokens": "prompt_tokens",
+    "outputTokens": "completion_tokens",
+    "totalTokens": "total_tokens",
+    "reasoningTokens": "thinking_tokens",
+    "cachedInputTokens": "cache_read_tokens",
+}
+
+
+def usage_of(usage: TokenUsage | None) -> dict[str, Json]:
+    """The tokens as metadata of a message; empty if the provider reported none."""
+    if usage is None:
+        return {}
+    given = {name: getattr(usage, field) for name, field in _FIELDS.items()}
+    return {"usage": {name: count for name, count in given.items() if count is not None}}
+
+
+_RAN_OUT = frozenset({"max_rounds", "token_budget", "budget"})
+
+
 def _reason(termination: TerminationReason) -> str:
     match termination:
         case Suspended():
@@ -162,11 +172,3 @@ def _reason(termination: TerminationReason) -> str:
             return "other"
         case _:
             return "stop"
-
-
-def usage_of(usage: TokenUsage | None) -> dict[str, Json]:
-    """The tokens as metadata of a message; empty if the provider reported none."""
-    if usage is None:
-        return {}
-    given = {name: getattr(usage, field) for name, field in _FIELDS.items()}
-    return {"usage": {name: count for name, count in given.items() if count is not None}}

@@ -1,4 +1,7 @@
-"""What tools report that they are doing, as data parts."""
+"""Data parts of the AI SDK: the reports of running tools, and what delegates do.
+
+Each call has one part for each type of report, and each run of a delegate has one part.
+"""
 
 from __future__ import annotations
 
@@ -56,19 +59,6 @@ PACE_MS = 100
 """How many milliseconds of events lie between two updates of one part, at least."""
 
 
-class _Member(msgspec.Struct):
-    """One delegate's run: its agent, how it stands, and the text of its latest step. `above` is the
-    run that started it, with the call `call_id` if it was a call."""
-
-    above: str | None
-    call_id: str | None = None
-    name: str = ""
-    status: str = "running"
-    text: str = ""
-    told_at: int | None = None
-    changed: bool = False
-
-
 class Team:
     """The runs that the run `run_id` has started, and those that these have started."""
 
@@ -123,6 +113,19 @@ class Team:
         member.told_at, member.changed = at_ms, False
         data = {"name": member.name, "status": member.status, "text": member.text}
         return {"type": "data-agent", "id": run_id, "data": data}
+
+
+class _Member(msgspec.Struct):
+    """One delegate's run: its agent, how it stands, and the text of its latest step. `above` is the
+    run that started it, with the call `call_id` if it was a call."""
+
+    above: str | None
+    call_id: str | None = None
+    name: str = ""
+    status: str = "running"
+    text: str = ""
+    told_at: int | None = None
+    changed: bool = False
 
 
 def _take(told: RunEvent, member: _Member) -> None:

@@ -1,4 +1,4 @@
-"""The body of a chat request, as `DefaultChatTransport` sends it."""
+"""The body of a chat request, as `DefaultChatTransport` sends it, and the user's message in it."""
 
 from __future__ import annotations
 
@@ -28,30 +28,6 @@ from awaken.core.tool import ToolDescriptor
 from awaken.server.protocols.base import BadRequest
 
 
-class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as the page holds it."""
-
-    role: str
-    id: str = ""
-    parts: tuple[dict[str, Any], ...]
-
-
-class FrontendTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that the page carries out itself."""
-
-    name: str
-    description: str = ""
-    parameters: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
-
-    def descriptor(self) -> ToolDescriptor:
-        return ToolDescriptor(
-            id=self.name,
-            name=self.name,
-            description=self.description,
-            parameters=self.parameters,
-        )
-
-
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a page sends. Fields that are not listed are ignored.
 
@@ -76,6 +52,30 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     state: Json = None
     context: Json = None
     answers: dict[str, Json] = msgspec.field(default_factory=dict)
+
+
+class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the page holds it."""
+
+    role: str
+    id: str = ""
+    parts: tuple[dict[str, Any], ...]
+
+
+class FrontendTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that the page carries out itself."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
+
+    def descriptor(self) -> ToolDescriptor:
+        return ToolDescriptor(
+            id=self.name,
+            name=self.name,
+            description=self.description,
+            parameters=self.parameters,
+        )
 
 
 def read_request(body: bytes) -> ChatRequest:

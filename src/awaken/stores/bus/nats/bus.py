@@ -3,8 +3,8 @@
 - The owner of a thread publishes its events only while another node follows the thread.
 - A node says which threads it follows to all nodes, again every ten seconds. So the next owner of a
   thread knows that it is followed before it has sent anything.
-- The owner of a thread answers where it stands. A thread without an owner has no one on that
-  subject, and NATS itself says so at once.
+- The owner of a thread answers where it stands. A thread without an owner has no subscriber
+  on that subject, and NATS itself says so at once.
 
 Every message may be lost: a follower finds holes by the numbers of events, and reads the store.
 """
@@ -45,86 +45,10 @@ from awaken.stores.bus.nats.wire import (
 
 log = logging.getLogger("awaken.bus")
 
-
-MOST_INTERESTS = 100_000
-
-
-class Interests:
-    """Threads, by their hashes, with the nodes that follow each, and until when their word holds.
-
-    Args:
-        most: how many pairs of a thread and a node are kept at most.
-    """
-
-    def __init__(self, most: int = MOST_INTERESTS) -> None:
-        self._nodes: dict[str, dict[str, float]] = {}
-        self._most, self._count = most, 0
-
-    def __contains__(self, thread: str) -> bool:
-        return thread in self._nodes
-
-    def add(self, thread: str, node: str, until: float) -> bool:
-        """Note that a node follows a thread. Returns whether there was room."""
-        nodes = self._nodes.get(thread)
-        if nodes is None or node not in nodes:
-            if self._count >= self._most:
-                return False
-            self._count += 1
-            nodes = self._nodes.setdefault(thread, {})
-        nodes[node] = until
-        return True
-
-    def remove(self, thread: str, node: str) -> None:
-        nodes = self._nodes.get(thread)
-        if nodes is not None and nodes.pop(node, None) is not None:
-            self._count -= 1
-            if not nodes:
-                del self._nodes[thread]
-
-    def expire(self, now: float) -> None:
-        """Forget the nodes whose word holds no longer."""
-        over = [
-            (thread, node)
-            for thread, nodes in self._nodes.items()
-            for node, until in nodes.items()
-            if until <= now
-        ]
-        for thread, node in over:
-            self.remove(thread, node)
-
-    def clear(self) -> None:
-        self._nodes.clear()
-        self._count = 0
-
-
-def chunks(threads: Iterable[str], size: int) -> Iterable[tuple[str, ...]]:
-    """The threads in tuples of at most `size`."""
-    rest = tuple(threads)
-    return (rest[start : start + size] for start in range(0, len(rest), size))
-
-
 BATCH_EVERY = 0.02
 """Seconds between two messages with events of one thread."""
 TELL_EVERY, HOLDS_FOR = 10.0, 25.0
 """Seconds after which a node says again what it follows, and after which its word is void."""
-
-
-class NatsTopic(LocalTopic):
-    """The topic of a thread that this process owns. `is_followed`: by another node."""
-
-    __slots__ = ("_nats", "hash", "is_followed", "lost", "unsent")
-
-    def __init__(self, bus: NatsBus, fence: Fence) -> None:
-        super().__init__(bus, fence)
-        self._nats = bus
-        self.hash = hash_of(fence.thread_id)
-        self.is_followed = self.lost = False
-        self.unsent: list[RunEvent] = []
-
-    def publish(self, event: RunEvent) -> None:
-        super().publish(event)
-        if self.is_followed:
-            self._nats.hold(self, event)
 
 
 class NatsBus(LocalBus):
@@ -366,3 +290,80 @@ class NatsBus(LocalBus):
         except Unreadable as error:
             self._counts[error.reason] += 1
             return None
+
+
+class NatsTopic(LocalTopic):
+    """The topic of a thread that this process owns. `is_followed`: by another node."""
+
+    __slots__ = ("_nats", "hash", "is_followed", "lost", "unsent")
+
+    def __init__(self, bus: NatsBus, fence: Fence) -> None:
+        super().__init__(bus, fence)
+        self._nats = bus
+        self.hash = hash_of(fence.thread_id)
+        self.is_followed = self.lost = False
+        self.unsent: list[RunEvent] = []
+
+    def publish(self, event: RunEvent) -> None:
+        super().publish(event)
+        if self.is_followed:
+            self._nats.hold(self, event)
+
+
+MOST_INTERESTS = 100_000
+
+
+class Interests:
+    """Threads, by their hashes, with the nodes that follow each, and until when their word holds.
+
+    It reads no clock: callers give the times.
+
+    Args:
+        most: how many pairs of a thread and a node are kept at most.
+    """
+
+    def __init__(self, most: int = MOST_INTERESTS) -> None:
+        self._nodes: dict[str, dict[str, float]] = {}
+        self._most, self._count = most, 0
+
+    def __contains__(self, thread: str) -> bool:
+        return thread in self._nodes
+
+    def add(self, thread: str, node: str, until: float) -> bool:
+        """Note that a node follows a thread. Returns whether there was room."""
+        nodes = self._nodes.get(thread)
+        if nodes is None or node not in nodes:
+            if self._count >= self._most:
+                return False
+            self._count += 1
+            nodes = self._nodes.setdefault(thread, {})
+        nodes[node] = until
+        return True
+
+    def remove(self, thread: str, node: str) -> None:
+        nodes = self._nodes.get(thread)
+        if nodes is not None and nodes.pop(node, None) is not None:
+            self._count -= 1
+            if not nodes:
+                del self._nodes[thread]
+
+    def expire(self, now: float) -> None:
+        """Forget the nodes whose word holds no longer."""
+        over = [
+            (thread, node)
+            for thread, nodes in self._nodes.items()
+            for node, until in nodes.items()
+            if until <= now
+        ]
+        for thread, node in over:
+            self.remove(thread, node)
+
+    def clear(self) -> None:
+        self._nodes.clear()
+        self._count = 0
+
+
+def chunks(threads: Iterable[str], size: int) -> Iterable[tuple[str, ...]]:
+    """The threads in tuples of at most `size`."""
+    rest = tuple(threads)
+    return (rest[start : start + size] for start in range(0, len(rest), size))

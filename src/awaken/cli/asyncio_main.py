@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from awaken.cli.exit_codes import Exit
 
 GRACE = 0.2
-
-
 _THREADS = "awaken-tool"
 
 

@@ -36,7 +36,6 @@ from awaken.runtime.waiting import BackgroundTask
 
 # -- lines of a transcript --------------------------------------------------------------------
 
-
 _CARRIED_OUT = (ResumedOutcome.SUCCEEDED, ResumedOutcome.FAILED)
 
 
@@ -139,7 +138,6 @@ def _answer(text: str) -> str:
 
 
 # -- records ----------------------------------------------------------------------------------
-
 
 MOST_STARTED = 200
 

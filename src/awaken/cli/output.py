@@ -1,9 +1,9 @@
 """Printing to the terminal: lines, tables, values in one line, text that arrives in pieces.
 
 Texts of models and tools may contain terminal escape sequences. Printed as they are, these could
-recolour the screen, overwrite earlier lines or rename the window. So every function here replaces
-control characters by visible ones. On a terminal, lines and columns are cut or wrapped to fit;
-elsewhere no column is.
+recolour the screen, overwrite earlier lines or rename the window. So all output has its control
+characters replaced by visible ones; `Flow` takes text that is clean already. On a terminal, text
+is wrapped and the last column of a table is cut to fit; elsewhere neither is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from awaken.codec import Json, dumps_text
 from awaken.core.unreadable import UnreadableRow
 
 # -- lines ------------------------------------------------------------------------------------
-
 
 MOST_NAMED = 3
 
@@ -91,13 +90,8 @@ def open_console(file: TextIO) -> Console:
 
 # -- tables -----------------------------------------------------------------------------------
 
-
 _GAP = "  "
-
-
 _NARROWEST = 12
-
-
 LONGEST_FIELD = 1_000
 
 
@@ -141,10 +135,7 @@ def _cell(value: str | Text, longest: int = 200) -> Text:
 
 # -- values in one line -----------------------------------------------------------------------
 
-
 LONGEST = 160
-
-
 SHORT_ID = 18
 
 
@@ -213,7 +204,6 @@ def size(number: int) -> str:
 
 # -- control characters -----------------------------------------------------------------------
 
-
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, and C1
     "\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that turn the reading direction
@@ -247,11 +237,8 @@ def _picture(found: re.Match[str]) -> str:
 
 # -- text that arrives in pieces --------------------------------------------------------------
 
-
 # Scripts written without spaces may break between any two characters.
 _IDEOGRAPHS = "\u2e80-\uffef"
-
-
 _TOKENS = re.compile(rf"\n|[^\S\n]+|[{_IDEOGRAPHS}]|[^\s{_IDEOGRAPHS}]+")
 
 
@@ -312,7 +299,6 @@ class Flow:
 
 
 # -- the browser ------------------------------------------------------------------------------
-
 
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 

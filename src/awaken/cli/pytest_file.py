@@ -25,8 +25,6 @@ from awaken.core.suspension import ResumeAction, ToolCallResume, ToolCallResumeM
 from awaken.runtime.replay import Approval, RecordedCall, Recording, Scene
 
 LONGEST = 4_000
-
-
 _REPLAY = "awaken.runtime.replay"
 
 
@@ -313,17 +311,10 @@ def _harmless(text: str) -> str:
 
 # -- values as source -------------------------------------------------------------------------
 
-
 WIDTH = 88
-
-
 SHORT = 60
-
-
 _PUBLIC = ("awaken", "awaken.events", "awaken.models", "awaken.tool")
 """Where the types of values are imported from, in source that has to work with later releases."""
-
-
 _PLAIN = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 

@@ -88,7 +88,6 @@ CASE: StateKey[CaseFile, Finding] = StateKey(
 
 # -- the tools --------------------------------------------------------------------------------
 
-
 LOOKUPS = {"find_order": 0.9, "track_parcel": 1.5, "read_policy": 0.5}
 """The tools that run at the same time, and how many seconds each takes."""
 
@@ -201,10 +200,7 @@ class Books:
 
 # -- the words --------------------------------------------------------------------------------
 
-
 WORD_PAUSE = 0.035
-
-
 Line = tuple[str, Mapping[str, Json]]
 """The text of an answer, and its calls: tool names and arguments."""
 
@@ -290,13 +286,8 @@ def told_by_tools(messages: Sequence[Message]) -> dict[str, str]:
 
 # -- the agent that counts --------------------------------------------------------------------
 
-
 STOCK_PROMPT = "Please count what is on the shelves."
-
-
 SHELVES = 60
-
-
 _SECONDS = 0.9
 
 

@@ -25,21 +25,11 @@ from awaken.core.thread import Thread
 from awaken.errors import StoreError
 
 StoreCheck = Callable[[Store], Awaitable[None]]
-
-
 OpenStore = Callable[[], Awaitable[Store]]
 """Opens another handle on the same data, like that of another process."""
-
-
 SharedStoreCheck = Callable[[OpenStore], Awaitable[None]]
-
-
 C = TypeVar("C")
-
-
 T = TypeVar("T")
-
-
 E = TypeVar("E", bound=StoreError)
 
 
@@ -56,8 +46,6 @@ class Suite(Generic[C]):
 
 PATIENCE = 10.0
 """Seconds to wait for something that should come at once, before the check fails."""
-
-
 RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 
 
@@ -259,13 +247,8 @@ async def thread_as_read(store: Store, thread_id: str) -> dict[str, Any]:
 
 # -- commits ----------------------------------------------------------------------------------
 
-
 RUNS = ("1", "2")
-
-
 KEYS = ("k0", "k1", "k2")
-
-
 LATE = "k2"
 """The ticket with a time limit; those that are not `k1` share a call id."""
 

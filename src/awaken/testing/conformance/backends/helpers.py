@@ -139,12 +139,8 @@ class Ask(msgspec.Struct, kw_only=True):
 
 
 BackendCheck = Callable[[BackendSubject], Awaitable[None]]
-
-
 Way = Callable[[BackendSubject, Ask, ExecutionBackend], Coroutine[Any, Any, BackendRunResult]]
 """Runs an agent on a backend, and returns a result that passed the general checks."""
-
-
 WayCheck = Callable[[BackendSubject, Way], Awaitable[None]]
 
 
@@ -182,8 +178,6 @@ def _one_way(check: WayCheck, way: Way, name: str) -> BackendCheck:
 PARENT = BackendParentContext(
     parent_run_id="parent-run", parent_thread_id="parent-thread", parent_tool_call_id="parent-call"
 )
-
-
 REFUSALS = (
     "backend does not support root execution",
     "backend does not support delegated execution",
@@ -264,8 +258,6 @@ _ENDS = {
     BackendStatusKind.COMPLETED: (NaturalEnd, BehaviorRequested, Suspended),
     BackendStatusKind.CANCELLED: (CancelledEnd,),
 }
-
-
 _WAITS = {
     BackendStatusKind.WAITING_INPUT: (
         BackendWaitCapability.INPUT,

@@ -1,7 +1,7 @@
 """Would the tests notice? Change the code a little, one place at a time, and see which tests fail.
 
-    python tools/mutate.py loop=100 stores/sqlite=40 budget=20
-    python tools/mutate.py loop/calls.py:286 runtime/operations.py:220
+    python tools/mutate.py engine=100 stores/sqlite=40 core/state=20
+    python tools/mutate.py engine/tool_calls.py:286 worker/operations.py:220
 
 Modules and packages are named as they stand under `src/awaken`. With `=N` so many of their changes
 are tried, picked at random; with `:LINE` only that line is changed. The work is done in a copy: the

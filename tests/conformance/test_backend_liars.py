@@ -29,8 +29,7 @@ from awaken.core.lifecycle import NATURAL_END
 from awaken.core.message import Message
 from awaken.core.run import PersistedState
 from awaken.testing.conformance import BackendCheck, backend_checks
-from awaken.testing.conformance.backends import helpers as asking
-from awaken.testing.conformance.backends import stopping
+from awaken.testing.conformance.backends import helpers, stopping
 
 pytestmark = pytest.mark.anyio
 
@@ -328,7 +327,7 @@ class PickedSubject(PlainSubject):
 async def test_a_liar_is_found(
     liar: type[ExecutionBackend], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (asking, stopping):
+    for module in (helpers, stopping):
         monkeypatch.setattr(module, "PATIENCE", 0.2)
     before = asyncio.all_tasks()
 

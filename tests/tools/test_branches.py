@@ -11,12 +11,12 @@ def file(total: int, *missing: list[int]) -> dict[str, object]:
 def test_each_package_names_the_branches_that_no_test_takes() -> None:
     files = {
         "src/awaken/engine/step.py": file(8, [3, 7], [9, -1]),
-        "src/awaken/loop/deep/run.py": file(4),
+        "src/awaken/engine/deep/run.py": file(4),
         "src/awaken/codec.py": file(2, [5, 6]),
     }
     assert list(listing(files)) == [
         "codec.py: 1 of 2 branches not taken",
         "  codec.py: 5→6",
-        "loop: 2 of 12 branches not taken",
-        "  loop/step.py: 3→7, 9→exit",
+        "engine: 2 of 12 branches not taken",
+        "  engine/step.py: 3→7, 9→exit",
     ]

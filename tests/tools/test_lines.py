@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lines import Lines, count, packages_of, table
+from page_blocks import HOME
 
 CODE = '''"""Says what it is.
 
@@ -60,3 +61,9 @@ def test_packages_that_came_or_went_have_a_row_in_a_comparison() -> None:
         [" `old` ", " 0 ", " 9 ", " 0 "],
         [" `all` ", " 1 ", " 9 ", " 5 "],
     ]
+
+
+def test_only_the_module_of_all_errors_has_more_than_600_lines() -> None:
+    source = HOME / "src" / "awaken"
+    long = [path for path in source.rglob("*.py") if len(path.read_text().splitlines()) > 600]
+    assert [path.relative_to(source).as_posix() for path in long] == ["errors.py"]

@@ -1,4 +1,8 @@
-"""Lines about delegates and tasks, for the transcript of the run that started them."""
+"""Delegates and tasks: the runs that other runs have started.
+
+`Children` makes lines about them for the transcript of the run that started them; `started_by`
+reads their records.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +34,9 @@ from awaken.core.suspension import ResumedOutcome, ToolCallOutcome
 from awaken.runtime.metrics_hooks import TASK_AGENT, KeptTask
 from awaken.runtime.waiting import BackgroundTask
 
+# -- lines of a transcript --------------------------------------------------------------------
+
 _CARRIED_OUT = (ResumedOutcome.SUCCEEDED, ResumedOutcome.FAILED)
-
-
-class Aside(NamedTuple):
-    """A line about a child run: its mark, name and text, and its depth."""
-
-    mark: str
-    name: str
-    words: str
-    level: int
-
-
-class Child:
-    """A run that another one started, and the names of its tools by call id."""
-
-    def __init__(self, name: str, level: int, is_task: bool) -> None:
-        self.name, self.level, self.is_task = terminal_line(name), level, is_task
-        self.tools: dict[str, str] = {}
 
 
 class Children:
@@ -116,6 +105,23 @@ class Children:
         return None
 
 
+class Child:
+    """A run that another one started, and the names of its tools by call id."""
+
+    def __init__(self, name: str, level: int, is_task: bool) -> None:
+        self.name, self.level, self.is_task = terminal_line(name), level, is_task
+        self.tools: dict[str, str] = {}
+
+
+class Aside(NamedTuple):
+    """A line about a child run: its mark, name and text, and its depth."""
+
+    mark: str
+    name: str
+    words: str
+    level: int
+
+
 def _ended(child: Child, mark: str, tool: str, said: Json, room: Callable[[int], int]) -> Aside:
     tool = terminal_line(tool)
     left = room(len(child.name) + len(tool) + 2 * child.level + 8)
@@ -131,6 +137,8 @@ def _answer(text: str) -> str:
     return answer if isinstance(answer, str) else text
 
 
+# -- records ----------------------------------------------------------------------------------
+
 MOST_STARTED = 200
 
 
@@ -139,6 +147,19 @@ class Started(NamedTuple):
 
     level: int
     run: RunRecord
+
+
+async def started_by(threads: Threads, run_ids: Iterable[str], level: int = 1) -> list[Started]:
+    """The runs that these runs have started, oldest first, each followed by those it has started
+    itself."""
+    found: list[Started] = []
+    for run_id in run_ids:
+        page = await threads.list_runs(RunQuery(parent_run_id=run_id, limit=MOST_STARTED))
+        for run in reversed(page.items):
+            if len(found) < MOST_STARTED:
+                found.append(Started(level, run))
+                found += await started_by(threads, [run.run_id], level + 1)
+    return found[:MOST_STARTED]
 
 
 def name_of(run: RunRecord) -> str:
@@ -159,16 +180,3 @@ def task_title(task: BackgroundTask) -> str:
 def parent_thread_of(run: RunRecord) -> str | None:
     """The thread that started a run, or `None`."""
     return run.request.parent_thread_id if run.request is not None else None
-
-
-async def started_by(threads: Threads, run_ids: Iterable[str], level: int = 1) -> list[Started]:
-    """The runs that these runs have started, oldest first, each followed by those it has started
-    itself."""
-    found: list[Started] = []
-    for run_id in run_ids:
-        page = await threads.list_runs(RunQuery(parent_run_id=run_id, limit=MOST_STARTED))
-        for run in reversed(page.items):
-            if len(found) < MOST_STARTED:
-                found.append(Started(level, run))
-                found += await started_by(threads, [run.run_id], level + 1)
-    return found[:MOST_STARTED]

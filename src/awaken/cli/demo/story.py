@@ -1,8 +1,11 @@
-"""What `awaken demo` plays: a small shop, two agents, and a broken mug.
+"""The story of `awaken demo`: a small shop, two agents, and a broken mug.
 
 Only the model's answers are scripted. Each follows from the conversation so far, so that a refusal
 leads to another ending, and a process that starts in the middle continues correctly. Tools, state,
-approval, hand-over and recovery are the runtime's own.
+approval, hand-over and recovery are the runtime's own. The books are a file that stands for the
+outside world: its entries survive the process.
+
+A third agent counts the shop's shelves, and is at work for a minute or two.
 """
 
 from __future__ import annotations
@@ -27,45 +30,32 @@ from awaken.core.tool_context import ToolCallContext, ToolOutput
 from awaken.runtime import Agent
 from awaken.tool import tool
 
-
-class BookEntry(msgspec.Struct, frozen=True):
-    """A side effect, and its idempotency key."""
-
-    key: str
-    what: str
-
-
-class Books:
-    """A file of entries, one on each line, as a bank or a carrier would keep them."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def enter(self, key: str, what: str) -> None:
-        """Carry out a side effect: once this returns, it has happened."""
-        line = dumps(BookEntry(key, what)) + b"\n"
-        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(fd, line)
-        finally:
-            os.close(fd)
-
-    def entries(self) -> list[BookEntry]:
-        """All entries, in order."""
-        if not self._path.exists():
-            return []
-        return [loads(line, BookEntry) for line in self._path.read_bytes().splitlines()]
-
-    def find(self, key: str) -> BookEntry | None:
-        """The entry with that key, or `None`."""
-        return next((entry for entry in self.entries() if entry.key == key), None)
-
-
 PROMPT = "My mug from order 1042 arrived in pieces. Can I have my money back?"
 
-WORD_PAUSE = 0.035
-LOOKUPS = {"find_order": 0.9, "track_parcel": 1.5, "read_policy": 0.5}
-"""The tools that run at the same time, and how many seconds each takes."""
+
+def story_agents(speed: float, books: Books, crossing: Crossing) -> list[Agent]:
+    """The two agents, ready to run; `speed` 1 is for watching, 0 for tests."""
+    shop = Shop(speed, books, crossing)
+    return [
+        Agent(
+            "support",
+            model=Storyteller(support, speed),
+            tools=[
+                tool(shop.find_order, effect="read"),
+                tool(shop.track_parcel, effect="read"),
+                tool(shop.read_policy, effect="read"),
+                tool(shop.refund, needs_approval=True, verify=shop.verify),
+            ],
+            state=[CASE],
+            handoffs=["shipping"],
+        ),
+        Agent(
+            "shipping",
+            model=Storyteller(shipping, speed),
+            tools=[tool(shop.book_pickup), tool(shop.send_again, verify=shop.verify)],
+            state=[CASE],
+        ),
+    ]
 
 
 # -- the state --------------------------------------------------------------------------------
@@ -98,17 +88,8 @@ CASE: StateKey[CaseFile, Finding] = StateKey(
 
 # -- the tools --------------------------------------------------------------------------------
 
-
-class Crossing(msgspec.Struct, frozen=True):
-    """Callbacks around a call with a side effect.
-
-    `done` is called, with the tool's name, when the side effect has happened and the call has not
-    ended: the worst moment for a crash. `found` is called when a later process finds the side
-    effect in the books.
-    """
-
-    done: Callable[[str, BookEntry], Awaitable[None]]
-    found: Callable[[str, BookEntry], None]
+LOOKUPS = {"find_order": 0.9, "track_parcel": 1.5, "read_policy": 0.5}
+"""The tools that run at the same time, and how many seconds each takes."""
 
 
 class Shop:
@@ -169,10 +150,86 @@ class Shop:
         await self._clock.sleep(seconds * self._speed)
 
 
+class Crossing(msgspec.Struct, frozen=True):
+    """Callbacks around a call with a side effect.
+
+    `done` is called, with the tool's name, when the side effect has happened and the call has not
+    ended: the worst moment for a crash. `found` is called when a later process finds the side
+    effect in the books.
+    """
+
+    done: Callable[[str, BookEntry], Awaitable[None]]
+    found: Callable[[str, BookEntry], None]
+
+
+# -- the books --------------------------------------------------------------------------------
+
+
+class BookEntry(msgspec.Struct, frozen=True):
+    """A side effect, and its idempotency key."""
+
+    key: str
+    what: str
+
+
+class Books:
+    """A file of entries, one on each line, as a bank or a carrier would keep them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def enter(self, key: str, what: str) -> None:
+        """Carry out a side effect: once this returns, it has happened."""
+        line = dumps(BookEntry(key, what)) + b"\n"
+        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(fd, line)
+        finally:
+            os.close(fd)
+
+    def entries(self) -> list[BookEntry]:
+        """All entries, in order."""
+        if not self._path.exists():
+            return []
+        return [loads(line, BookEntry) for line in self._path.read_bytes().splitlines()]
+
+    def find(self, key: str) -> BookEntry | None:
+        """The entry with that key, or `None`."""
+        return next((entry for entry in self.entries() if entry.key == key), None)
+
+
 # -- the words --------------------------------------------------------------------------------
 
+WORD_PAUSE = 0.035
 Line = tuple[str, Mapping[str, Json]]
 """The text of an answer, and its calls: tool names and arguments."""
+
+
+class Storyteller:
+    """A model whose answers are a function of the tools' results so far."""
+
+    name = "story"
+
+    def __init__(
+        self, line: Callable[[Mapping[str, str]], Line], speed: float, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._line, self._speed, self._clock = line, speed, clock
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        words, calls = self._line(told_by_tools(request.messages))
+        for word in re.findall(r"\S+\s*", words):
+            await self._clock.sleep(WORD_PAUSE * self._speed)
+            yield TextDelta(delta=word)
+        for name, arguments in calls.items():
+            yield ToolCallStart(id=f"call_{name}", name=name)
+            yield ToolCallDelta(id=f"call_{name}", args_delta=dumps_text(arguments))
+        read = sum(len(message.text()) for message in request.messages)
+        yield Usage(
+            usage=TokenUsage(
+                prompt_tokens=read // 4, completion_tokens=len(words + dumps_text(calls)) // 4
+            )
+        )
+        yield Stop(reason=StopReason.TOOL_USE if calls else StopReason.END_TURN)
 
 
 def support(told: Mapping[str, str]) -> Line:
@@ -227,71 +284,11 @@ def told_by_tools(messages: Sequence[Message]) -> dict[str, str]:
     }
 
 
-class Storyteller:
-    """A model whose answers are a function of the tools' results so far."""
-
-    name = "story"
-
-    def __init__(
-        self, line: Callable[[Mapping[str, str]], Line], speed: float, clock: Clock = SYSTEM_CLOCK
-    ) -> None:
-        self._line, self._speed, self._clock = line, speed, clock
-
-    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        words, calls = self._line(told_by_tools(request.messages))
-        for word in re.findall(r"\S+\s*", words):
-            await self._clock.sleep(WORD_PAUSE * self._speed)
-            yield TextDelta(delta=word)
-        for name, arguments in calls.items():
-            yield ToolCallStart(id=f"call_{name}", name=name)
-            yield ToolCallDelta(id=f"call_{name}", args_delta=dumps_text(arguments))
-        read = sum(len(message.text()) for message in request.messages)
-        yield Usage(
-            usage=TokenUsage(
-                prompt_tokens=read // 4, completion_tokens=len(words + dumps_text(calls)) // 4
-            )
-        )
-        yield Stop(reason=StopReason.TOOL_USE if calls else StopReason.END_TURN)
-
-
-def story_agents(speed: float, books: Books, crossing: Crossing) -> list[Agent]:
-    """The two agents, ready to run; `speed` 1 is for watching, 0 for tests."""
-    shop = Shop(speed, books, crossing)
-    return [
-        Agent(
-            "support",
-            model=Storyteller(support, speed),
-            tools=[
-                tool(shop.find_order, effect="read"),
-                tool(shop.track_parcel, effect="read"),
-                tool(shop.read_policy, effect="read"),
-                tool(shop.refund, needs_approval=True, verify=shop.verify),
-            ],
-            state=[CASE],
-            handoffs=["shipping"],
-        ),
-        Agent(
-            "shipping",
-            model=Storyteller(shipping, speed),
-            tools=[tool(shop.book_pickup), tool(shop.send_again, verify=shop.verify)],
-            state=[CASE],
-        ),
-    ]
-
+# -- the agent that counts --------------------------------------------------------------------
 
 STOCK_PROMPT = "Please count what is on the shelves."
 SHELVES = 60
 _SECONDS = 0.9
-
-
-def stock(told: Mapping[str, str]) -> Line:
-    """The next answer, given the result of the last count: one shelf after the other."""
-    found = re.match(r"shelf (\d+)", told.get("count_shelf", ""))
-    counted = int(found[1]) if found else 0
-    if counted >= SHELVES:
-        return f"All {SHELVES} shelves are counted.", {}
-    words = f"Shelf {counted + 1} is next." if counted else "I begin with the first shelf."
-    return words, {"count_shelf": {"shelf": counted + 1}}
 
 
 def stock_agent(speed: float) -> Agent:
@@ -308,3 +305,13 @@ def stock_agent(speed: float) -> Agent:
         tools=[tool(count_shelf, effect="read")],
         max_rounds=SHELVES + 1,
     )
+
+
+def stock(told: Mapping[str, str]) -> Line:
+    """The next answer, given the result of the last count: one shelf after the other."""
+    found = re.match(r"shelf (\d+)", told.get("count_shelf", ""))
+    counted = int(found[1]) if found else 0
+    if counted >= SHELVES:
+        return f"All {SHELVES} shelves are counted.", {}
+    words = f"Shelf {counted + 1} is next." if counted else "I begin with the first shelf."
+    return words, {"count_shelf": {"shelf": counted + 1}}

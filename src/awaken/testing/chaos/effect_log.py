@@ -1,4 +1,7 @@
-"""Killing the process at a chosen point."""
+"""A log of effects that survives the process, and a switch that kills it at a chosen point.
+
+The log is a file; it stands for the outside world.
+"""
 
 from __future__ import annotations
 

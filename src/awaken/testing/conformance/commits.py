@@ -1,4 +1,7 @@
-"""Checks of commits: all of a commit is written, at the end of the thread, or none of it."""
+"""Checks of commits: all of a commit is written, at the end of the thread, or none of it.
+
+A task that waits for a change of the thread is woken, and reads the change.
+"""
 
 from __future__ import annotations
 
@@ -276,6 +279,9 @@ async def whoever_counts_is_told_of_batches(store: Store) -> None:
     sizes = [size for size, _ in told]
     assert sizes == [] or (min(sizes) >= 1 and sum(sizes) >= 3)
     assert all(seconds >= 0 for _, seconds in told)
+
+
+# -- changes ----------------------------------------------------------------------------------
 
 
 @check

@@ -1,4 +1,7 @@
-"""Makes commits that continue a thread as a run would, with times and ids that count up."""
+"""Helpers of the checks: small values, operations, and reading everything a store holds.
+
+An `Author` makes commits that continue a thread as a run would, with times and ids that count up.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,9 @@ StoreCheck = Callable[[Store], Awaitable[None]]
 OpenStore = Callable[[], Awaitable[Store]]
 """Opens another handle on the same data, like that of another process."""
 SharedStoreCheck = Callable[[OpenStore], Awaitable[None]]
-
 C = TypeVar("C")
 T = TypeVar("T")
 E = TypeVar("E", bound=StoreError)
-
-PATIENCE = 10.0
-"""Seconds to wait for something that should come at once, before the check fails."""
-RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 
 
 class Suite(Generic[C]):
@@ -44,6 +42,11 @@ class Suite(Generic[C]):
     def __call__(self, check: C) -> C:
         self.checks.append(check)
         return check
+
+
+PATIENCE = 10.0
+"""Seconds to wait for something that should come at once, before the check fails."""
+RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -241,6 +244,8 @@ async def thread_as_read(store: Store, thread_id: str) -> dict[str, Any]:
         },
     }
 
+
+# -- commits ----------------------------------------------------------------------------------
 
 RUNS = ("1", "2")
 KEYS = ("k0", "k1", "k2")

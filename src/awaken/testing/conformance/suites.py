@@ -9,6 +9,7 @@ from awaken.testing.conformance import (
     bus,
     commands,
     commits,
+    concurrency,
     contexts,
     crashes,
     deleting,
@@ -32,8 +33,6 @@ from awaken.testing.conformance import (
     trees,
     unusual_values,
 )
-from awaken.testing.conformance import commits as changes
-from awaken.testing.conformance import concurrency as crowds
 from awaken.testing.conformance.blobs import BlobCheck
 from awaken.testing.conformance.bus import BusCheck
 from awaken.testing.conformance.helpers import SharedStoreCheck, StoreCheck
@@ -50,11 +49,10 @@ _PARTS = (
     sends,
     streams,
     trees,
-    changes,
     forks,
     deleting,
     profiles,
-    crowds,
+    concurrency,
     unusual_values,
     scopes,
     metadata,

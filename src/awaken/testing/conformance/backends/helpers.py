@@ -1,4 +1,8 @@
-"""Running agents on a backend, as a root or as a delegate, and the checks of every result."""
+"""The subject of the checks of backends, running its agents, and the checks of every result.
+
+A `BackendSubject` gives the checks a backend's agents and a way to observe them. Most checks run
+both ways: the agent is a root run, and a delegate.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +46,8 @@ from awaken.core.message import Message
 from awaken.core.registry import ExecutionResolver
 from awaken.errors import AgentNotFound
 from awaken.testing.conformance.helpers import PATIENCE
+
+# -- the subject ------------------------------------------------------------------------------
 
 
 class BackendPart(StrEnum):
@@ -102,24 +108,11 @@ class BackendSubject(ABC):
         """Wait until it has stopped; only called if the backend declares that it can stop it."""
 
     def left_behind(self) -> Sequence[str]:
-        """What finished runs have left: processes, connections, threads."""
+        """Processes, connections and threads that finished runs have left behind."""
         return ()
 
 
-BackendCheck = Callable[[BackendSubject], Awaitable[None]]
-
-
-PARENT = BackendParentContext(
-    parent_run_id="parent-run", parent_thread_id="parent-thread", parent_tool_call_id="parent-call"
-)
-REFUSALS = (
-    "backend does not support root execution",
-    "backend does not support delegated execution",
-)
-
-
-class NotSupported(Exception):
-    """The backend does not run agents in this way, and says so with the contract's error."""
+# -- checks -----------------------------------------------------------------------------------
 
 
 class Ask(msgspec.Struct, kw_only=True):
@@ -145,6 +138,7 @@ class Ask(msgspec.Struct, kw_only=True):
         return RunIdentity(thread_id=f"thread-of-{self.run}", run_id=self.run, agent_id=agent_id)
 
 
+BackendCheck = Callable[[BackendSubject], Awaitable[None]]
 Way = Callable[[BackendSubject, Ask, ExecutionBackend], Coroutine[Any, Any, BackendRunResult]]
 """Runs an agent on a backend, and returns a result that passed the general checks."""
 WayCheck = Callable[[BackendSubject, Way], Awaitable[None]]
@@ -180,6 +174,18 @@ def _one_way(check: WayCheck, way: Way, name: str) -> BackendCheck:
 
 
 # -- asking -----------------------------------------------------------------------------------
+
+PARENT = BackendParentContext(
+    parent_run_id="parent-run", parent_thread_id="parent-thread", parent_tool_call_id="parent-call"
+)
+REFUSALS = (
+    "backend does not support root execution",
+    "backend does not support delegated execution",
+)
+
+
+class NotSupported(Exception):
+    """The backend does not run agents in this way, and says so with the contract's error."""
 
 
 async def root_request(subject: BackendSubject, ask: Ask) -> BackendRootRunRequest:
@@ -246,16 +252,6 @@ async def _only_its_errors(run: Awaitable[BackendRunResult]) -> BackendRunResult
         ) from error
 
 
-async def fails(run: Awaitable[BackendRunResult]) -> str:
-    """The text of a run's failure, given as an error or as a failed result."""
-    try:
-        result = await run
-    except ExecutionBackendError as error:
-        return error.message
-    assert result.status.kind is BackendStatusKind.FAILED, result
-    return result.status.message or ""
-
-
 # -- checks of every result -------------------------------------------------------------------
 
 _ENDS = {
@@ -305,6 +301,16 @@ def completed(result: BackendRunResult, text: str) -> None:
     assert result.status.kind is BackendStatusKind.COMPLETED, result
     assert isinstance(result.termination, NaturalEnd | BehaviorRequested)
     assert (result.output.text_or(result.response) or "") == text
+
+
+async def fails(run: Awaitable[BackendRunResult]) -> str:
+    """The text of a run's failure, given as an error or as a failed result."""
+    try:
+        result = await run
+    except ExecutionBackendError as error:
+        return error.message
+    assert result.status.kind is BackendStatusKind.FAILED, result
+    return result.status.message or ""
 
 
 # -- running agents ---------------------------------------------------------------------------

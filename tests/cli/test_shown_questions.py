@@ -339,7 +339,7 @@ def test_an_id_with_a_newline_begins_no_line_of_its_own(tmp_path: Path) -> None:
 
 
 def test_no_command_writes_to_the_terminal_but_through_the_console() -> None:
-    """`console.py` makes every text harmless; a command that printed by itself could forget to."""
+    """`output.py` makes every text harmless; a command that printed by itself could forget to."""
     direct = re.compile(
         r"\bclick\.(?:secho|echo)\b|(?<![\w.])print\(|\bsys\.std(?:out|err)\.write\b"
     )
@@ -347,7 +347,7 @@ def test_no_command_writes_to_the_terminal_but_through_the_console() -> None:
     found = [
         f"{path.relative_to(folder)}:{number}"
         for path in sorted(folder.rglob("*.py"))
-        if path != folder / "console.py"
+        if path != folder / "output.py"
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if direct.search(line)
     ]

@@ -306,7 +306,7 @@ PROGRAM = """
 import asyncio, atexit, threading
 from awaken import Agent, Runtime, tool
 from awaken.testing import FunctionModel, tool_call_response
-from awaken.tool import threads
+from awaken.tool import thread_pool
 
 begun, go_on = threading.Event(), threading.Event()
 
@@ -337,7 +337,7 @@ asyncio.run(main())
 @pytest.mark.parametrize(
     ("at_exit", "told"),
     [
-        ("threads.EXIT_GRACE = 0.05", "closed\n"),
+        ("thread_pool.EXIT_GRACE = 0.05", "closed\n"),
         ("atexit.register(go_on.set)", "closed\nwrote\n"),
     ],
     ids=["one that hangs", "one that is about to end"],

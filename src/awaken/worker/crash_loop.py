@@ -4,9 +4,9 @@ The count is committed right after the claim, before any of the agent's tools, m
 used: if one of them kills this process too, the attempt is already recorded. After too many
 takeovers in a row the run is ended.
 
-Before that, runs and background tasks whose processes died several times are suspects, and are
-resumed one at a time. One of them may have killed those processes, and may do so again; if all were
-resumed at once, each further death would count against all of them.
+Before that, runs and background tasks whose processes died several times are resumed one at a time.
+One of them may have killed those processes, and may do so again; if all were resumed at once, each
+further death would count against all of them.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
     """
     context = await store.load_context(fence.thread_id, tail=0)
     run = context.open_run if context is not None else None
-    if context is None or run is None or not _was_carried_on(run, context, at_ms):
+    if context is None or run is None or not _was_running(run, context, at_ms):
         return
     commit = ThreadCommit(
         thread_id=fence.thread_id,
         expected_length=context.thread.message_count,
-        run=await counted(store, run, _delegates(context)),
+        run=await add_takeover(store, run, _delegates(context)),
         at_ms=at_ms,
         fence=fence,
     )
@@ -61,17 +61,17 @@ async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
         raise StorageError(error) from error
 
 
-async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> RunRecord:
+async def add_takeover(store: Store, run: RunRecord, delegates: Iterable[str]) -> RunRecord:
     """The run's record with one more takeover. `delegates` are the ids that its open delegates may
     have: if they have made progress since the last takeover, the count starts again at 1."""
-    beneath, levels = await _beneath(store, delegates)
+    beneath, levels = await _measure_delegates(store, delegates)
     before, times = run.takeovers, 1
     if before is not None and beneath <= before.beneath:
         times = before.times + 1
     return run.taken_over(Takeovers(times=times, beneath=beneath, levels=levels))
 
 
-def _was_carried_on(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:
+def _was_running(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:
     """Whether the dead owner was running the run, rather than owning it while it only waited.
 
     An owner resumes a waiting run for an answer, a cancel, an expired ticket or a message about its
@@ -99,7 +99,7 @@ def _delegates(context: ThreadContext) -> list[str]:
     ]
 
 
-async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
+async def _measure_delegates(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
     """The number of messages in the threads of these delegates and of the ones below them, and how
     many levels deep running delegates are nested."""
     messages = levels = 0
@@ -110,7 +110,7 @@ async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
         messages += context.thread.message_count
         run = context.open_run
         if run is not None and run.status is RunStatus.RUNNING:
-            more, deeper = await _beneath(store, _delegates(context))
+            more, deeper = await _measure_delegates(store, _delegates(context))
             messages, levels = messages + more, max(levels, 1 + deeper)
     return messages, levels
 
@@ -149,63 +149,66 @@ async def end_abandoned(opening: Opening) -> AgentRunResult:
     return ended
 
 
-# -- resuming suspects in turn ----------------------------------------------------------------
+# -- resuming such runs one at a time ---------------------------------------------------------
 
-SUSPECT_FROM = 3
-"""After this many takeovers in a row, a run is a suspect and waits for its turn. Other runs of a
-killed process are resumed at once."""
-PROBATION = 60.0
-"""The most seconds that a suspect without progress keeps the next one waiting."""
-
-
-def is_suspect(record: RunRecord) -> bool:
-    """Whether so many processes in a row died while they ran it that it may have killed them."""
-    return record.takeovers is not None and record.takeovers.times >= SUSPECT_FROM
+CRASH_LOOP_TAKEOVERS = 3
+"""After this many takeovers in a row, a run waits for its turn. Other runs of a killed process are
+resumed at once."""
+PROGRESS_TIMEOUT_SECONDS = 60.0
+"""The most seconds that a run without progress keeps the next one waiting."""
 
 
-def most_suspect_first(record: RunRecord) -> int:
+def is_crash_looping(record: RunRecord) -> bool:
+    """Whether so many processes in a row died while they ran the run that it may have killed
+    them."""
+    return record.takeovers is not None and record.takeovers.times >= CRASH_LOOP_TAKEOVERS
+
+
+def most_takeovers_first(record: RunRecord) -> int:
     """A sort key: runs with more takeovers come first."""
     return 0 if record.takeovers is None else -record.takeovers.times
 
 
-class Suspects:
-    """Lets suspects run in turn: each starts when the one before has made progress or ended."""
+class CrashLoopGate:
+    """Resumes runs that may be in a crash loop one at a time: each starts when the one before has
+    made progress or ended."""
 
     def __init__(self, store: Store, tasks: OwnedTasks) -> None:
         self._store = store
         self._tasks = tasks
         self._turn = asyncio.Lock()
-        self._whose: RunRecord | None = None
+        self._current: RunRecord | None = None
 
     @asynccontextmanager
     async def turn(self, record: RunRecord) -> AsyncIterator[None]:
-        """Wait for the turn of a suspect, then run the block. The turn passes to the next suspect
-        as soon as this one has made progress, while the block still runs."""
-        if not is_suspect(record):
+        """Wait for the turn of a run that may be in a crash loop, then run the block. The turn
+        passes to the next run as soon as this one has made progress, while the block still runs.
+        Other runs do not wait."""
+        if not is_crash_looping(record):
             yield
             return
         await self._turn.acquire()
-        self._whose = record
+        self._current = record
         failed = f"cannot see whether run {record.run_id} makes progress"
-        watching = self._tasks.start_logged(self._watch(record), failed)
+        watching = self._tasks.start_logged(self._pass_turn_on_progress(record), failed)
         try:
             yield
         finally:
             watching.cancel()
-            self._let_next(record)
+            self._pass_turn(record)
 
-    async def _watch(self, record: RunRecord) -> None:
+    async def _pass_turn_on_progress(self, record: RunRecord) -> None:
         try:
-            await first_of(self.gets_ahead(record), asyncio.sleep(PROBATION))
+            await first_of(self.wait_progress(record), asyncio.sleep(PROGRESS_TIMEOUT_SECONDS))
         finally:
-            self._let_next(record)
+            self._pass_turn(record)
 
-    def _let_next(self, record: RunRecord) -> None:
-        if self._whose is record:
-            self._whose = None
+    def _pass_turn(self, record: RunRecord) -> None:
+        if self._current is record:
+            self._current = None
             self._turn.release()
 
-    async def gets_ahead(self, record: RunRecord) -> None:
+    async def wait_progress(self, record: RunRecord) -> None:
         """Wait until the run has made progress since it was resumed, or is no longer running.
         Progress resets its takeovers."""
         since = 0

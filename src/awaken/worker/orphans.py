@@ -123,9 +123,9 @@ def levels(threads: Sequence[Thread]) -> list[list[Thread]]:
 
 
 async def _end_one(runtime: AgentRuntime, thread: Thread) -> None:
-    if thread.id in runtime.unkept:
-        await runtime.unkept.try_again(thread.id)
-        if thread.id in runtime.unkept:
+    if thread.id in runtime.pending_commits:
+        await runtime.pending_commits.retry(thread.id)
+        if thread.id in runtime.pending_commits:
             return  # the held commits, which know how its calls ended, have to be made first
     elif thread.owner is not None:
         return  # the owner gets the cancel command

@@ -17,13 +17,13 @@ from awaken.core.store.store import Store
 from awaken.errors import CommitUnknown, StoreError, StoreUnavailable
 from awaken.worker.claims import Claims, ClaimUse
 
-PAUSE = 2.0
+RETRY_SECONDS = 2.0
 """Seconds between two attempts to make the commits."""
 log = logging.getLogger("awaken.runtime")
 
 
-class Held:
-    """The commits of one thread that are still to be made, in order, and a callback for afterwards.
+class ThreadBacklog:
+    """The pending commits of one thread, in order. `then` is called after the last of them.
 
     A caller must hold the `lock` while it makes them.
     """
@@ -36,125 +36,126 @@ class Held:
         self.fence, self.commits, self.then = fence, commits, then
         self.lock = asyncio.Lock()
 
-    def lost(self, error: object) -> None:
-        """Log what is lost with these commits."""
+    def log_lost(self, error: object) -> None:
+        """Log the call outcomes or the run end that these commits had."""
         entries = [entry for commit in self.commits for entry in commit.calls]
         calls = sorted({f"{entry.tool_name} ({entry.key})" for entry in entries})
-        what = f"the outcomes of these calls are lost: {', '.join(calls)}"
-        log.error("thread %s: %s; %s", self.fence.thread_id, what if calls else _END_LOST, error)
+        lost = f"the outcomes of these calls are lost: {', '.join(calls)}"
+        log.error("thread %s: %s; %s", self.fence.thread_id, lost if calls else _END_LOST, error)
 
 
 _END_LOST = "the end of its run is lost"
 
 
-class Unkept:
-    """Commits that are still to be made, by thread. While there are any, a task tries them again
-    every `PAUSE` seconds."""
+class PendingCommits:
+    """The pending commits of all threads. While there are any, a task of this process makes them
+    again every `RETRY_SECONDS` seconds."""
 
     def __init__(self, store: Store, claims: Claims) -> None:
         self._store, self._claims = store, claims
-        self._held: dict[str, Held] = {}
+        self._backlogs: dict[str, ThreadBacklog] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._retrying: asyncio.Task[None] | None = None
         self._closed = False
 
     def __contains__(self, thread_id: str) -> bool:
-        return thread_id in self._held
+        return thread_id in self._backlogs
 
-    def hold(
+    def add(
         self,
         fence: Fence,
         commits: Sequence[ThreadCommit],
         then: Callable[[], Awaitable[None]],
     ) -> None:
-        """Hold the commits of a run or background task that has ended here. `then` is called once
+        """Add the commits of a run or background task that has ended here. `then` is called once
         they are made and the thread is released."""
-        held = Held(fence, list(commits), then)
+        backlog = ThreadBacklog(fence, list(commits), then)
         if self._closed:
-            held.lost("the runtime is closed")
+            backlog.log_lost("the runtime is closed")
             self._claims.release_later(fence)
             return
-        self._held[fence.thread_id] = held
+        self._backlogs[fence.thread_id] = backlog
         self._claims.mark(fence, ClaimUse.PENDING_COMMITS)
-        self.keep_trying()
+        self.start_retrying()
 
     def __bool__(self) -> bool:
-        """Whether any commits are held."""
-        return bool(self._held)
+        """Whether any commits are pending."""
+        return bool(self._backlogs)
 
-    def keep_trying(self) -> None:
-        """Start the task that tries again, in this event loop, if any commits are held."""
-        if not self._held:
+    def start_retrying(self) -> None:
+        """Start the task that tries again, in this event loop, if any commits are pending."""
+        if not self._backlogs:
             return
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # The task and the locks belong to an event loop that is closed.
-            self._loop, self._keeper = loop, None
-            for held in self._held.values():
-                held.lock = asyncio.Lock()
-        if self._keeper is None or self._keeper.done():
-            self._keeper = start_logged(
-                self._keep_trying(), "held commits will not be retried", log
+            self._loop, self._retrying = loop, None
+            for backlog in self._backlogs.values():
+                backlog.lock = asyncio.Lock()
+        if self._retrying is None or self._retrying.done():
+            self._retrying = start_logged(
+                self._retry_until_done(), "held commits will not be retried", log
             )
 
-    async def _keep_trying(self) -> None:
-        while self._held:
-            await asyncio.sleep(PAUSE)
-            await self.try_again()
+    async def _retry_until_done(self) -> None:
+        while self._backlogs:
+            await asyncio.sleep(RETRY_SECONDS)
+            await self.retry()
 
-    async def try_again(self, thread_id: str | None = None) -> None:
+    async def retry(self, thread_id: str | None = None) -> None:
         """Try to make the commits of one thread, or of all. A failure is logged, and the commits
-        stay held."""
-        for id in tuple(self._held) if thread_id is None else (thread_id,):
+        stay pending."""
+        for id in tuple(self._backlogs) if thread_id is None else (thread_id,):
             try:
-                await self.settle(id)
+                await self.flush_thread(id)
             except Exception as error:
                 log_error(
                     error, f"thread {id} is still held, with commits that are not stored", log
                 )
 
-    async def settle(self, thread_id: str) -> None:
-        """Make the commits that are held for a thread, and release the thread.
+    async def flush_thread(self, thread_id: str) -> None:
+        """Make the pending commits of a thread, and release the thread.
 
         Raises:
-            StoreUnavailable, CommitUnknown: the store still does not answer; the commits stay held.
+            StoreUnavailable, CommitUnknown: the store still does not answer; the commits stay
+                pending.
         """
-        held = self._held.get(thread_id)
-        if held is None:
+        backlog = self._backlogs.get(thread_id)
+        if backlog is None:
             return
-        async with held.lock:
-            if self._held.get(thread_id) is not held:
+        async with backlog.lock:
+            if self._backlogs.get(thread_id) is not backlog:
                 return  # the caller that held the lock has made them
             try:
-                while held.commits:
-                    await commit_once(self._store, held.commits[0], is_tried=True)
-                    del held.commits[0]
+                while backlog.commits:
+                    await commit_once(self._store, backlog.commits[0], is_tried=True)
+                    del backlog.commits[0]
             except (StoreUnavailable, CommitUnknown):
                 raise
             except StoreError as error:
-                held.lost(error)
-                held.commits.clear()
-            await self._claims.release(held.fence)
-            del self._held[thread_id]
-        await held.then()
+                backlog.log_lost(error)
+                backlog.commits.clear()
+            await self._claims.release(backlog.fence)
+            del self._backlogs[thread_id]
+        await backlog.then()
 
     async def close(self, grace: float) -> None:
         """Try once more, for at most `grace` seconds, and log the commits that are lost. After
-        this, `hold` only logs its commits as lost."""
+        this, `add` only logs its commits as lost."""
         self._closed = True
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._retrying is not None:
+            self._retrying.cancel()
         until = asyncio.get_running_loop().time() + grace
-        for thread_id, held in tuple(self._held.items()):
+        for thread_id, backlog in tuple(self._backlogs.items()):
             try:
                 async with asyncio.timeout_at(until):
-                    await self.settle(thread_id)
+                    await self.flush_thread(thread_id)
             except TimeoutError:
-                held.lost("the store did not answer in time")
-                self._claims.release_later(held.fence)
+                backlog.log_lost("the store did not answer in time")
+                self._claims.release_later(backlog.fence)
             except StoreError as error:
-                held.lost(error)
-                self._claims.release_later(held.fence)
+                backlog.log_lost(error)
+                self._claims.release_later(backlog.fence)
 
 
 async def commit_once(

@@ -29,7 +29,12 @@ from awaken.errors import (
 )
 from awaken.worker import operations, submissions
 from awaken.worker.command_listener import waiting_threads
-from awaken.worker.crash_loop import PROBATION, Suspects, is_suspect, most_suspect_first
+from awaken.worker.crash_loop import (
+    PROGRESS_TIMEOUT_SECONDS,
+    CrashLoopGate,
+    is_crash_looping,
+    most_takeovers_first,
+)
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.orphans import carry_on
 from awaken.worker.worker import AgentRuntime
@@ -77,7 +82,7 @@ class Recovery:
     def __init__(self, engine: AgentRuntime) -> None:
         self._engine = engine
         self._room = asyncio.Semaphore(engine.max_runs)
-        self._suspects = Suspects(engine.store, engine.owned)
+        self._crash_loop_gate = CrashLoopGate(engine.store, engine.owned)
         self._threads: dict[str, str] = {}
         self.at_work: dict[asyncio.Task[Any], str] = {}
         """The tasks that resume runs, with their threads."""
@@ -130,11 +135,11 @@ class Recovery:
             if not engine.store.lease.may_take:
                 return runs  # the next search finds the others
         else:
-            await engine.unkept.try_again(thread)
+            await engine.pending_commits.retry(thread)
         now_ms = operations.overdue_at(engine)
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
         room = len(found) if beyond_room else engine.max_runs - len(self._busy())
-        for record in sorted(found, key=most_suspect_first):
+        for record in sorted(found, key=most_takeovers_first):
             # A single thread is searched because it has news, after which an attempt may succeed.
             if thread is None and self._is_put_off(record.run_id):
                 continue
@@ -148,7 +153,7 @@ class Recovery:
 
     async def _release_left(self) -> None:
         """Release the threads that are held here though nothing of them runs here any more."""
-        await self._engine.unkept.try_again()
+        await self._engine.pending_commits.retry()
         await self._engine.tasks.settle()
         await self._engine.claims.release_again()
 
@@ -215,8 +220,8 @@ class Recovery:
                 return []  # another call has resumed it during the reads above
             if not record.is_task:
                 return [self._carry_on(record)]
-            if is_suspect(record):
-                self._hold(record, engine.owned.start(self._take_up_suspect(record)))
+            if is_crash_looping(record):
+                self._hold(record, engine.owned.start(self._recover_in_turn(record)))
                 return []
             await engine.tasks.take_up(record, engine.registry.snapshot())
         except (ThreadAlreadyRunning, ThreadOwned):
@@ -449,11 +454,11 @@ class Recovery:
 
         task.add_done_callback(ended)
 
-    async def _take_up_suspect(self, record: RunRecord) -> None:
-        """Resume a suspect background task when its turn comes. The next suspect waits until this
-        one makes progress, at most `PROBATION` seconds."""
+    async def _recover_in_turn(self, record: RunRecord) -> None:
+        """Resume a background task that may be in a crash loop, when its turn comes. The next one
+        waits until this one makes progress, at most `PROGRESS_TIMEOUT_SECONDS` seconds."""
         engine = self._engine
-        async with self._suspects.turn(record):
+        async with self._crash_loop_gate.turn(record):
             try:
                 await engine.tasks.take_up(record, engine.registry.snapshot())
             except (ThreadAlreadyRunning, ThreadOwned):
@@ -462,10 +467,11 @@ class Recovery:
                 self._note(record, error)
                 return
             self._failures.pop(record.run_id, None)
-            await first_of(self._suspects.gets_ahead(record), asyncio.sleep(PROBATION))
+            progress = self._crash_loop_gate.wait_progress(record)
+            await first_of(progress, asyncio.sleep(PROGRESS_TIMEOUT_SECONDS))
 
     async def _go_on(self, record: RunRecord) -> AgentRunResult:
-        async with self._suspects.turn(record), self._room:
+        async with self._crash_loop_gate.turn(record), self._room:
             try:
                 result = await self._run(record)
             except RunLeft:

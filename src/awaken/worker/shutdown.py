@@ -24,7 +24,7 @@ from awaken.worker.claims import Claims
 from awaken.worker.command_listener import CommandListener
 from awaken.worker.live_control import LiveControl
 from awaken.worker.live_runs import ActiveRun, ActiveRuns
-from awaken.worker.pending_commits import Unkept
+from awaken.worker.pending_commits import PendingCommits
 from awaken.worker.request import RunRequest
 from awaken.worker.task_journal import Tasks
 
@@ -41,7 +41,7 @@ class Stopping(LiveControl):
     owned: OwnedTasks
     tasks: Tasks
     tool_threads: ToolThreads
-    unkept: Unkept
+    pending_commits: PendingCommits
 
     def __init__(self, store: Store, clock: Clock, active: ActiveRuns) -> None:
         super().__init__(store, clock, active)
@@ -100,7 +100,7 @@ class Stopping(LiveControl):
         self._leaving_taken_up.cancel()
         await wait_or_tear_down(self.active.all(), grace)
         await self.tasks.close(leave=leave, grace=grace)
-        await self.unkept.close(CANCEL_GRACE)
+        await self.pending_commits.close(CANCEL_GRACE)
         self.commands.unsubscribe(self.hear)
         await self.owned.close(CANCEL_GRACE)
         await self.claims.close(CANCEL_GRACE)

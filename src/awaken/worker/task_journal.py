@@ -47,10 +47,10 @@ from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.thread_pool import TOOL_THREADS, ToolThreads
 from awaken.worker.budgets import Accounts
 from awaken.worker.claims import Claims, ClaimUse
-from awaken.worker.crash_loop import counted
+from awaken.worker.crash_loop import add_takeover
 from awaken.worker.dependencies import Dependencies
 from awaken.worker.live_runs import ActiveRun, ActiveRuns, Behalf
-from awaken.worker.pending_commits import Unkept, commit_once
+from awaken.worker.pending_commits import PendingCommits, commit_once
 from awaken.worker.task_inbox import TaskMail
 from awaken.worker.task_records import INTERRUPTED, KeptTask, commit_of
 
@@ -88,13 +88,13 @@ class Tasks:
         accounts: Accounts,
         listen: Callable[[], None],
         threads: ToolThreads,
-        unkept: Unkept,
+        pending_commits: PendingCommits,
         deps: Dependencies,
     ) -> None:
         self._claims, self._delegates = claims, delegates
         self._deps = deps
         self._threads = threads
-        self._unkept = unkept
+        self._pending_commits = pending_commits
         self._accounts = accounts
         self._store = store
         self._active = active
@@ -188,7 +188,7 @@ class Tasks:
         live = self._live.get(task.uid)
         if live is None:
             return False
-        if task.uid in self._unkept:
+        if task.uid in self._pending_commits:
             return True
         try:
             return await self._end(live, task, event)
@@ -215,7 +215,7 @@ class Tasks:
     def _keep_later(self, live: OwnedTask) -> None:
         """Commit the task's end when the store is available again; until then the task is live."""
         assert live.end is not None, "the task has ended"
-        self._unkept.hold(live.fence, [live.end], partial(self._ended, live))
+        self._pending_commits.add(live.fence, [live.end], partial(self._ended, live))
 
     async def _ended(self, live: OwnedTask) -> None:
         """After the commit of a task's end: free its slot and deliver the event to its owner."""
@@ -302,7 +302,7 @@ class Tasks:
             if live.end is None:
                 await self._give_up(live)
                 continue
-            if uid not in self._unkept:
+            if uid not in self._pending_commits:
                 self._keep_later(live)
             self._drop(live)
 
@@ -314,7 +314,7 @@ class Tasks:
     async def settle(self) -> None:
         """Release tasks that no longer run here and have no recorded end; recovery resumes them."""
         for uid, live in tuple(self._live.items()):
-            if uid not in self._unkept and find_live_task(uid) is None:
+            if uid not in self._pending_commits and find_live_task(uid) is None:
                 await self._give_up(live)
 
     # -- after a crash ------------------------------------------------------------------------
@@ -374,7 +374,8 @@ class Tasks:
             return record.advance(self._clock.now_ms(), state=None)
         has_agent = KeptTask.of(record).agent_key is not None
         record = msgspec.structs.replace(record, state=None)
-        return await counted(self._store, record, agent_ids(record.run_id) if has_agent else ())
+        delegates = agent_ids(record.run_id) if has_agent else ()
+        return await add_takeover(self._store, record, delegates)
 
     def _manager_of(self, agent: ResolvedAgent) -> background.BackgroundTaskManager:
         """The agent's task manager, connected to this journal and to a new state store, which keeps

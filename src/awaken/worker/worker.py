@@ -71,7 +71,7 @@ from awaken.worker.dependencies import Dependencies, use_deps
 from awaken.worker.live_control import RunAccess
 from awaken.worker.live_runs import ActiveRun, ActiveRuns, Behalf
 from awaken.worker.messages import Messages, Outboxes
-from awaken.worker.pending_commits import Unkept
+from awaken.worker.pending_commits import PendingCommits
 from awaken.worker.request import (
     AskAgain,
     CancelFirst,
@@ -144,7 +144,7 @@ class AgentRuntime(Stopping):
         )
         self.accounts = Accounts(store, clock)
         self.claims.released.subscribe(self.unattended.tell)
-        self.unkept = Unkept(store, self.claims)
+        self.pending_commits = PendingCommits(store, self.claims)
         self.tasks = Tasks(
             store,
             self.active,
@@ -155,7 +155,7 @@ class AgentRuntime(Stopping):
             self.accounts,
             lambda: self.commands.subscribe(self.hear),
             self.tool_threads,
-            self.unkept,
+            self.pending_commits,
             self.deps,
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
@@ -319,7 +319,7 @@ class AgentRuntime(Stopping):
         if self.is_stopping:
             raise RuntimeFault(f"the runtime is {'closed' if self.closed else 'draining'}")
         self.one_loop.bind()
-        self.unkept.keep_trying()
+        self.pending_commits.start_retrying()
         while True:
             try:
                 return self.active.reserve(request.thread_id)
@@ -332,7 +332,7 @@ class AgentRuntime(Stopping):
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
     async def _let_go(
-        self, fence: Fence, unkept: Sequence[ThreadCommit], error: BaseException
+        self, fence: Fence, commits: Sequence[ThreadCommit], error: BaseException
     ) -> None:
         """Release the thread of a run that failed. If some of its commits were not made yet, hold
         them instead, and release the thread after them.
@@ -342,8 +342,8 @@ class AgentRuntime(Stopping):
         if isinstance(error, GeneratorExit) and is_ours(error):
             self.claims.drop(fence)
             return  # the coroutine is being closed and must not await
-        if unkept:
-            self.unkept.hold(fence, unkept, partial(self._has_left, fence.thread_id))
+        if commits:
+            self.pending_commits.add(fence, commits, partial(self._has_left, fence.thread_id))
             return
         await self.claims.release(fence)
 
@@ -404,8 +404,8 @@ class AgentRuntime(Stopping):
         Raises:
             ThreadAlreadyRunning: another process owns the thread, and the request does not queue.
         """
-        if self.unkept:
-            await self.unkept.settle(request.thread_id)
+        if self.pending_commits:
+            await self.pending_commits.flush_thread(request.thread_id)
         while True:
             try:
                 return await self.claims.claim(request.thread_id)

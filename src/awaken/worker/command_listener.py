@@ -17,7 +17,7 @@ RETRY_LISTENING = 1.0
 _FAILED = "commands from other processes cannot be read; the next attempt follows"
 log = logging.getLogger("awaken.runtime")
 
-Hear = Callable[[str], Awaitable[object]]
+OnCommand = Callable[[str], Awaitable[object]]
 """Called with each thread in which commands wait. Its errors are logged, except if the store is
 unavailable: then the listener starts again, with every thread in which some still wait."""
 
@@ -37,10 +37,10 @@ class CommandListener:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begin: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[Never] | None = None
-        self._subscribers: dict[Hear, None] = {}
+        self._subscribers: dict[OnCommand, None] = {}
 
-    def subscribe(self, hear: Hear) -> None:
-        """Call `hear` with the thread of every command that is sent from now on, until
+    def subscribe(self, callback: OnCommand) -> None:
+        """Call `callback` with the thread of every command that is sent from now on, until
         `unsubscribe`.
 
         It is also called with threads in which older commands still wait, though perhaps not at
@@ -51,13 +51,13 @@ class CommandListener:
             # The old subscribers belong to an event loop that is closed.
             self._loop, self._begin, self._reading = loop, None, None
             self._subscribers.clear()
-        self._subscribers[hear] = None
+        self._subscribers[callback] = None
         if self._begin is None:
             self._begin = loop.call_later(LISTEN_AFTER, self._start)
 
-    def unsubscribe(self, hear: Hear) -> None:
-        """Stop calling `hear`. The store is not read while there are no subscribers."""
-        self._subscribers.pop(hear, None)
+    def unsubscribe(self, callback: OnCommand) -> None:
+        """Stop calling `callback`. The store is not read while there are no subscribers."""
+        self._subscribers.pop(callback, None)
         if not self._subscribers and self._begin is not None:
             self._begin.cancel()
             if self._reading is not None:
@@ -65,13 +65,15 @@ class CommandListener:
             self._begin = self._reading = None
 
     def _start(self) -> None:
-        self._reading = self._tasks.start_repeating(self._pass_on, RETRY_LISTENING, _FAILED)
+        self._reading = self._tasks.start_repeating(
+            self._notify_subscribers, RETRY_LISTENING, _FAILED
+        )
 
-    async def _pass_on(self) -> None:
+    async def _notify_subscribers(self) -> None:
         """Call the subscribers with every thread in which commands wait, as the store names it."""
         async with aclosing(self._store.told()) as told:
             async for threads in told:
                 for thread_id in threads:
                     failed = f"cannot notify thread {thread_id} of a command"
-                    for hear in tuple(self._subscribers):
-                        await or_log(hear(thread_id), failed, log)
+                    for callback in tuple(self._subscribers):
+                        await or_log(callback(thread_id), failed, log)

@@ -50,7 +50,7 @@ from awaken.errors import (
 )
 from awaken.worker.delegate_summary import EffectOf, WorkBeneath
 from awaken.worker.live_runs import ActiveRuns
-from awaken.worker.request import Inherited, RunRequest, WhenBusy
+from awaken.worker.request import ParentContext, RunRequest, WhenBusy
 
 log = logging.getLogger("awaken.runtime")
 
@@ -59,7 +59,7 @@ class RunDoor(Protocol):
     """Starts a run: `AgentRuntime.run`."""
 
     def __call__(
-        self, request: RunRequest, sink: EventSink, inherited: Inherited
+        self, request: RunRequest, sink: EventSink, parent_context: ParentContext
     ) -> Awaitable[AgentRunResult]: ...
 
 
@@ -210,11 +210,13 @@ class Delegates:
         """
         parent = self._active.find_by_run(request.parent.parent_run_id or "")
         if parent is not None:
-            behalf = parent.behalf.fields()
-            asked = msgspec.structs.replace(asked, left_on_close=parent.left_on_close, **behalf)
-        inherited = Inherited(budget=request.budget, depth=request.depth, deps=request.deps)
+            requester = parent.requester.fields()
+            asked = msgspec.structs.replace(asked, left_on_close=parent.left_on_close, **requester)
+        parent_context = ParentContext(
+            budget=request.budget, depth=request.depth, deps=request.deps
+        )
         try:
-            await self._run(asked, request.sink, inherited)
+            await self._run(asked, request.sink, parent_context)
         except RunLeft:
             raise
         except AgentLoopError as error:

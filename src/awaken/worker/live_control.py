@@ -16,7 +16,7 @@ from awaken.core.store.store import Store
 from awaken.core.suspension import Decision, ToolCallResume
 from awaken.errors import DecisionRefused, InvalidResume, NotFound
 from awaken.worker import live_runs as active
-from awaken.worker.live_runs import MOST_SEEN, ActiveRun, ActiveRuns
+from awaken.worker.live_runs import MAX_SEEN_IDS, ActiveRun, ActiveRuns
 
 
 class LiveControl:
@@ -117,7 +117,7 @@ class LiveControl:
         await self.deliver(submission.thread_id)
         return submitted
 
-    async def hear(self, thread_id: str) -> bool:
+    async def on_command(self, thread_id: str) -> bool:
         """Deliver the commands of a thread to its run; false if none is live here."""
         if self.active.find_by_thread(thread_id) is None:
             return False
@@ -130,7 +130,7 @@ class LiveControl:
         while (run := self.active.find_by_thread(thread_id)) is not None:
             fence = run.fence
             if fence is None:
-                run.told_early = True
+                run.notified_before_start = True
                 return
             commands = await self._read(run, run.seen)
             # If the fence changed during the read, another owner may have handled these commands.
@@ -160,7 +160,7 @@ class LiveControl:
         pending = {command.id for command in await self._read(run)}
         if run.reads == 0:
             run.seen -= before - pending
-        run.forget_at = max(MOST_SEEN, 2 * len(run.seen))
+        run.forget_at = max(MAX_SEEN_IDS, 2 * len(run.seen))
 
 
 class RunAccess:
@@ -176,8 +176,8 @@ class RunAccess:
         """Read the commands that wait in the store, and deliver them to the run."""
         await self._runtime.deliver(self._thread_id)
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Leave the run without a commit."""
         run = self._runtime.active.find_by_thread(self._thread_id)
         if run is not None:
-            run.give_up()
+            run.abandon()

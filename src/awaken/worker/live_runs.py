@@ -22,24 +22,24 @@ from awaken.engine.prepared_run import RunControls
 from awaken.errors import ThreadAlreadyRunning
 from awaken.worker.request import RunRequest
 
-MOST_SEEN = 100
+MAX_SEEN_IDS = 100
 """How many ids of commands a run keeps before it looks which of them were acknowledged."""
 
 _NONE_SEEN: frozenset[int] = frozenset()
 
 
-class Behalf(NamedTuple):
-    """For whom a run works: the principal that asked for it, the end user, and labels for filters.
-    The runs and tasks that it starts work for them, too."""
+class Requester(NamedTuple):
+    """The principal and the end user that a run works for, and its labels for filters. The runs
+    and tasks that it starts have the same requester."""
 
     principal: Principal | None = None
     user: str | None = None
     labels: Mapping[str, str] = MappingProxyType({})
 
     @classmethod
-    def of(cls, asked: RunRequest | RunRequestSnapshot | None) -> Behalf:
+    def of(cls, asked: RunRequest | RunRequestSnapshot | None) -> Requester:
         if asked is None or not (asked.principal or asked.user or asked.labels):
-            return NO_ONE
+            return NO_REQUESTER
         return cls(asked.principal, asked.user, asked.labels)
 
     def fields(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Behalf(NamedTuple):
         return {"principal": self.principal, "user": self.user, "labels": dict(self.labels)}
 
 
-NO_ONE = Behalf()
+NO_REQUESTER = Requester()
 
 
 class ActiveRun:
@@ -55,43 +55,45 @@ class ActiveRun:
 
     The slot is reserved first; its fields are filled in as the run starts. It takes commands only
     while it has a `fence`: before that, another process may own the thread and handle them.
-    `told_early` says that a command came before the fence, so the store must be read again. `seen`
-    are the ids of the commands it has taken: ids may become visible in any order, so the highest of
-    them would not do. When they are more than `forget_at`, those that were acknowledged are
-    forgotten. `reads` counts the reads of commands that are under way. `has_next` says that another
-    run was submitted to the thread, `is_lost` that another process has the thread.
+    `notified_before_start` says that a command came before the fence, so the store must be read
+    again. `seen` are the ids of the commands it has taken: ids may become visible in any order, so
+    the highest of them would not do. When they are more than `forget_at`, those that were
+    acknowledged are forgotten. `reads` counts the reads of commands that are under way.
+    `has_unread_commands` says that a message came after the run had closed its inbox,
+    `has_queued_run` that another run was submitted to the thread, `is_fenced_off` that another
+    process has the thread.
     """
 
     __slots__ = (
         "_ended",
         "_release",
-        "behalf",
         "controls",
         "decisions",
         "deps",
         "fence",
         "forget_at",
         "has_ended",
-        "has_next",
+        "has_queued_run",
+        "has_unread_commands",
         "inbox",
-        "is_lost",
+        "is_fenced_off",
         "left_on_close",
-        "missed",
+        "notified_before_start",
         "reads",
+        "requester",
         "run_id",
         "seen",
         "state",
         "task",
         "thread_id",
         "token",
-        "told_early",
         "topic",
     )
 
     def __init__(self, thread_id: str, release: Callable[[ActiveRun], None]) -> None:
         self.thread_id = thread_id
         self.run_id: str | None = None
-        self.behalf = NO_ONE
+        self.requester = NO_REQUESTER
         self.token = CancellationToken()
         self.decisions: DecisionQueue | None = None
         self.deps: RunDeps | None = None
@@ -99,12 +101,12 @@ class ActiveRun:
         self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None
         self.seen = _NONE_SEEN
-        self.reads, self.forget_at = 0, MOST_SEEN
+        self.reads, self.forget_at = 0, MAX_SEEN_IDS
         self.left_on_close = False
-        self.missed = self.has_next = self.is_lost = False
+        self.has_unread_commands = self.has_queued_run = self.is_fenced_off = False
         self.controls: RunControls | None = None
         self.fence: Fence | None = None
-        self.told_early = False
+        self.notified_before_start = False
         self.topic: Topic = NO_TOPIC
         self._ended: asyncio.Event | None = None
         self.has_ended = False
@@ -135,15 +137,15 @@ class ActiveRun:
     def begin(self, fence: Fence, read: Iterable[ThreadCommand]) -> None:
         """Let commands reach the run: it owns the thread, and has read the commands `read`."""
         self.fence = fence
-        self.missed = self.has_next = False
+        self.has_unread_commands = self.has_queued_run = False
         for command in read:
             self.seen |= {command.id}
             if command.kind is CommandKind.RUN and command.run_id != self.run_id:
-                self.has_next = True
+                self.has_queued_run = True
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Cancel the run's task and leave the run without a commit: another process goes on."""
-        self.is_lost = True
+        self.is_fenced_off = True
         if self.controls is not None:
             self.controls.is_lost = True
         if self.task is not None:
@@ -161,7 +163,7 @@ class ActiveRun:
         A command that the run cannot take now stays in the store, for the thread's next run.
         """
         if command.kind is CommandKind.RUN:
-            self.has_next = True  # the thread's next run, when this one has ended
+            self.has_queued_run = True  # the thread's next run, when this one has ended
             return
         if command.id in self.seen or command.run_id not in (None, self.run_id):
             return
@@ -170,7 +172,9 @@ class ActiveRun:
             self.token.cancel()
         elif command.kind is CommandKind.MESSAGES and self.inbox is not None:
             # A run that is about to end has closed its inbox.
-            self.missed |= not self.inbox.send(messages_payload(command.messages, command.id))
+            self.has_unread_commands |= not self.inbox.send(
+                messages_payload(command.messages, command.id)
+            )
         elif command.kind is CommandKind.DECISIONS and self.decisions is not None:
             self.decisions.send(command.decisions, command.id)
 

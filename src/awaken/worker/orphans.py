@@ -165,14 +165,14 @@ async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunRe
     Raises:
         ThreadAlreadyRunning: another process owns the run, or has ended it meanwhile.
     """
-    registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandIn(run.agent_id))
-    alone = AgentRuntime(
+    registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandInResolver(run.agent_id))
+    stand_in = AgentRuntime(
         registry, runtime.store, clock=runtime.clock, ids=runtime.ids, bus=runtime.bus
     )
-    return await carry_on(alone, run, agent_id=run.agent_id)
+    return await carry_on(stand_in, run, agent_id=run.agent_id)
 
 
-class _Nobody:
+class _UncallableModel:
     """The model of the stand-in agent. It cannot be called; ending a run needs no model."""
 
     name = "nobody"
@@ -184,11 +184,11 @@ class _Nobody:
         yield
 
 
-class _StandIn:
+class _StandInResolver:
     """A resolver with one agent, which has the given id and neither tools nor plugins."""
 
     def __init__(self, agent_id: str) -> None:
-        self._agent = ResolvedAgent.new(agent_id, _Nobody.name, "", _Nobody())
+        self._agent = ResolvedAgent.new(agent_id, _UncallableModel.name, "", _UncallableModel())
 
     def agent_ids(self) -> list[str]:
         return [self._agent.spec.id]

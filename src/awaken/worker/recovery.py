@@ -243,7 +243,7 @@ class Recovery:
         if thread_id in self._threads.values():
             self._again.add(thread_id)
             return True
-        return await self._engine.hear(thread_id)
+        return await self._engine.on_command(thread_id)
 
     # -- failures -----------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ class Recovery:
     def start(self) -> None:
         """From now on, resume each run that is answered, cancelled or abandoned."""
         self._look_again_at = asyncio.get_running_loop().time() + self._look_every
-        self._engine.commands.subscribe(self.hear)
+        self._engine.commands.subscribe(self.on_command)
         self._unsubscribe_changes = self._engine.active.changes.subscribe(self._has_room)
         self._watching.start_repeating(self._watch, LOOK_AROUND, _CANNOT_LOOK)
         self._send_left()
@@ -303,7 +303,7 @@ class Recovery:
         """Stop resuming runs. Runs that were already resumed go on."""
         self._unsubscribe()
         self._unsubscribe_changes()
-        self._engine.commands.unsubscribe(self.hear)
+        self._engine.commands.unsubscribe(self.on_command)
         self._watching.cancel()
 
     async def stopped(self) -> None:
@@ -323,7 +323,7 @@ class Recovery:
         else:
             self._callers_own.add(thread)
 
-    async def hear(self, thread_id: str) -> None:
+    async def on_command(self, thread_id: str) -> None:
         """Take a thread in which commands wait. The watching task handles it soon."""
         self._told.add(thread_id)
         self._news.set()
@@ -381,7 +381,7 @@ class Recovery:
 
     async def _is_heard(self, thread_id: str) -> bool:
         """Whether a run of the thread is live here. It gets the thread's commands."""
-        heard = await or_log(self._engine.hear(thread_id), _unread(thread_id), log)
+        heard = await or_log(self._engine.on_command(thread_id), _unread(thread_id), log)
         return heard is not False
 
     async def _wake(self, threads: Iterable[str]) -> None:
@@ -479,7 +479,7 @@ class Recovery:
             except ThreadAlreadyRunning:
                 # Another process has resumed it, or a request of this one has taken the thread. If
                 # that request fails before it has read the commands, the thread is looked at again.
-                await self._engine.hear(record.thread_id)
+                await self._engine.on_command(record.thread_id)
                 raise
             except Exception as error:
                 if not self._engine.is_stopping and not await self._is_over(record):

@@ -34,9 +34,8 @@ class WhenBusy(StrEnum):
     QUEUE = "queue"
 
 
-class Inherited(msgspec.Struct, frozen=True, kw_only=True):
-    """What a delegate's run gets from its parent: its budget account, its depth, and
-    dependencies."""
+class ParentContext(msgspec.Struct, frozen=True, kw_only=True):
+    """A delegate's budget account, depth and dependencies, as its parent run passes them on."""
 
     budget: Account | None = None
     depth: int = 0

@@ -48,7 +48,7 @@ class Stopping(LiveControl):
         self.claims = Claims(store, clock)
         self.closed = self.draining = False
         self._leaving = CancellationToken()
-        self._leaving_taken_up = CancellationToken()
+        self._leaving_abandonable = CancellationToken()
 
     @property
     def is_stopping(self) -> bool:
@@ -57,7 +57,7 @@ class Stopping(LiveControl):
 
     def leave_of(self, request: RunRequest) -> CancellationToken:
         """The token that tells a run to stop and stay open for another process."""
-        return self._leaving_taken_up if request.left_on_close else self._leaving
+        return self._leaving_abandonable if request.left_on_close else self._leaving
 
     async def leave_all(self, grace: float = CANCEL_GRACE) -> None:
         """Stop every live run at the end of its step and leave it open for another process.
@@ -65,7 +65,7 @@ class Stopping(LiveControl):
         After `grace` seconds the remaining runs are cancelled; recovery continues them from their
         last commit.
         """
-        self._tell_to_leave()
+        self._request_leave()
         await self._close(leave=True, grace=grace)
 
     async def drain(self, grace: float = CANCEL_GRACE) -> None:
@@ -74,12 +74,12 @@ class Stopping(LiveControl):
         From now on, `run` raises `RuntimeFault`; submissions are stored for other processes.
         """
         self.draining = True
-        self._tell_to_leave()
-        self._leaving_taken_up.cancel()
-        await wait_or_tear_down(self.active.all(), grace)
+        self._request_leave()
+        self._leaving_abandonable.cancel()
+        await wait_or_cancel(self.active.all(), grace)
         await self.tasks.close(leave=True, grace=grace)
 
-    def _tell_to_leave(self) -> None:
+    def _request_leave(self) -> None:
         self._leaving.cancel()
         for run in self.active.all():
             if run.decisions is not None:
@@ -97,11 +97,11 @@ class Stopping(LiveControl):
 
     async def _close(self, *, leave: bool, grace: float) -> None:
         """Wait for the live runs and for the runtime's own tasks, each for a limited time."""
-        self._leaving_taken_up.cancel()
-        await wait_or_tear_down(self.active.all(), grace)
+        self._leaving_abandonable.cancel()
+        await wait_or_cancel(self.active.all(), grace)
         await self.tasks.close(leave=leave, grace=grace)
         await self.pending_commits.close(CANCEL_GRACE)
-        self.commands.unsubscribe(self.hear)
+        self.commands.unsubscribe(self.on_command)
         await self.owned.close(CANCEL_GRACE)
         await self.claims.close(CANCEL_GRACE)
         self.tool_threads.close()
@@ -120,7 +120,7 @@ async def cancel_and_wait(run: asyncio.Task[AgentRunResult], slot: ActiveRun) ->
     await asyncio.wait([run], timeout=CANCEL_GRACE)
 
 
-async def wait_or_tear_down(runs: Iterable[ActiveRun], grace: float) -> None:
+async def wait_or_cancel(runs: Iterable[ActiveRun], grace: float) -> None:
     """Wait for runs that were told to end. After `grace` seconds, cancel the asyncio tasks of the
     remaining ones, and later cancel them again, which also interrupts their cleanup."""
     tasks = [run.task for run in runs if run.task is not None]

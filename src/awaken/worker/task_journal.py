@@ -49,7 +49,7 @@ from awaken.worker.budgets import Accounts
 from awaken.worker.claims import Claims, ClaimUse
 from awaken.worker.crash_loop import add_takeover
 from awaken.worker.dependencies import Dependencies
-from awaken.worker.live_runs import ActiveRun, ActiveRuns, Behalf
+from awaken.worker.live_runs import ActiveRun, ActiveRuns, Requester
 from awaken.worker.pending_commits import PendingCommits, commit_once
 from awaken.worker.task_inbox import TaskMail
 from awaken.worker.task_records import INTERRUPTED, KeptTask, commit_of
@@ -113,7 +113,7 @@ class Tasks:
         kept = KeptTask(task, resume)
         now = self._clock.now_ms()
         above = self._active.find_by_run(kept.parent_run_id or "")
-        record = kept.begun(now, above.behalf if above is not None else Behalf())
+        record = kept.begun(now, above.requester if above is not None else Requester())
         start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
         if kept.agent_key is not None:
             await self._accounts.spread(task.parent_context.run_id)
@@ -123,7 +123,7 @@ class Tasks:
             )
             await commit_once(self._store, begun)
             self._hold(live, left_on_close=above is not None and above.left_on_close)
-        if live.slot.told_early:
+        if live.slot.notified_before_start:
             await self._pass_on(record.thread_id)
 
     async def _thread_above(self, task: PersistedTaskMeta) -> str | None:
@@ -142,7 +142,7 @@ class Tasks:
         slot = self._active.reserve(record.thread_id)
         try:
             self._active.name(slot, record.run_id)
-            slot.behalf = Behalf.of(record.request)
+            slot.requester = Requester.of(record.request)
             fence = await self._claims.claim(record.thread_id, ClaimUse.TASK)
         except BaseException:
             slot.release()

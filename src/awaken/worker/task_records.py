@@ -14,7 +14,7 @@ from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.task import PersistedTaskMeta, TaskStatus
 from awaken.core.tool import error_payload_of
-from awaken.worker.live_runs import Behalf
+from awaken.worker.live_runs import Requester
 
 TASK_AGENT = "task:"
 """The prefix of the `agent_id` of a task's record, before the task's name. For display only."""
@@ -54,8 +54,8 @@ class KeptTask(msgspec.Struct, frozen=True):
         """The run that the task belongs to: another task, or the run of an agent."""
         return self.task.parent_uid or self.task.parent_context.run_id
 
-    def begun(self, now_ms: int, behalf: Behalf) -> RunRecord:
-        """The record of a task that is about to start, and works for the same as its parent."""
+    def begun(self, now_ms: int, requester: Requester) -> RunRecord:
+        """The record of a task that is about to start. `requester` is that of its parent run."""
         task = self.task
         name = task.description if task.task_type == "tool" else task.task_type
         identity = RunIdentity(
@@ -68,7 +68,7 @@ class KeptTask(msgspec.Struct, frozen=True):
             origin=RequestOrigin.INTERNAL,
             request_extras=self._extras(),
             parent_thread_id=task.owner_thread_id or None,
-            **behalf.fields(),
+            **requester.fields(),
         )
         return RunRecord.begin(identity, request, now_ms, RunKind.TASK)
 

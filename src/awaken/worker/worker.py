@@ -69,13 +69,13 @@ from awaken.worker.crash_loop import count_takeover, end_abandoned
 from awaken.worker.delegates import Delegates
 from awaken.worker.dependencies import Dependencies, use_deps
 from awaken.worker.live_control import RunAccess
-from awaken.worker.live_runs import ActiveRun, ActiveRuns, Behalf
+from awaken.worker.live_runs import ActiveRun, ActiveRuns, Requester
 from awaken.worker.messages import Messages, Outboxes
 from awaken.worker.pending_commits import PendingCommits
 from awaken.worker.request import (
     AskAgain,
     CancelFirst,
-    Inherited,
+    ParentContext,
     RunRequest,
     WhenBusy,
     continuation,
@@ -86,9 +86,9 @@ from awaken.worker.task_journal import Tasks
 log = logging.getLogger("awaken.runtime")
 RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
 """The agents that runs of the running code use, if they are not those of the registry."""
-_NO_SINK, _ALONE = NullEventSink(), Inherited()
+_NO_SINK, _NO_PARENT = NullEventSink(), ParentContext()
 _LOCAL = LocalBackend()
-_TAKEN = (InvalidResume, ThreadAlreadyRunning)
+_TAKEN_ELSEWHERE = (InvalidResume, ThreadAlreadyRunning)
 """The errors of continuing a paused run that another process has continued meanwhile."""
 
 
@@ -119,7 +119,7 @@ class AgentRuntime(Stopping):
         self.max_runs = max_runs
         self.keep_requests = keep_requests
         self.commands = CommandListener(store)
-        self.active.changes.subscribe(self._listen_while_live)
+        self.active.changes.subscribe(self._unsubscribe_when_idle)
         self.owned = OwnedTasks(log)
         self.bus = bus
         self.registry = registry
@@ -140,7 +140,7 @@ class AgentRuntime(Stopping):
             self.active,
             lambda: self.closed,
             self.deliver,
-            self._effect_of,
+            self._find_effect,
         )
         self.accounts = Accounts(store, clock)
         self.claims.released.subscribe(self.unattended.tell)
@@ -153,14 +153,14 @@ class AgentRuntime(Stopping):
             self.deliver,
             self.delegates,
             self.accounts,
-            lambda: self.commands.subscribe(self.hear),
+            lambda: self.commands.subscribe(self.on_command),
             self.tool_threads,
             self.pending_commits,
             self.deps,
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks, self.claims)
-        store.lease.when_lost(self._has_lost)
+        store.lease.when_lost(self._on_claim_lost)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class AgentRuntime(Stopping):
         self,
         request: RunRequest,
         sink: EventSink | None = None,
-        inherited: Inherited | None = None,
+        parent_context: ParentContext | None = None,
         *,
         fence: Fence | None = None,
     ) -> AgentRunResult:
@@ -188,16 +188,16 @@ class AgentRuntime(Stopping):
         """
         request = request.signed()
         try:
-            slot = await self._slot(request)
+            slot = await self._reserve_slot(request)
         except BaseException:
             if fence is not None:
                 await self.claims.release(fence)
             raise
         slot.left_on_close = request.left_on_close
-        self.commands.subscribe(self.hear)
+        self.commands.subscribe(self.on_command)
         # The run has its own task: cancelling the caller must not interrupt a commit.
         task = slot.task = start_task(
-            self._drive(request, slot, sink or _NO_SINK, inherited or _ALONE, fence)
+            self._drive(request, slot, sink or _NO_SINK, parent_context or _NO_PARENT, fence)
         )
         try:
             await when_ended(task)
@@ -205,7 +205,7 @@ class AgentRuntime(Stopping):
         except asyncio.CancelledError:
             if not task.done():
                 await cancel_and_wait(task, slot)
-            elif task.cancelled() and (slot.is_lost or self.leave_of(request).is_cancelled()):
+            elif task.cancelled() and (slot.is_fenced_off or self.leave_of(request).is_cancelled()):
                 # The runtime cancelled the task, not the caller: another process continues the run.
                 raise RunLeft(slot.run_id or request.thread_id) from None
             raise
@@ -221,7 +221,7 @@ class AgentRuntime(Stopping):
         request: RunRequest,
         slot: ActiveRun,
         sink: EventSink,
-        inherited: Inherited,
+        parent_context: ParentContext,
         claimed: Fence | None,
     ) -> AgentRunResult:
         """The body of a run's task: prepare the run and let its backend execute it.
@@ -229,7 +229,7 @@ class AgentRuntime(Stopping):
         This is repeated in the same slot if the run paused and a command arrived for it meanwhile,
         and if another run of the thread had to end before the request could start its own.
         """
-        self._set_surroundings(inherited)
+        self._set_context_variables(parent_context)
         paused: AgentRunResult | None = None
         later: list[tuple[RunRequest, EventSink]] = []
         waits = False
@@ -239,7 +239,7 @@ class AgentRuntime(Stopping):
                 opening: Opening | None = None
                 try:
                     fence = fence or await self._claim(request, slot)
-                    opening = await self._open(request, slot, sink, fence, inherited)
+                    opening = await self._open(request, slot, sink, fence, parent_context)
                     if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
                         prepared = await local_run(opening, opening.agent)
                         await self._begin(opening)
@@ -247,17 +247,17 @@ class AgentRuntime(Stopping):
                         assert ended.run is not None, "a run in this process says how it ended"
                         result = ended.run
                     else:
-                        result = await self._run_elsewhere(opening)
+                        result = await self._run_on_backend(opening)
                     # In here, so that an error in it is made one for the caller, too.
-                    is_called = result.waits and await self._is_called(slot, result)
+                    has_new_command = result.waits and await self._has_new_command(slot, result)
                 except BaseException as error:
                     if fence is not None:
-                        await self._let_go(fence, opening.unkept if opening else (), error)
+                        await self._release_thread(fence, opening.unkept if opening else (), error)
                     failure = error_for_caller(error)
                     if isinstance(failure, CancelFirst):
                         later.append((request, sink))
                         request, sink = continuation(request, failure.run_id), NullEventSink()
-                    elif paused is not None and isinstance(failure, _TAKEN):
+                    elif paused is not None and isinstance(failure, _TAKEN_ELSEWHERE):
                         waits = True
                         return paused  # another process has continued it first
                     elif later and await has_ended(self.store, failure, request):
@@ -268,7 +268,7 @@ class AgentRuntime(Stopping):
                     self.claims.drop(fence)  # the run's last commit has released the thread
                     if later:
                         request, sink = later.pop()
-                    elif is_called:
+                    elif has_new_command:
                         # A command arrived before the thread was released: continue with it.
                         paused, request = result, continuation(request, result.run_id)
                     else:
@@ -276,9 +276,9 @@ class AgentRuntime(Stopping):
                         return result
                 slot.renew()
         finally:
-            await self._free(slot, waits, sys.exception())
+            await self._free_slot(slot, waits, sys.exception())
 
-    async def _is_called(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
+    async def _has_new_command(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
         """Whether a command waits for a run that has just paused.
 
         A caller that cancels the run leaves that to the run while its slot is taken, so the store
@@ -288,17 +288,17 @@ class AgentRuntime(Stopping):
             return True
         return slot.token.is_cancelled() and await has_command(self.store, slot.thread_id, paused)
 
-    def _set_surroundings(self, inherited: Inherited) -> None:
+    def _set_context_variables(self, parent_context: ParentContext) -> None:
         """Give the run's task its context variables."""
         AMBIENT_TASK_JOURNAL.set(self.tasks)
         AMBIENT_MESSAGE_SINK.set(self.messages)
         TOOL_THREADS.set(self.tool_threads)
-        if not inherited.depth:
+        if not parent_context.depth:
             # The caller may itself be inside a tool call or a task. Only a delegate's run keeps
             # the caller's context.
             leave_surroundings()
 
-    async def _free(self, slot: ActiveRun, waits: bool, error: BaseException | None) -> None:
+    async def _free_slot(self, slot: ActiveRun, waits: bool, error: BaseException | None) -> None:
         """Free the slot of a run that has ended or paused, after its dependencies were closed, and
         report its thread as unattended if commands may wait there.
 
@@ -312,10 +312,10 @@ class AgentRuntime(Stopping):
             slot.release()
         if not waits:
             self.deps.forget(slot.run_id)
-        if waits or slot.missed or slot.told_early or slot.has_next:
+        if waits or slot.has_unread_commands or slot.notified_before_start or slot.has_queued_run:
             self.unattended.tell(slot.thread_id)
 
-    async def _slot(self, request: RunRequest) -> ActiveRun:
+    async def _reserve_slot(self, request: RunRequest) -> ActiveRun:
         if self.is_stopping:
             raise RuntimeFault(f"the runtime is {'closed' if self.closed else 'draining'}")
         self.one_loop.bind()
@@ -331,7 +331,7 @@ class AgentRuntime(Stopping):
                 if self.is_stopping:
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
-    async def _let_go(
+    async def _release_thread(
         self, fence: Fence, commits: Sequence[ThreadCommit], error: BaseException
     ) -> None:
         """Release the thread of a run that failed. If some of its commits were not made yet, hold
@@ -343,20 +343,22 @@ class AgentRuntime(Stopping):
             self.claims.drop(fence)
             return  # the coroutine is being closed and must not await
         if commits:
-            self.pending_commits.add(fence, commits, partial(self._has_left, fence.thread_id))
+            self.pending_commits.add(
+                fence, commits, partial(self._on_thread_released, fence.thread_id)
+            )
             return
         await self.claims.release(fence)
 
-    def _has_lost(self, fence: Fence) -> None:
+    def _on_claim_lost(self, fence: Fence) -> None:
         """Leave the run of a thread that another process has claimed."""
         run = self.active.find_by_thread(fence.thread_id)
         if run is not None and run.fence == fence:
-            run.give_up()
+            run.abandon()
 
-    async def _has_left(self, thread_id: str) -> None:
+    async def _on_thread_released(self, thread_id: str) -> None:
         self.unattended.tell(thread_id)
 
-    async def _run_elsewhere(self, opening: Opening) -> AgentRunResult:
+    async def _run_on_backend(self, opening: Opening) -> AgentRunResult:
         """Run an agent on its backend, or end a run that was taken over too often.
 
         A request that the backend cannot carry out is refused before anything is started.
@@ -394,8 +396,8 @@ class AgentRuntime(Stopping):
             self.taken.tell(command)
         if opening.sent.cancelled:
             slot.token.cancel()
-        if slot.told_early:
-            slot.told_early = False
+        if slot.notified_before_start:
+            slot.notified_before_start = False
             await self.deliver(slot.thread_id)
 
     async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
@@ -421,7 +423,7 @@ class AgentRuntime(Stopping):
         slot: ActiveRun,
         sink: EventSink,
         fence: Fence,
-        inherited: Inherited,
+        parent_context: ParentContext,
     ) -> Opening:
         """Read the thread, resolve the agent, and choose the run.
 
@@ -438,20 +440,20 @@ class AgentRuntime(Stopping):
         choice, sent = chosen.choice, chosen.sent
         self.active.name(slot, choice.run_id)
         slot.topic = self.bus.topic(fence)
-        slot.behalf = Behalf.of(request)
+        slot.requester = Requester.of(request)
         deps, previous = None, choice.previous
         is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
         if (self.deps.types or request.deps is not None) and not is_to_end:
-            deps = await self.deps.of(agent.spec.id, request, choice.run_id, inherited.deps)
+            deps = await self.deps.of(agent.spec.id, request, choice.run_id, parent_context.deps)
             await use_deps(slot, deps)
         access = RunAccess(self, request.thread_id)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
             look=access.deliver,
-            depth=inherited.depth,
+            depth=parent_context.depth,
             lease=self.store.lease,
-            give_up=access.give_up,
+            give_up=access.abandon,
         )
         opening = Opening(
             request=request,
@@ -476,12 +478,12 @@ class AgentRuntime(Stopping):
             ),
             controls=controls,
         )
-        above = inherited.budget
+        above = parent_context.budget
         if opening.own_budget or above is not None or self.accounts.holds(choice.run_id):
             await open_account(opening, self.accounts, above)
         return opening
 
-    def _effect_of(self, agent_id: str, tool_name: str) -> ToolEffect | None:
+    def _find_effect(self, agent_id: str, tool_name: str) -> ToolEffect | None:
         """The effect of an agent's tool; `None` if this process has no such agent or tool."""
         try:
             agent = self.registry.snapshot().resolve_execution(agent_id)
@@ -498,10 +500,10 @@ class AgentRuntime(Stopping):
             return known
         return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
 
-    def _listen_while_live(self, run: ActiveRun) -> None:
+    def _unsubscribe_when_idle(self, run: ActiveRun) -> None:
         """Stop listening for other processes' commands when the last live run has ended."""
         if run.has_ended and not self.active:
-            self.commands.unsubscribe(self.hear)
+            self.commands.unsubscribe(self.on_command)
 
 
 # -- errors of runs ---------------------------------------------------------------------------

@@ -100,7 +100,7 @@ class Flawed(MemoryStore):
 
 
 async def test_looking_around_outlives_any_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "LOOK_AROUND", 0.01)
+    monkeypatch.setattr(recovery, "RETRY_SECONDS", 0.01)
     store = Flawed()
     async with Runtime([payer()], store=store) as runtime:
         first = await runtime.run("payer", "go", thread=T)

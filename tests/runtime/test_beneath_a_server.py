@@ -158,7 +158,7 @@ async def test_a_run_that_is_answered_is_resumed_by_a_recovery_that_was_started(
         await there.decide(T, {paused.tickets[0].key or "": True})
         await ended.wait()
     recovery.stop()
-    await recovery.stopped()
+    await recovery.wait_stopped()
     await engine.cancel_all()
     run = await store.load_run(paused.run_id)
     assert run is not None
@@ -203,7 +203,7 @@ async def test_an_answer_that_comes_while_recovery_starts_is_not_lost(
         await ended.wait()
     engine.commands.unsubscribe(hear)
     recovery.stop()
-    await recovery.stopped()
+    await recovery.wait_stopped()
     await engine.cancel_all()
 
 

@@ -273,4 +273,4 @@ async def test_a_run_that_another_was_quicker_with_is_running_there(place: Place
         await runtime.cancel(T)
 
         with pytest.raises(ThreadAlreadyRunning):
-            await operations.go_on(runtime.engine, left)
+            await operations.continue_run(runtime.engine, left)

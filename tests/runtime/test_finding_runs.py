@@ -69,7 +69,7 @@ async def test_a_store_that_is_away_is_not_taken_for_runs_nobody_can_read() -> N
         asks = await runtime.run("a", "pay", thread=T)
         await store.send(ThreadCommand.cancel(T, asks.run_id, at_ms=1))
         other = Runtime([], store=store, recover=False)
-        for look in (other.recover(), operations.interrupted(runtime.engine)):
+        for look in (other.recover(), operations.list_recoverable(runtime.engine)):
             store.away = True
             with pytest.raises(StoreUnavailable):
                 await look

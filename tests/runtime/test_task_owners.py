@@ -117,7 +117,7 @@ async def test_runs_are_still_taken_up_after_an_odd_error(
 ) -> None:
     """One that is answered through another runtime goes on in this one."""
     monkeypatch.setattr(listen, "RETRY_LISTENING", 0)
-    monkeypatch.setattr(recovery, "LOOK_AROUND", 0.01)
+    monkeypatch.setattr(recovery, "RETRY_SECONDS", 0.01)
 
     @tool(needs_approval=True)
     async def pay() -> str:

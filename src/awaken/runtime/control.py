@@ -62,7 +62,7 @@ class Control(Archive):
         """Do not resume the run of a thread (without `thread`: any run) when its background tasks
         report to it: the caller will. A runtime with `recover` still resumes such runs."""
         parse_id("thread", thread, str | None)
-        self._recovery.leave_to_caller(thread)
+        self._recovery.exclude_thread(thread)
 
     # -- by id --------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class Control(Archive):
         place = await engine.decide(self._engine, id, decisions)
         if place.owner is not None:
             return True
-        return self._recover and await self._recovery.goes_on(place.thread_id)
+        return self._recover and await self._recovery.resume_thread(place.thread_id)
 
     async def send(
         self,
@@ -155,5 +155,5 @@ class Control(Archive):
             check_seconds("timeout", timeout)
         self._engine.one_loop.bind()
         async with asyncio.timeout(timeout):
-            run = await engine.over_or_asking(self._engine, id, self._recovery.why_not)
+            run = await engine.over_or_asking(self._engine, id, self._recovery.refusal_reason)
             return RunResult.read(run, self._shapes)

@@ -22,7 +22,7 @@ def has_agent(runtime: Runtime, run: RunRecord) -> bool:
 
 async def list_abandoned(runtime: Runtime) -> list[RunRecord]:
     """The open runs and background tasks that no process owns and this runtime can resume."""
-    return await operations.interrupted(runtime.engine)
+    return await operations.list_recoverable(runtime.engine)
 
 
 async def resume_run(runtime: Runtime, run: RunRecord) -> RunResult:
@@ -33,12 +33,12 @@ async def resume_run(runtime: Runtime, run: RunRecord) -> RunResult:
         ThreadAlreadyRunning: another process has resumed the run.
         AgentLoopError: the run broke off.
     """
-    return RunResult.of(run.thread_id, await operations.go_on(runtime.engine, run))
+    return RunResult.of(run.thread_id, await operations.continue_run(runtime.engine, run))
 
 
 async def resume_task(runtime: Runtime, task: RunRecord) -> None:
     """Resume a background task, or end it if it cannot go on. Returns while the task is running."""
-    await operations.take_up_task(runtime.engine, task)
+    await operations.recover_task(runtime.engine, task)
 
 
 def stream_resumed(runtime: Runtime, run: RunRecord) -> RunStream:

@@ -204,7 +204,7 @@ class Runtime(Running):
             await self._engine.cancel_all()
         failed = await engine.close_plugins(self._closers, leave=self._on_close == "leave")
         await self._assembly.close()
-        await self._recovery.stopped()
+        await self._recovery.wait_stopped()
         if self._owns_bus:
             await self._bus.close()
         if self._owns_store:
@@ -241,7 +241,7 @@ class Runtime(Running):
     def not_resumed(self) -> Mapping[str, str]:
         """The open runs without an owner that this runtime has found and does not resume, by id,
         each with the reason: it does not have the agent, or cannot make its dependencies."""
-        return dict(self._engine.left_alone)
+        return dict(self._engine.skipped_runs)
 
     @property
     def agent_ids(self) -> Sequence[str]:

@@ -111,7 +111,7 @@ def _run_status(status: TaskStatus) -> RunStatus:
 # -- runs -------------------------------------------------------------------------------------
 
 
-async def over_or_asking(engine: AgentRuntime, id: str, why_not: WhyNot) -> RunRecord:
+async def over_or_asking(engine: AgentRuntime, id: str, refusal_reason: WhyNot) -> RunRecord:
     """Wait until a run, given by its run or thread id, is over or needs an answer. Returns its
     record. Any process may own the run.
 
@@ -139,12 +139,12 @@ async def over_or_asking(engine: AgentRuntime, id: str, why_not: WhyNot) -> RunR
                 seen, doubt = await engine.store.changed(run.thread_id, seen), None
         except TimeoutError:
             # Checked twice: a run that passes from one owner to the next has none for a moment.
-            before, doubt = doubt, await _doubt(engine, run, why_not)
+            before, doubt = doubt, await _doubt(engine, run, refusal_reason)
             if before is not None and doubt is not None:
                 raise RunAbandoned(run_id, doubt) from None
 
 
-async def _doubt(engine: AgentRuntime, run: RunRecord, why_not: WhyNot) -> str | None:
+async def _doubt(engine: AgentRuntime, run: RunRecord, refusal_reason: WhyNot) -> str | None:
     """Why a run will not go on; `None` if any thread of its tree has an owner, or it will be
     resumed here."""
     store = engine.store
@@ -154,7 +154,7 @@ async def _doubt(engine: AgentRuntime, run: RunRecord, why_not: WhyNot) -> str |
         return None
     while (parent := await parent_of(store, run)) is not None:
         run = parent  # the parent's owner resumes its children
-    return why_not(run, [thread.open_run_id for thread in family if thread.open_run_id])
+    return refusal_reason(run, [thread.open_run_id for thread in family if thread.open_run_id])
 
 
 async def _asks(store: Store, run: RunRecord) -> bool:

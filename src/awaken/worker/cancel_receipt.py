@@ -12,7 +12,7 @@ from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt, RunRecord
 from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.core.thread_ids import child_ids, task_uid
 from awaken.errors import UnreadableRecord
-from awaken.worker.operations import Reached, end_told, tell_to_end
+from awaken.worker.operations import CancelTargets, finish_cancelled, request_cancel
 from awaken.worker.orphans import has_agent, is_elsewhere, levels
 from awaken.worker.submissions import withdraw
 from awaken.worker.task_records import KeptTask
@@ -41,11 +41,11 @@ async def cancel_with_receipt(
     withdrawn = await withdraw(runtime, id, by)
     if withdrawn is not None:
         return CancelReceipt(accepted=True, items=(_run(runtime, withdrawn),))
-    told = await tell_to_end(runtime, id, by)
-    if not told:
+    targets = await request_cancel(runtime, id, by)
+    if not targets:
         return CancelReceipt(accepted=False)
-    tree = _Tree(runtime, told, since)
-    ending = runtime.owned.start(end_told(runtime, told), f"cancel {id}")
+    tree = _Tree(runtime, targets, since)
+    ending = runtime.owned.start(finish_cancelled(runtime, targets), f"cancel {id}")
     try:
         async with asyncio.timeout(deadline):
             await asyncio.shield(ending)
@@ -61,13 +61,13 @@ async def cancel_with_receipt(
 class _Tree:
     """The runs that a cancel reached, with their threads."""
 
-    def __init__(self, runtime: AgentRuntime, told: Reached, since: int) -> None:
+    def __init__(self, runtime: AgentRuntime, targets: CancelTargets, since: int) -> None:
         self._runtime = runtime
-        self._live = told.live
+        self._live = targets.live
         self._since = since
         self._runs = {
             thread.open_run_id or "": thread.id
-            for level in levels(told.threads)
+            for level in levels(targets.threads)
             for thread in level
         }
 

@@ -48,14 +48,14 @@ from awaken.errors import (
     NotFound,
     RunLeft,
 )
-from awaken.worker.delegate_summary import EffectOf, WorkBeneath
+from awaken.worker.delegate_summary import DelegateSummary, EffectOf
 from awaken.worker.live_runs import ActiveRuns
 from awaken.worker.request import ParentContext, RunRequest, WhenBusy
 
 log = logging.getLogger("awaken.runtime")
 
 
-class RunDoor(Protocol):
+class RunFunction(Protocol):
     """Starts a run: `AgentRuntime.run`."""
 
     def __call__(
@@ -80,7 +80,7 @@ class Delegates:
 
     def __init__(
         self,
-        run: RunDoor,
+        run: RunFunction,
         store: Store,
         clock: Clock,
         active: ActiveRuns,
@@ -94,7 +94,7 @@ class Delegates:
         self._active = active
         self._is_closed = is_closed
         self._deliver = deliver
-        self._work = WorkBeneath(store, effect_of)
+        self._summary = DelegateSummary(store, effect_of)
 
     async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
         """Start the delegate of `request.key`, continue it, or return its result if it has ended.
@@ -112,13 +112,13 @@ class Delegates:
             await self._start(request, run_id)
         elif record.status is RunStatus.WAITING:
             if not await self._answer(request, record):
-                return await self._standing(record)
+                return await self._load_result(record)
         elif record.status is not RunStatus.DONE:
-            await self._carry_on(request, run_id)
+            await self._continue(request, run_id)
         record = await self._store.load_run(run_id)
         if record is None:
             raise ExecutionFailed(f"delegate run '{run_id}' was deleted while it ran")
-        return await self._standing(record)
+        return await self._load_result(record)
 
     async def wait_for_answer(self, run_id: str) -> None:
         """Wait until a waiting delegate has a command, its question has expired, or it no longer
@@ -165,7 +165,7 @@ class Delegates:
     async def done_by(self, thread_id: str, key: str) -> str | None:
         """What the delegate of the call `key` of a thread and the runs below it have done. Returns
         `None` if none of their calls has ended or may have taken effect."""
-        return await self._work.told(await find_child(self._store, thread_id, key))
+        return await self._summary.summarize(await find_child(self._store, thread_id, key))
 
     async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:
         parent = request.parent
@@ -185,21 +185,21 @@ class Delegates:
             ),
         )
 
-    async def _carry_on(
-        self, request: BackendDelegateRunRequest, run_id: str, *said: Message
+    async def _continue(
+        self, request: BackendDelegateRunRequest, run_id: str, *messages: Message
     ) -> None:
         await self._drive(
             request,
             RunRequest(
                 thread_id=run_id,
                 continue_run_id=run_id,
-                messages=said,
+                messages=messages,
                 wait_for_decisions=False,
                 when_busy=WhenBusy.QUEUE,
             ),
         )
 
-    async def _drive(self, request: BackendDelegateRunRequest, asked: RunRequest) -> None:
+    async def _drive(self, request: BackendDelegateRunRequest, run_request: RunRequest) -> None:
         """Run until the delegate ends or pauses. A failure that its record already has is not
         raised.
 
@@ -211,22 +211,24 @@ class Delegates:
         parent = self._active.find_by_run(request.parent.parent_run_id or "")
         if parent is not None:
             requester = parent.requester.fields()
-            asked = msgspec.structs.replace(asked, left_on_close=parent.left_on_close, **requester)
+            run_request = msgspec.structs.replace(
+                run_request, left_on_close=parent.left_on_close, **requester
+            )
         parent_context = ParentContext(
             budget=request.budget, depth=request.depth, deps=request.deps
         )
         try:
-            await self._run(asked, request.sink, parent_context)
+            await self._run(run_request, request.sink, parent_context)
         except RunLeft:
             raise
         except AgentLoopError as error:
-            record = await self._store.load_run(asked.thread_id)
+            record = await self._store.load_run(run_request.thread_id)
             if record is None or record.status is not RunStatus.DONE:
                 raise BackendLoopError(error) from error
         except AwakenError as error:
             token = request.control.cancellation_token
             if self._is_closed() and (token is None or not token.is_cancelled()):
-                raise RunLeft(asked.thread_id) from error
+                raise RunLeft(run_request.thread_id) from error
             raise ExecutionFailed(str(error)) from error
 
     # -- answers ------------------------------------------------------------------------------
@@ -248,7 +250,7 @@ class Delegates:
         parent = await parent_of(self._store, run)
         if parent is None:
             await self._store.cancel_tree(thread_id, at_ms=self._clock.now_ms())
-            raise orphaned(run)
+            raise orphan_error(run)
         if not parent.is_task:
             raise InvalidResume(
                 f"run '{thread.open_run_id}' works for run '{parent.run_id}', which asks for it: "
@@ -264,10 +266,10 @@ class Delegates:
             if not commands and not self._is_overdue(record):
                 return False
         elif asker.ticket is None:
-            told = await self._told(record, request.key, resume)
-            if told is None:
+            message = await self._build_answer(record, request.key, resume)
+            if message is None:
                 return False
-            await self._carry_on(request, record.run_id, told)
+            await self._continue(request, record.run_id, message)
             return True
         else:
             answer = msgspec.structs.replace(
@@ -281,10 +283,12 @@ class Delegates:
                     return False
             except DecisionRefused as error:
                 log.warning("an answer to run %s came too late: %s", record.run_id, error)
-        await self._carry_on(request, record.run_id)
+        await self._continue(request, record.run_id)
         return True
 
-    async def _told(self, record: RunRecord, key: str, resume: ToolCallResume) -> Message | None:
+    async def _build_answer(
+        self, record: RunRecord, key: str, resume: ToolCallResume
+    ) -> Message | None:
         """The answer as a user message. Returns `None` if the run's log already has it."""
         # Each question has its own digest and is answered once, so this id is unique.
         id = f"{key}>{resume.digest}"
@@ -295,7 +299,7 @@ class Delegates:
 
     # -- results ------------------------------------------------------------------------------
 
-    async def _standing(self, record: RunRecord) -> BackendRunResult:
+    async def _load_result(self, record: RunRecord) -> BackendRunResult:
         """The delegate's status and output, from its run record."""
         termination = record.termination_reason or SUSPENDED_END
         state = record.state.extensions if record.state is not None else {}
@@ -303,7 +307,7 @@ class Delegates:
         if BACKEND_OUTPUT_STATE_KEY in state:
             output = from_json(state[BACKEND_OUTPUT_STATE_KEY], BackendRunOutput)
         status = _status(record, await self._question(record))
-        is_broken_off = status.kind is not BackendStatusKind.COMPLETED and not status.is_waiting
+        has_failed = status.kind is not BackendStatusKind.COMPLETED and not status.is_waiting
         return BackendRunResult(
             agent_id=record.agent_id,
             status=status,
@@ -314,7 +318,7 @@ class Delegates:
             run_id=record.run_id,
             tickets=record.waiting.tickets if record.waiting is not None else (),
             spending=spending_in(record.state) if record.state is not None else None,
-            done=await self._work.told(record.run_id) if is_broken_off else None,
+            done=await self._summary.summarize(record.run_id) if has_failed else None,
         )
 
     async def _question(self, record: RunRecord) -> str | None:
@@ -342,7 +346,7 @@ async def parent_of(store: Store, run: RunRecord | None) -> RunRecord | None:
     return parent if parent is not None and parent.status is not RunStatus.DONE else None
 
 
-def orphaned(run: RunRecord) -> InvalidResume:
+def orphan_error(run: RunRecord) -> InvalidResume:
     """The error for answering a delegate whose parent run has ended."""
     return InvalidResume(
         f"run '{run.run_id}' works for run '{run.parent_run_id}', which has ended: its "

@@ -1,4 +1,5 @@
-"""The dependencies of live runs: given with the run, passed down, kept while it waits, or made."""
+"""The dependencies of live runs: they come with the run, from the run above it, from before it
+paused, or from a maker."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from awaken.worker.request import RunRequest
 
 CLOSE_SECONDS = 10.0
 """How long the closing of a run's dependencies may take."""
-MOST_KEPT = 10_000
+MAX_REMEMBERED = 10_000
 """Of more runs that wait at once, the oldest lose their dependencies, and makers make new ones."""
 
 
@@ -51,7 +52,7 @@ class Dependencies:
                 f"the deps of agent {agent_id!r} are a {needed.__name__}, not a {kind}"
             )
 
-    async def of(
+    async def find(
         self, agent_id: str, request: RunRequest, run_id: str, above: RunDeps | None
     ) -> RunDeps | None:
         """The dependencies of a run of an agent; `None` if the agent has none. `above` are those
@@ -71,11 +72,11 @@ class Dependencies:
             info = await self._info(agent_id, request, run_id)
             deps = await self._make(needed, info)
         self._kept[run_id] = deps
-        if len(self._kept) > MOST_KEPT:
+        if len(self._kept) > MAX_REMEMBERED:
             del self._kept[next(iter(self._kept))]
         return deps
 
-    async def of_task(self, agent_id: str, run_id: str | None) -> RunDeps | None:
+    async def find_for_task(self, agent_id: str, run_id: str | None) -> RunDeps | None:
         """The dependencies for a background task that the run `run_id` of an agent has started."""
         needed = self.types.get(agent_id)
         if needed is None:
@@ -93,18 +94,18 @@ class Dependencies:
         if run_id is not None:
             self._kept.pop(run_id, None)
 
-    def why_not(self, agent_id: str, run_id: str = "") -> str | None:
+    def refusal_reason(self, agent_id: str, run_id: str = "") -> str | None:
         """Why a run cannot have its dependencies here; `None` if it can."""
         needed = self.types.get(agent_id)
         if needed is None or needed in self._makers or run_id in self._kept:
             return None
         return _no_maker(agent_id, needed)
 
-    def makeable(self, agent_ids: Sequence[str]) -> Sequence[str]:
+    def with_makeable_deps(self, agent_ids: Sequence[str]) -> Sequence[str]:
         """The agents among these whose runs can be resumed here."""
         if not self.types:
             return agent_ids
-        return [agent_id for agent_id in agent_ids if self.why_not(agent_id) is None]
+        return [agent_id for agent_id in agent_ids if self.refusal_reason(agent_id) is None]
 
     async def _make(self, needed: type, info: RunInfo) -> RunDeps:
         make = self._makers.get(needed)

@@ -28,18 +28,18 @@ from awaken.errors import (
     ThreadOwned,
     UnreadableRecord,
 )
-from awaken.worker.delegates import orphaned, parent_of
+from awaken.worker.delegates import orphan_error, parent_of
 from awaken.worker.edited_arguments import check_edits
 from awaken.worker.live_runs import ActiveRun
-from awaken.worker.orphans import carry_on, end_all, end_without_agent, has_agent, is_elsewhere
+from awaken.worker.orphans import end_all, end_without_agent, has_agent, is_elsewhere, recover_run
 from awaken.worker.task_records import KeptTask
 from awaken.worker.worker import AgentRuntime
 
-_MANY = 1000
+_MAX_RESULTS = 1000
 log = logging.getLogger("awaken.runtime")
 
 
-class Whereabouts(msgspec.Struct, frozen=True, gc=False):
+class RunLocation(msgspec.Struct, frozen=True, gc=False):
     """A thread, its open run (or the run that was asked for), and the thread's owner, if any."""
 
     thread_id: str
@@ -47,7 +47,7 @@ class Whereabouts(msgspec.Struct, frozen=True, gc=False):
     owner: str | None
 
 
-async def find(runtime: AgentRuntime, id: str) -> Whereabouts | None:
+async def find(runtime: AgentRuntime, id: str) -> RunLocation | None:
     """Find the run of a run or thread id. Returns `None` if the id is unknown, or if it names a
     thread and also a run of another thread. If a thread cannot be read, its run may be missing.
 
@@ -63,10 +63,10 @@ async def find(runtime: AgentRuntime, id: str) -> Whereabouts | None:
         runs: Page[RunRecord] = Page(items=())
         if thread.open_run_id is not None:
             runs = await runtime.store.list_runs(RunQuery(run_id=thread.open_run_id))
-        return Whereabouts(thread.id, next(iter(runs), None), thread.owner)
+        return RunLocation(thread.id, next(iter(runs), None), thread.owner)
 
 
-async def _find(runtime: AgentRuntime, id: str) -> Whereabouts | None:
+async def _find(runtime: AgentRuntime, id: str) -> RunLocation | None:
     context = await runtime.store.load_context(id, tail=0)
     record = await runtime.store.load_run(id)
     if context is not None and record is not None and record.thread_id != id:
@@ -78,9 +78,9 @@ async def _find(runtime: AgentRuntime, id: str) -> Whereabouts | None:
         if context is None:
             return None
         if context.open_run is None or context.open_run.run_id != id:
-            return Whereabouts(record.thread_id, record, None)
+            return RunLocation(record.thread_id, record, None)
     run = context.open_run
-    return Whereabouts(context.thread.id, run, context.thread.owner)
+    return RunLocation(context.thread.id, run, context.thread.owner)
 
 
 def _is_open(run: RunRecord | None) -> bool:
@@ -90,14 +90,14 @@ def _is_open(run: RunRecord | None) -> bool:
 async def cancel(runtime: AgentRuntime, id: str) -> bool:
     """Cancel a run by its run or thread id, and everything it started. Runs without an owner are
     ended here. Returns false if none of them is open."""
-    told = await tell_to_end(runtime, id)
-    await end_told(runtime, told)
-    return bool(told)
+    targets = await request_cancel(runtime, id)
+    await finish_cancelled(runtime, targets)
+    return bool(targets)
 
 
-class Reached(msgspec.Struct, frozen=True):
-    """What a cancel reached: the run with the given id, its slot if it is live here, and the
-    threads of all cancelled runs."""
+class CancelTargets(msgspec.Struct, frozen=True):
+    """The run with the given id, its slot if it is live here, and the threads of all runs that the
+    cancel was sent to."""
 
     run: RunRecord | None
     live: ActiveRun | None
@@ -107,7 +107,7 @@ class Reached(msgspec.Struct, frozen=True):
         return self.live is not None or bool(self.threads)
 
 
-async def tell_to_end(runtime: AgentRuntime, id: str, by: str | None = None) -> Reached:
+async def request_cancel(runtime: AgentRuntime, id: str, by: str | None = None) -> CancelTargets:
     """Send a cancel to a run, by its run or thread id, and to everything it started. A run that has
     ended may have left delegates or tasks open. The result is false if none of them is open. `by`
     is the id of the principal that cancels.
@@ -115,20 +115,20 @@ async def tell_to_end(runtime: AgentRuntime, id: str, by: str | None = None) -> 
     The store takes all cancels at once, so they hold even if this process dies afterwards.
     """
     live = runtime.active.find(id)
-    place = await find(runtime, live.thread_id if live is not None else id)
-    run = place.run if place is not None else None
+    location = await find(runtime, live.thread_id if live is not None else id)
+    run = location.run if location is not None else None
     threads: Sequence[Thread] = ()
     if run is not None and run.status is RunStatus.CREATED:
-        return Reached(run, live, ())  # a submission; its thread's open run is another one
-    if place is not None and not await _has_gone_on(runtime, id, run):
+        return CancelTargets(run, live, ())  # a submission; its thread's open run is another one
+    if location is not None and not await _has_progressed(runtime, id, run):
         now = runtime.clock.now_ms()
-        threads = await runtime.store.cancel_tree(place.thread_id, at_ms=now, by=by)
+        threads = await runtime.store.cancel_tree(location.thread_id, at_ms=now, by=by)
     # A run without a commit is not in the store, only in this process.
     runtime.cancel(id)
-    return Reached(run, live, threads)
+    return CancelTargets(run, live, threads)
 
 
-async def _has_gone_on(runtime: AgentRuntime, id: str, run: RunRecord | None) -> bool:
+async def _has_progressed(runtime: AgentRuntime, id: str, run: RunRecord | None) -> bool:
     """Whether `id` names a run that has ended while its thread has another run open."""
     if run is None or _is_open(run) or id != run.run_id:
         return False
@@ -136,20 +136,20 @@ async def _has_gone_on(runtime: AgentRuntime, id: str, run: RunRecord | None) ->
     return thread is not None and thread.open_run_id is not None
 
 
-async def end_told(runtime: AgentRuntime, told: Reached) -> None:
+async def finish_cancelled(runtime: AgentRuntime, targets: CancelTargets) -> None:
     """End the cancelled runs that have no owner."""
-    await end_all(runtime, told.threads)
-    if _is_open(told.run):
-        await _take_question_back(runtime, told.run)
+    await end_all(runtime, targets.threads)
+    if _is_open(targets.run):
+        await _deny_questions(runtime, targets.run)
 
 
-async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> None:
+async def _deny_questions(runtime: AgentRuntime, run: RunRecord | None) -> None:
     """Deny the questions that the parent run asks for a cancelled delegate, so that the parent
     goes on."""
     parent = await parent_of(runtime.store, run)
     if run is None or parent is None:
         return
-    query = TicketQuery(run_id=parent.run_id, status=TicketStatus.OPEN, limit=_MANY)
+    query = TicketQuery(run_id=parent.run_id, status=TicketStatus.OPEN, limit=_MAX_RESULTS)
     for ticket in await runtime.store.list_tickets(query):
         if ticket.asker is None or ticket.asker.run_id != run.run_id:
             continue
@@ -163,7 +163,7 @@ async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> N
 async def descendants(store: Store, thread_id: str) -> list[Thread]:
     """All threads below a thread, at any depth."""
     found: list[Thread] = []
-    query = ThreadQuery(ancestor_thread_id=thread_id, limit=_MANY)
+    query = ThreadQuery(ancestor_thread_id=thread_id, limit=_MAX_RESULTS)
     while True:
         page = await store.list_threads(query)
         found.extend(page)
@@ -183,14 +183,14 @@ async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> b
     live = runtime.active.find(id)
     if live is not None and live.inbox is not None:
         return await runtime.send_messages(id, messages)
-    place = await find(runtime, id)
-    if place is None or place.owner is None or not _is_open(place.run):
+    location = await find(runtime, id)
+    if location is None or location.owner is None or not _is_open(location.run):
         return False
-    await runtime.write_to(place.thread_id, messages)
+    await runtime.write_to(location.thread_id, messages)
     return True
 
 
-async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) -> Whereabouts:
+async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) -> RunLocation:
     """Answer tickets of a run, all or none, and tell the run's owner. Returns where the run is now.
 
     Raises:
@@ -200,24 +200,24 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     """
     live = runtime.active.find(id)
     thread_id = live.thread_id if live is not None else id
-    place = await find(runtime, thread_id)
-    if place is None:
+    location = await find(runtime, thread_id)
+    if location is None:
         raise InvalidResume(f"no run or thread has the id '{id}', or more than one")
-    asks_through = await parent_of(runtime.store, place.run)
-    if place.run is not None and asks_through is not None and not asks_through.is_task:
-        above = await _as_its_parent_asks(runtime, place.run, asks_through, decisions)
+    asks_through = await parent_of(runtime.store, location.run)
+    if location.run is not None and asks_through is not None and not asks_through.is_task:
+        above = await _as_its_parent_asks(runtime, location.run, asks_through, decisions)
         return await decide(runtime, asks_through.run_id, above)
-    if place.run is not None and asks_through is None and _is_orphan(place.run):
-        await cancel(runtime, place.thread_id)
-        raise orphaned(place.run)
-    await check_edits(runtime, place.thread_id, decisions)
+    if location.run is not None and asks_through is None and _is_orphan(location.run):
+        await cancel(runtime, location.thread_id)
+        raise orphan_error(location.run)
+    await check_edits(runtime, location.thread_id, decisions)
     try:
-        await runtime.store.decide(place.thread_id, decisions, at_ms=runtime.clock.now_ms())
+        await runtime.store.decide(location.thread_id, decisions, at_ms=runtime.clock.now_ms())
     except (DecisionRefused, NotFound) as error:
         raise InvalidResume(error) from error
-    await runtime.deliver(place.thread_id)
+    await runtime.deliver(location.thread_id)
     # Look the owner up again: one that owns the thread now reads the answers before it releases it.
-    now = await find(runtime, thread_id) or place
+    now = await find(runtime, thread_id) or location
     if asks_through is None or now.owner is not None:
         return now
     # The owner of the task that the run works in resumes it.
@@ -239,7 +239,7 @@ async def _as_its_parent_asks(
     Raises:
         InvalidResume: the parent has no ticket for the question, or an answer does not fit it.
     """
-    asked = TicketQuery(run_id=run.run_id, status=TicketStatus.OPEN, limit=_MANY)
+    asked = TicketQuery(run_id=run.run_id, status=TicketStatus.OPEN, limit=_MAX_RESULTS)
     mine = await runtime.store.list_tickets(asked)
     theirs = await runtime.store.list_tickets(msgspec.structs.replace(asked, run_id=parent.run_id))
     above: list[Decision] = []
@@ -269,12 +269,12 @@ async def _as_its_parent_asks(
     return above
 
 
-async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
+async def list_recoverable(runtime: AgentRuntime) -> list[RunRecord]:
     """The runs and background tasks without an owner that this runtime should resume."""
     found: list[RunRecord] = []
-    for record in await runtime.store.list_interrupted(now_ms=overdue_at(runtime)):
+    for record in await runtime.store.list_interrupted(now_ms=expiry_cutoff_ms(runtime)):
         try:
-            if await is_to_go_on(runtime, record):
+            if await should_recover(runtime, record):
                 found.append(record)
         except StoreUnavailable:
             raise
@@ -284,13 +284,13 @@ async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
     return found
 
 
-def overdue_at(runtime: AgentRuntime) -> int:
+def expiry_cutoff_ms(runtime: AgentRuntime) -> int:
     """The time before which a question's deadline counts as missed. It is a little before now,
     because an answer given in time may still be on its way."""
     return runtime.clock.now_ms() - EXPIRY_GRACE_MS
 
 
-async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
+async def should_recover(runtime: AgentRuntime, record: RunRecord) -> bool:
     """Whether this runtime should resume a run, or task, that the store lists as interrupted.
 
     A delegate is resumed by its parent run while that is open. A run that only has to end does not
@@ -300,21 +300,23 @@ async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
         return False
     if await _is_left_to_parent(runtime, record):
         return False
-    if not _is_orphan(record) and await _is_only_told(runtime, record, overdue_at(runtime)):
+    if not _is_orphan(record) and await _has_only_messages(
+        runtime, record, expiry_cutoff_ms(runtime)
+    ):
         return False
-    why = _why_left_alone(runtime, record)
-    if why is None:
-        runtime.left_alone.pop(record.run_id, None)
+    reason = _skip_reason(runtime, record)
+    if reason is None:
+        runtime.skipped_runs.pop(record.run_id, None)
         return True
-    if not is_elsewhere(record) and await _is_to_end(runtime, record):
+    if not is_elsewhere(record) and await _must_end(runtime, record):
         return True
-    if record.run_id not in runtime.left_alone:
-        log.warning("run %s has no owner and is not resumed: %s", record.run_id, why)
-    runtime.left_alone[record.run_id] = why
+    if record.run_id not in runtime.skipped_runs:
+        log.warning("run %s has no owner and is not resumed: %s", record.run_id, reason)
+    runtime.skipped_runs[record.run_id] = reason
     return False
 
 
-def _why_left_alone(runtime: AgentRuntime, record: RunRecord) -> str | None:
+def _skip_reason(runtime: AgentRuntime, record: RunRecord) -> str | None:
     """Why this runtime cannot resume a run: it does not have its agent, or cannot make its
     dependencies. Returns `None` if it can."""
     agent_id = agent_of(record)
@@ -323,10 +325,10 @@ def _why_left_alone(runtime: AgentRuntime, record: RunRecord) -> str | None:
             f"this runtime does not have the agent {agent_id!r}; open one that has it, with "
             "recover=True, or cancel the run"
         )
-    return runtime.deps.why_not(agent_id, run_of(record))
+    return runtime.deps.refusal_reason(agent_id, run_of(record))
 
 
-async def _is_to_end(runtime: AgentRuntime, run: RunRecord) -> bool:
+async def _must_end(runtime: AgentRuntime, run: RunRecord) -> bool:
     """Whether a run without an owner was cancelled, or is a delegate whose parent has ended."""
     if run.is_delegated and await parent_of(runtime.store, run) is None:
         return True
@@ -356,7 +358,7 @@ async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
     return not await _is_cancelled(runtime, run)
 
 
-async def _is_only_told(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> bool:
+async def _has_only_messages(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> bool:
     """Whether a run that waits for answers has only messages waiting. They do not resume it; it
     reads them once it is answered."""
     tickets = run.waiting.tickets if run.waiting is not None else ()
@@ -369,8 +371,8 @@ async def _is_only_told(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> b
     )
 
 
-async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:
-    """Resume a background task that has no owner, or end it if it cannot go on."""
+async def recover_task(runtime: AgentRuntime, record: RunRecord) -> None:
+    """Resume a background task that has no owner, or end it if it cannot be resumed."""
     try:
         await runtime.tasks.take_up(record, runtime.registry.snapshot())
     except (ThreadAlreadyRunning, ThreadOwned):
@@ -382,7 +384,7 @@ async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:
         log.exception("task %s could not be resumed", record.run_id)
 
 
-async def go_on(
+async def continue_run(
     runtime: AgentRuntime, run: RunRecord, sink: EventSink | None = None
 ) -> AgentRunResult:
     """Resume a run from its last commit, with the thread's last active agent. A cancelled run whose
@@ -398,4 +400,4 @@ async def go_on(
         await runtime.store.send(ThreadCommand.cancel(run.thread_id, run.run_id, at_ms=now))
     if not has_agent(runtime, run) and not is_elsewhere(run) and await _is_cancelled(runtime, run):
         return await end_without_agent(runtime, run)
-    return await carry_on(runtime, run, sink)
+    return await recover_run(runtime, run, sink)

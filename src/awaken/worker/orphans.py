@@ -41,7 +41,7 @@ def has_agent(runtime: AgentRuntime, run: RunRecord) -> bool:
     return run.agent_id in runtime.registry.snapshot().agent_ids()
 
 
-async def carry_on(
+async def recover_run(
     runtime: AgentRuntime,
     run: RunRecord,
     sink: EventSink | None = None,
@@ -144,7 +144,7 @@ async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
             return await runtime.tasks.end_interrupted(run, cancelled=True)
         if has_agent(runtime, run):
             try:
-                await carry_on(runtime, run)
+                await recover_run(runtime, run)
                 return
             except (PhaseError, ResolveFailed) as error:
                 log.warning("run %s cannot be ended by its agent: %s", run.run_id, error)
@@ -169,7 +169,7 @@ async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunRe
     stand_in = AgentRuntime(
         registry, runtime.store, clock=runtime.clock, ids=runtime.ids, bus=runtime.bus
     )
-    return await carry_on(stand_in, run, agent_id=run.agent_id)
+    return await recover_run(stand_in, run, agent_id=run.agent_id)
 
 
 class _UncallableModel:

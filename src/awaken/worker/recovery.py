@@ -36,23 +36,23 @@ from awaken.worker.crash_loop import (
     most_takeovers_first,
 )
 from awaken.worker.live_runs import ActiveRun
-from awaken.worker.orphans import carry_on
+from awaken.worker.orphans import recover_run
 from awaken.worker.worker import AgentRuntime
 
-A_FEW = 10
+MAX_SINGLE_LOOKUPS = 10
 """Up to this many threads with news are searched one by one; for more, the whole store is."""
 ATTEMPTS = 3
 """After this many failed attempts to resume a run, callers that wait for it get an error."""
-LOOK_AROUND = 5.0
+RETRY_SECONDS = 5.0
 """Seconds before a search of the store, or a run, that failed is tried again."""
-LONGEST_PAUSE = 300.0
+MAX_RETRY_SECONDS = 300.0
 _CANNOT_LOOK = "cannot look for runs to resume"
 log = logging.getLogger("awaken.runtime")
 
 V = TypeVar("V")
 
 
-def _unread(thread_id: str) -> str:
+def _unread_warning(thread_id: str) -> str:
     return f"thread {thread_id} cannot be read"
 
 
@@ -88,7 +88,7 @@ class Recovery:
         """The tasks that resume runs, with their threads."""
         self._failures: dict[str, Failure] = {}
         self._watching = OwnedTasks(log)
-        self._look_again_at = 0.0
+        self._next_search_at = 0.0
         self._sending: asyncio.Task[None] | None = None
         self._told: set[str] = set()
         self._unattended: set[str] = set()
@@ -100,7 +100,7 @@ class Recovery:
         """The claims for runs whose task has not got to them yet, by run."""
         self._again: set[str] = set()
         """Threads to look at again when the task that resumes a run of them has ended."""
-        self._unsubscribe = engine.unattended.subscribe(self._look_at)
+        self._unsubscribe = engine.unattended.subscribe(self._enqueue)
         self._unsubscribe_changes: Callable[[], None] = lambda: None
 
     async def recover(self) -> list[ResumedRun]:
@@ -111,9 +111,9 @@ class Recovery:
         Returns the runs that were resumed.
         """
         self._failures.clear()
-        self._send_left()
+        self._send_outboxes()
         runs = await self.resume()
-        await self._wake(await waiting_threads(self._engine.store))
+        await self._start_woken_runs(await waiting_threads(self._engine.store))
         return runs
 
     async def resume(
@@ -130,81 +130,81 @@ class Recovery:
         """
         engine, runs = self._engine, list[ResumedRun]()
         if thread is None:
-            await self._release_left()
+            await self._release_idle_threads()
             runs = await self._claim_next()
             if not engine.store.lease.may_take:
                 return runs  # the next search finds the others
         else:
             await engine.pending_commits.retry(thread)
-        now_ms = operations.overdue_at(engine)
+        now_ms = operations.expiry_cutoff_ms(engine)
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
         room = len(found) if beyond_room else engine.max_runs - len(self._busy())
         for record in sorted(found, key=most_takeovers_first):
             # A single thread is searched because it has news, after which an attempt may succeed.
-            if thread is None and self._is_put_off(record.run_id):
+            if thread is None and self._is_delayed(record.run_id):
                 continue
             if room <= 0 and not record.is_task:
                 self._is_full = True
                 continue
-            resumed = await self._try(record)
+            resumed = await self._try_resume(record)
             room -= len(resumed)
             runs.extend(resumed)
         return runs
 
-    async def _release_left(self) -> None:
+    async def _release_idle_threads(self) -> None:
         """Release the threads that are held here though nothing of them runs here any more."""
         await self._engine.pending_commits.retry()
         await self._engine.tasks.settle()
         await self._engine.claims.release_again()
 
     async def _claim_next(self) -> list[ResumedRun]:
-        """Claim, and carry on, as many runs as this runtime has room for."""
+        """Claim and resume as many runs as this runtime has room for."""
         async with self._claiming:
-            return await self._claim_and_carry_on()
+            return await self._claim_and_recover()
 
-    async def _claim_and_carry_on(self) -> list[ResumedRun]:
+    async def _claim_and_recover(self) -> list[ResumedRun]:
         engine = self._engine
         busy = self._busy()
         self._is_full = len(busy) >= engine.max_runs
         if self._is_full or engine.is_stopping:
             return []
         claimed = await engine.claims.claim_next(
-            engine.deps.makeable(engine.registry.snapshot().agent_ids()),
+            engine.deps.with_makeable_deps(engine.registry.snapshot().agent_ids()),
             limit=engine.max_runs - len(busy),
-            overdue_ms=operations.overdue_at(engine),
-            skip=self._not_to_claim(),
+            overdue_ms=operations.expiry_cutoff_ms(engine),
+            skip=self._runs_not_to_claim(),
         )
         runs, busy = list[ResumedRun](), self._busy()
         for fence, record in claimed:
             if record.thread_id not in busy:
                 self._claimed[record.run_id] = fence
-                runs.append(self._carry_on(record))
+                runs.append(self._start_recovery(record))
                 continue
             # A request of this process waits for the thread, or its last run is just ending.
             await engine.claims.release(fence)
             if not await self._is_at_work(record.thread_id):
-                self._look_at(record.thread_id)
+                self._enqueue(record.thread_id)
         return runs
 
-    def _not_to_claim(self) -> set[str]:
+    def _runs_not_to_claim(self) -> set[str]:
         """The runs that are live here or about to be, and those whose next attempt is put off."""
         live = {run.run_id for run in self._engine.active.all() if run.run_id is not None}
-        put_off = {run_id for run_id in self._failures if self._is_put_off(run_id)}
-        return live | put_off | self._threads.keys()
+        delayed = {run_id for run_id in self._failures if self._is_delayed(run_id)}
+        return live | delayed | self._threads.keys()
 
     def _busy(self) -> set[str]:
         """The threads that have a run here, or are about to."""
         return {live.thread_id for live in self._engine.active.all()} | {*self._threads.values()}
 
-    async def goes_on(self, thread: str) -> bool:
+    async def resume_thread(self, thread: str) -> bool:
         """Resume the run of a thread. Returns whether it is being resumed, by this or an earlier
-        call, or is still live: then it goes on when it has read its commands, or has ended."""
+        call, or is still live: then it continues when it has read its commands, or has ended."""
         if await self.resume(thread) or thread in self._busy():
             return True
         async with self._claiming:  # the watching task may be claiming it at this moment
             return thread in self._busy()
 
-    async def _try(self, record: RunRecord) -> list[ResumedRun]:
+    async def _try_resume(self, record: RunRecord) -> list[ResumedRun]:
         """Resume a run or a background task, if this runtime should. Returns the resumed run, or an
         empty list for a task.
 
@@ -214,12 +214,12 @@ class Recovery:
         try:
             if await self._is_at_work(record.thread_id):
                 return []
-            if not await operations.is_to_go_on(engine, record):
+            if not await operations.should_recover(engine, record):
                 return []
             if record.run_id in self._threads:
                 return []  # another call has resumed it during the reads above
             if not record.is_task:
-                return [self._carry_on(record)]
+                return [self._start_recovery(record)]
             if is_crash_looping(record):
                 self._hold(record, engine.owned.start(self._recover_in_turn(record)))
                 return []
@@ -229,7 +229,7 @@ class Recovery:
         except StoreUnavailable:
             raise
         except Exception as error:
-            self._note(record, error)
+            self._add_failure(record, error)
         else:
             self._failures.pop(record.run_id, None)
         return []
@@ -247,20 +247,20 @@ class Recovery:
 
     # -- failures -----------------------------------------------------------------------------
 
-    def _note(self, record: RunRecord, error: Exception) -> None:
+    def _add_failure(self, record: RunRecord, error: Exception) -> None:
         before = self._failures.get(record.run_id)
         times = 1 if before is None else before.times + 1
-        pause = min(LOOK_AROUND * 2 ** min(times, 10), LONGEST_PAUSE)
+        pause = min(RETRY_SECONDS * 2 ** min(times, 10), MAX_RETRY_SECONDS)
         until = asyncio.get_running_loop().time() + pause
         self._failures[record.run_id] = Failure(times, until, error)
         unforeseen = None if isinstance(error, AwakenError) else error
         log.error("run %s could not be resumed: %s", record.run_id, error, exc_info=unforeseen)
 
-    def _is_put_off(self, run_id: str) -> bool:
+    def _is_delayed(self, run_id: str) -> bool:
         failure = self._failures.get(run_id)
         return failure is not None and asyncio.get_running_loop().time() < failure.until
 
-    def why_not(self, record: RunRecord, needed: Iterable[str]) -> str | None:
+    def refusal_reason(self, record: RunRecord, needed: Iterable[str]) -> str | None:
         """Why this runtime will not resume an abandoned run, which needs the runs `needed` to go
         on. Returns `None` if it will."""
         enough = ATTEMPTS if self._is_started else 1
@@ -273,7 +273,7 @@ class Recovery:
             return None
         if agent not in self._engine.registry.snapshot().agent_ids():
             return f"this runtime has no agent {agent!r}; open one that has it, with recover=True"
-        why = self._engine.deps.why_not(agent or "", operations.run_of(record))
+        why = self._engine.deps.refusal_reason(agent or "", operations.run_of(record))
         if why is not None:
             return why
         if not self._is_started:
@@ -283,7 +283,7 @@ class Recovery:
     # -- watching -----------------------------------------------------------------------------
 
     @property
-    def _look_every(self) -> float:
+    def _search_interval(self) -> float:
         """Seconds between two searches of the whole store."""
         return self._engine.store.lease.look_every
 
@@ -293,20 +293,20 @@ class Recovery:
 
     def start(self) -> None:
         """From now on, resume each run that is answered, cancelled or abandoned."""
-        self._look_again_at = asyncio.get_running_loop().time() + self._look_every
+        self._next_search_at = asyncio.get_running_loop().time() + self._search_interval
         self._engine.commands.subscribe(self.on_command)
-        self._unsubscribe_changes = self._engine.active.changes.subscribe(self._has_room)
-        self._watching.start_repeating(self._watch, LOOK_AROUND, _CANNOT_LOOK)
-        self._send_left()
+        self._unsubscribe_changes = self._engine.active.changes.subscribe(self._on_run_changed)
+        self._watching.start_repeating(self._watch, RETRY_SECONDS, _CANNOT_LOOK)
+        self._send_outboxes()
 
     def stop(self) -> None:
-        """Stop resuming runs. Runs that were already resumed go on."""
+        """Stop resuming runs. Runs that were already resumed continue."""
         self._unsubscribe()
         self._unsubscribe_changes()
         self._engine.commands.unsubscribe(self.on_command)
         self._watching.cancel()
 
-    async def stopped(self) -> None:
+    async def wait_stopped(self) -> None:
         """Wait, after `stop`, until the watching task has ended, and release the threads that were
         claimed for runs that did not start."""
         await self._watching.close(CANCEL_GRACE)
@@ -315,7 +315,7 @@ class Recovery:
             await self._engine.claims.release(fence)
         await self._engine.claims.close(CANCEL_GRACE)
 
-    def leave_to_caller(self, thread: str | None) -> None:
+    def exclude_thread(self, thread: str | None) -> None:
         """Without `start`: do not resume the run of this thread (of any thread, if `None`) when its
         background tasks have news. The caller resumes it."""
         if thread is None:
@@ -328,7 +328,7 @@ class Recovery:
         self._told.add(thread_id)
         self._news.set()
 
-    def _look_at(self, thread_id: str) -> None:
+    def _enqueue(self, thread_id: str) -> None:
         """Take a thread whose run is not live here and for which a command may wait. It is handled
         soon."""
         if self._is_started:
@@ -337,7 +337,7 @@ class Recovery:
         elif not self._engine.closed and thread_id not in self._callers_own:
             self._work_on(thread_id, self._resume_own(thread_id))
 
-    def _has_room(self, run: ActiveRun) -> None:
+    def _on_run_changed(self, run: ActiveRun) -> None:
         """Look for further runs when one has ended, if there was no room for them before."""
         if run.has_ended and self._is_full:
             self._news.set()
@@ -348,28 +348,30 @@ class Recovery:
         self._told |= await waiting_threads(self._engine.store)
         self._news.set()
         while True:
-            await self._wait_for_news(self._look_again_at - loop.time())
+            await self._wait_for_news(self._next_search_at - loop.time())
             told, self._told = self._told, set()
             threads, self._unattended = self._unattended, set()
             self._news.clear()
-            threads.update([thread_id for thread_id in told if not await self._is_heard(thread_id)])
-            if loop.time() >= self._look_again_at or len(threads) > A_FEW:
-                await self._look_around()
-                self._look_again_at = loop.time() + self._look_every
+            threads.update(
+                [thread_id for thread_id in told if not await self._passed_to_live_run(thread_id)]
+            )
+            if loop.time() >= self._next_search_at or len(threads) > MAX_SINGLE_LOOKUPS:
+                await self._search_store()
+                self._next_search_at = loop.time() + self._search_interval
             else:
                 await self._claim_next()
                 for thread_id in threads:
-                    await or_log(self.resume(thread_id), _unread(thread_id), log)
-            await self._wake(threads)
+                    await or_log(self.resume(thread_id), _unread_warning(thread_id), log)
+            await self._start_woken_runs(threads)
 
-    async def _look_around(self) -> None:
+    async def _search_store(self) -> None:
         """Search the whole store, if it has anything to find."""
         engine = self._engine
-        await self._release_left()
+        await self._release_idle_threads()
         if await engine.store.lease.finds_work(
-            at_ms=engine.clock.now_ms(), overdue_ms=operations.overdue_at(engine)
+            at_ms=engine.clock.now_ms(), overdue_ms=operations.expiry_cutoff_ms(engine)
         ):
-            self._send_left()
+            self._send_outboxes()
             await self.resume(beyond_room=False)
 
     async def _wait_for_news(self, timeout: float) -> None:
@@ -379,12 +381,12 @@ class Recovery:
         except TimeoutError:
             return
 
-    async def _is_heard(self, thread_id: str) -> bool:
+    async def _passed_to_live_run(self, thread_id: str) -> bool:
         """Whether a run of the thread is live here. It gets the thread's commands."""
-        heard = await or_log(self._engine.on_command(thread_id), _unread(thread_id), log)
+        heard = await or_log(self._engine.on_command(thread_id), _unread_warning(thread_id), log)
         return heard is not False
 
-    async def _wake(self, threads: Iterable[str]) -> None:
+    async def _start_woken_runs(self, threads: Iterable[str]) -> None:
         """Start runs in threads without an open run to which other agents have sent messages, and
         write the ends of submitted runs that were cancelled before they started."""
         engine = self._engine
@@ -392,16 +394,16 @@ class Recovery:
         try:
             async with asyncio.TaskGroup() as group:
                 for thread_id in threads:
-                    waking = self._wake_one(thread_id, agents)
+                    waking = self._start_woken_run(thread_id, agents)
                     group.create_task(or_log(waking, f"cannot wake thread {thread_id}", log))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the store does not answer
 
-    async def _wake_one(self, thread_id: str, agents: Collection[str]) -> None:
+    async def _start_woken_run(self, thread_id: str, agents: Collection[str]) -> None:
         await self._engine.messages.wake(thread_id, agents)
         await submissions.write_ends(self._engine, thread_id)
 
-    def _send_left(self) -> None:
+    def _send_outboxes(self) -> None:
         """Send the messages in the outboxes of ended runs, in a task, since that may take long."""
         if self._sending is None or self._sending.done():
             sending = self._engine.outboxes.send_all(self._engine.registry.snapshot())
@@ -420,22 +422,22 @@ class Recovery:
         engine = self._engine
         while True:
             try:
-                now_ms = operations.overdue_at(engine)
+                now_ms = operations.expiry_cutoff_ms(engine)
                 for run in await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread_id):
                     if run.is_background_task_waiting():
-                        await self._try(run)
+                        await self._try_resume(run)
                 return
             except StoreUnavailable as error:
                 log.warning("cannot look for the run of thread %s: %s", thread_id, error)
-                await asyncio.sleep(LOOK_AROUND)
+                await asyncio.sleep(RETRY_SECONDS)
             except Exception as error:
                 log_error(error, f"the run of thread {thread_id} could not be resumed", log)
                 return
 
     # -- runs ---------------------------------------------------------------------------------
 
-    def _carry_on(self, record: RunRecord) -> ResumedRun:
-        task = self._work_on(record.thread_id, self._go_on(record))
+    def _start_recovery(self, record: RunRecord) -> ResumedRun:
+        task = self._work_on(record.thread_id, self._recover_in_room(record))
         self._hold(record, task)
         return ResumedRun(record, task)
 
@@ -447,7 +449,7 @@ class Recovery:
             self._threads.pop(record.run_id, None)
             if record.thread_id in self._again:
                 self._again.discard(record.thread_id)
-                self._look_at(record.thread_id)
+                self._enqueue(record.thread_id)
             # The error was logged; asyncio need not report that no caller has awaited it.
             if not task.cancelled():
                 task.exception()
@@ -464,13 +466,13 @@ class Recovery:
             except (ThreadAlreadyRunning, ThreadOwned):
                 return  # another process has resumed it
             except Exception as error:
-                self._note(record, error)
+                self._add_failure(record, error)
                 return
             self._failures.pop(record.run_id, None)
             progress = self._crash_loop_gate.wait_progress(record)
             await first_of(progress, asyncio.sleep(PROGRESS_TIMEOUT_SECONDS))
 
-    async def _go_on(self, record: RunRecord) -> AgentRunResult:
+    async def _recover_in_room(self, record: RunRecord) -> AgentRunResult:
         async with self._crash_loop_gate.turn(record), self._room:
             try:
                 result = await self._run(record)
@@ -483,7 +485,7 @@ class Recovery:
                 raise
             except Exception as error:
                 if not self._engine.is_stopping and not await self._is_over(record):
-                    self._note(record, error)
+                    self._add_failure(record, error)
                 raise
         self._failures.pop(record.run_id, None)
         return result
@@ -492,10 +494,10 @@ class Recovery:
         """Resume a run, or start a submitted one, with the claim on its thread if there is one."""
         fence = self._claimed.pop(record.run_id, None)
         if fence is None:
-            return await operations.go_on(self._engine, record)
+            return await operations.continue_run(self._engine, record)
         if record.status is RunStatus.CREATED:
             return await submissions.start(self._engine, record, fence)
-        return await carry_on(self._engine, record, fence=fence)
+        return await recover_run(self._engine, record, fence=fence)
 
     async def _is_over(self, record: RunRecord) -> bool:
         """Whether another process has ended or deleted the run meanwhile."""

@@ -339,7 +339,7 @@ class Tasks:
             return False
         agent, tool = found
         budget = await self._accounts.of_run(kept.task.parent_context.run_id, resolver)
-        deps = await self._deps.of_task(agent.spec.id, kept.task.parent_context.run_id)
+        deps = await self._deps.find_for_task(agent.spec.id, kept.task.parent_context.run_id)
         async with self._claimed(record) as live:
             # Read again under the claim: another process may have owned the task until now.
             now = await self._store.load_run(record.run_id)

@@ -128,7 +128,7 @@ class AgentRuntime(Stopping):
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
         self.one_loop = OneLoop()
-        self.left_alone: dict[str, str] = {}
+        self.skipped_runs: dict[str, str] = {}
         """The open runs that were found and are not resumed here, and why."""
         self.deps = Dependencies(store, deps or {})
         self.waited: Subscribers[float] = Subscribers()
@@ -444,7 +444,7 @@ class AgentRuntime(Stopping):
         deps, previous = None, choice.previous
         is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
         if (self.deps.types or request.deps is not None) and not is_to_end:
-            deps = await self.deps.of(agent.spec.id, request, choice.run_id, parent_context.deps)
+            deps = await self.deps.find(agent.spec.id, request, choice.run_id, parent_context.deps)
             await use_deps(slot, deps)
         access = RunAccess(self, request.thread_id)
         controls = slot.controls = RunControls(

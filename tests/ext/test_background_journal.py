@@ -25,7 +25,7 @@ from awaken.ext.tasks import (
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.tasks.record_rules import brief
+from awaken.ext.tasks.record_rules import shorten_record
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ async def test_a_task_begins_only_after_the_journal_knows_it() -> None:
     uid = bench.record(task_id).uid
     assert journal.resumes == {uid: {"how": "so"}}
     assert journal.tasks[uid].result == "x"
-    assert brief(journal.tasks[uid]) == bench.record(task_id)
+    assert shorten_record(journal.tasks[uid]) == bench.record(task_id)
 
 
 async def test_a_task_the_journal_refuses_does_not_start() -> None:

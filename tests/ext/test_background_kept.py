@@ -13,7 +13,7 @@ from awaken.ext.tasks import (
     TaskResult,
     WaitTaskTool,
 )
-from awaken.ext.tasks.record_rules import ERROR_KEPT, brief
+from awaken.ext.tasks.record_rules import ERROR_KEPT, shorten_record
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
 
 pytestmark = pytest.mark.anyio
@@ -122,4 +122,4 @@ def test_of_a_task_that_runs_everything_is_kept() -> None:
         parent_context=TaskParentContext(task_id="bg_9", run_id="r"),
     )
 
-    assert brief(running) is running
+    assert shorten_record(running) is running

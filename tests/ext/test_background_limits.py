@@ -20,7 +20,7 @@ from awaken.ext.tasks import (
     TaskOptions,
     TaskResult,
 )
-from awaken.ext.tasks.record_rules import retained
+from awaken.ext.tasks.record_rules import retain_latest
 
 pytestmark = pytest.mark.anyio
 
@@ -328,9 +328,9 @@ def test_what_runs_and_what_it_belongs_to_is_always_kept(
     tasks: dict[str, PersistedTaskMeta], most: int
 ) -> None:
     """03/DB-3, law: of the rest, the last so many of each thread."""
-    kept = retained(tasks, most)
+    kept = retain_latest(tasks, most)
 
-    assert retained(kept, most) == kept
+    assert retain_latest(kept, most) == kept
     needed = {task.task_id for task in tasks.values() if not task.is_terminal}
     above = {""}
     while above:

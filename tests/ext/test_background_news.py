@@ -59,7 +59,7 @@ async def test_a_task_that_ended_in_another_process_is_on_record_as_ended() -> N
     journal = MemoryJournal(takes_over=True)
     elsewhere, here = Bench(journal=journal), Bench(journal=journal)
     await elsewhere.spawn(giving("done"), options=TaskOptions(uid="u1"))
-    here.manager.book.keep(msgspec.structs.replace(elsewhere.record("bg_0"), uid="u1"))
+    here.manager.book.save(msgspec.structs.replace(elsewhere.record("bg_0"), uid="u1"))
     await elsewhere.ended("bg_0")
     assert here.status("bg_0") == "running"
     await here.manager.book.catch_up(THREAD)

@@ -138,7 +138,7 @@ async def test_the_end_of_a_task_that_was_taken_over_is_the_others_to_tell() -> 
         yard.let_go(1)
         await asyncio.wait([gone])
         assert (await record(runtime, task.run_id)).status is RunStatus.RUNNING
-        await runtime.engine.tasks.settle()
+        await runtime.engine.tasks.release_idle()
         assert await store.load_commands(T) == []
         assert runtime.engine.active.find_by_run(task.run_id) is None
 

@@ -35,7 +35,7 @@ from awaken.ext.tasks import (
     TaskResult,
 )
 from awaken.testing import FunctionModel
-from awaken.worker.task_records import KeptTask
+from awaken.worker.task_records import StoredTask
 
 pytestmark = pytest.mark.anyio
 
@@ -288,9 +288,9 @@ async def test_what_a_task_starts_belongs_to_its_owner_also_after_it_was_taken_u
         assert await runtime.cancel(T)
         tasks = await tasks_in(runtime)
 
-    names = {KeptTask.of(task).task.task_id: task.agent_id for task in tasks}
+    names = {StoredTask.of(task).task.task_id: task.agent_id for task in tasks}
     assert names == {"bg_0": "task:sow", "bg_1": "task:seed", "bg_2": "task:seed"}
-    assert {KeptTask.of(task).task.owner_thread_id for task in tasks} == {T}
+    assert {StoredTask.of(task).task.owner_thread_id for task in tasks} == {T}
 
 
 async def test_a_task_of_an_agent_that_is_not_there_is_left_alone(place: Place) -> None:

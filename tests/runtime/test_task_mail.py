@@ -16,7 +16,7 @@ from awaken.core.store.commands import ThreadCommand
 from awaken.core.task import DurableMessageRequest
 from awaken.ext.tasks import BackgroundLimits, BackgroundTaskPlugin
 from awaken.stores.memory import MemoryStore
-from awaken.worker.task_records import KeptTask
+from awaken.worker.task_records import StoredTask
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ async def test_an_agent_that_has_not_begun_reads_what_was_written_to_it(
         yard.let_go(1)
         await over(runtime)
         first, second = await tasks_in(runtime)
-        responses = [KeptTask.of(task).task.result["response"] for task in (first, second)]
+        responses = [StoredTask.of(task).task.result["response"] for task in (first, second)]
         assert not await runtime.store.load_commands(second.thread_id)
 
     assert responses == ["helper: ", f"helper: bg_1 custom {HEARD}"]
@@ -78,7 +78,7 @@ async def test_what_is_written_twice_under_one_id_is_read_once(place: Place) -> 
         await runtime.run("boss", "go", thread=T)
         await yard.until_begun()
         (record,) = await tasks_in(runtime)
-        task, tasks = KeptTask.of(record).task, runtime.engine.tasks
+        task, tasks = StoredTask.of(record).task, runtime.engine.tasks
         child = await agent_in_task(runtime)
         assert await tasks.write(task, "m1", event)
         assert await tasks.write(task, "m1", event)

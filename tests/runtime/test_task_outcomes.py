@@ -119,7 +119,7 @@ async def test_after_a_crash_nobody_knows_what_a_task_has_done(place: Place, can
         (task,) = await tasks_in(runtime)
         await lose(task.run_id)
         if cancel:
-            await runtime.engine.tasks.settle()
+            await runtime.engine.tasks.release_idle()
             receipt = await runtime.cancel(task.run_id)
             assert of_tasks(receipt) == [("blast", "stopped", MAY_HAVE)]
         else:

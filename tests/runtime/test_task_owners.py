@@ -162,7 +162,7 @@ async def test_a_thread_that_cannot_be_woken_is_named_in_the_log(
 async def test_what_is_written_to_a_task_arrives_after_an_odd_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(task_mail, "PAUSE", 0)
+    monkeypatch.setattr(task_mail, "RETRY_SECONDS", 0)
     store, yard = Odd(RuntimeError("odd"), "commit"), Yard()
     helper = yard.agent("helper", [("dig", {"n": 1})])
     child = {"relation": "child", "name": "bg_0"}

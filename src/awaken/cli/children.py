@@ -31,7 +31,7 @@ from awaken.core.lifecycle import NaturalEnd
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery, Threads
 from awaken.core.suspension import ResumedOutcome, ToolCallOutcome
-from awaken.runtime.metrics_hooks import TASK_AGENT, KeptTask
+from awaken.runtime.metrics_hooks import TASK_AGENT, StoredTask
 from awaken.runtime.waiting import BackgroundTask
 
 # -- lines of a transcript --------------------------------------------------------------------
@@ -169,7 +169,7 @@ def name_of(run: RunRecord) -> str:
 
 def agent_of(run: RunRecord) -> str:
     """The agent of a run, or the agent that started a task."""
-    return KeptTask.of(run).task.parent_context.agent_id or "" if run.is_task else run.agent_id
+    return StoredTask.of(run).task.parent_context.agent_id or "" if run.is_task else run.agent_id
 
 
 def task_title(task: BackgroundTask) -> str:

@@ -16,9 +16,9 @@ from awaken.runtime.runtime import Runtime
 from awaken.worker.delegates import parent_of, spending_in
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.operations import descendants
-from awaken.worker.task_records import TASK_AGENT, KeptTask
+from awaken.worker.task_records import TASK_AGENT, StoredTask
 
-__all__ = ["TASK_AGENT", "KeptTask", "descendants", "parent_of", "spending_in"]
+__all__ = ["TASK_AGENT", "StoredTask", "descendants", "parent_of", "spending_in"]
 
 
 class RuntimeNews:

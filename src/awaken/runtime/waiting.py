@@ -22,7 +22,7 @@ from awaken.ext.tasks import TaskProgress, find_live_task
 from awaken.worker import AgentRuntime, operations
 from awaken.worker.delegates import parent_of
 from awaken.worker.messages import root_of
-from awaken.worker.task_records import KeptTask
+from awaken.worker.task_records import StoredTask
 
 PATIENCE = 5.0
 """Seconds without a change after which a waiting caller checks that the run still has an owner."""
@@ -59,7 +59,7 @@ class BackgroundTask(Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, record: RunRecord) -> Self:
-        task, live = KeptTask.of(record).task, find_live_task(record.run_id)
+        task, live = StoredTask.of(record).task, find_live_task(record.run_id)
         return cls(
             id=record.run_id,
             thread_id=task.owner_thread_id,

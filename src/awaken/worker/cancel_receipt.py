@@ -15,7 +15,7 @@ from awaken.errors import UnreadableRecord
 from awaken.worker.operations import CancelTargets, finish_cancelled, request_cancel
 from awaken.worker.orphans import has_agent, is_elsewhere, levels
 from awaken.worker.submissions import withdraw
-from awaken.worker.task_records import KeptTask
+from awaken.worker.task_records import StoredTask
 from awaken.worker.worker import AgentRuntime
 
 _STOPPED, _FINISHED, _UNKNOWN = (
@@ -169,7 +169,7 @@ def _name(record: RunRecord) -> str:
     """The run's agent id, or the task's name, else its description or type."""
     if not record.is_task:
         return record.agent_id
-    task = KeptTask.of(record).task
+    task = StoredTask.of(record).task
     return task.name or task.description or task.task_type
 
 
@@ -184,7 +184,7 @@ def _run_outcome(runtime: AgentRuntime, record: RunRecord) -> tuple[CancelOutcom
         return _UNKNOWN, _TOO_LATE
     if record.left_running is not None:
         return _UNKNOWN, record.left_running
-    task = KeptTask.of(record).task if record.is_task else None
+    task = StoredTask.of(record).task if record.is_task else None
     if task is not None and task.outcome_unknown:
         return _STOPPED if task.stoppable else _UNKNOWN, _MAY_HAVE
     stopped = isinstance(record.termination_reason, CancelledEnd)

@@ -19,7 +19,7 @@ from awaken.core.store.threads import RunQuery
 from awaken.core.task import TaskStatus
 from awaken.core.thread_ids import agent_ids, child_ids, task_uid
 from awaken.core.tool import OUTCOME_UNKNOWN, ToolEffect
-from awaken.worker.task_records import KeptTask
+from awaken.worker.task_records import StoredTask
 
 LIMIT = 4000
 """The approximate length of the whole text; calls that only read are left out first."""
@@ -91,7 +91,7 @@ class DelegateSummary:
                 actions.append(action)
         for task in started.values():
             if task.is_task:
-                actions += await self._task_actions(task, KeptTask.of(task).task.description)
+                actions += await self._task_actions(task, StoredTask.of(task).task.description)
         return actions
 
     def _call_action(
@@ -118,11 +118,11 @@ class DelegateSummary:
 
     async def _task_actions(self, record: RunRecord, name: str) -> list[_Action]:
         """The actions of a background task: its result, or the actions of its agent so far."""
-        kept = KeptTask.of(record)
-        task, is_read = kept.task, kept.task.effect is ToolEffect.READ
+        stored = StoredTask.of(record)
+        task, is_read = stored.task, stored.task.effect is ToolEffect.READ
         if task.status is TaskStatus.COMPLETED:
             return [_Action(f"{name} → {_shorten(record.final_output or '', _RESULT)}", is_read)]
-        if kept.agent_key is not None:
+        if stored.agent_key is not None:
             earlier, ours = agent_ids(record.run_id)
             return await self._run_actions(earlier) or await self._run_actions(ours)
         may_be_done = task.effect not in (ToolEffect.READ, ToolEffect.IDEMPOTENT)
@@ -163,15 +163,15 @@ def _pop_run(ids: Iterable[str], started: dict[str, RunRecord]) -> RunRecord | N
 
 def _join_actions(actions: Sequence[_Action]) -> str:
     """The descriptions in order, up to `LIMIT`, and how many calls were left out."""
-    kept: set[int] = set()
+    stored: set[int] = set()
     remaining = LIMIT
     for index in sorted(range(len(actions)), key=lambda index: actions[index].is_read):
         remaining -= len(actions[index].text)
-        if remaining < 0 and kept:
+        if remaining < 0 and stored:
             break
-        kept.add(index)
-    text = "; ".join(action.text for index, action in enumerate(actions) if index in kept)
-    left_out = len(actions) - len(kept)
+        stored.add(index)
+    text = "; ".join(action.text for index, action in enumerate(actions) if index in stored)
+    left_out = len(actions) - len(stored)
     return f"{text}; and {left_out} more calls" if left_out else text
 
 

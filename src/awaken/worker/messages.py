@@ -218,7 +218,7 @@ class Outboxes:
         manager.set_store(state)
         manager.set_journal(manager.own_journal or self._journal)
         outbox = state.read(OUTBOX)
-        command = await dispatcher.send_left(outbox.pending if outbox is not None else ())
+        command = await dispatcher.send_remaining(outbox.pending if outbox is not None else ())
         if command:
             state.commit(command.batch)
             await self._note(context, state)

@@ -32,7 +32,7 @@ from awaken.worker.delegates import orphan_error, parent_of
 from awaken.worker.edited_arguments import check_edits
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.orphans import end_all, end_without_agent, has_agent, is_elsewhere, recover_run
-from awaken.worker.task_records import KeptTask
+from awaken.worker.task_records import StoredTask
 from awaken.worker.worker import AgentRuntime
 
 _MAX_RESULTS = 1000
@@ -344,7 +344,7 @@ async def _is_cancelled(runtime: AgentRuntime, run: RunRecord) -> bool:
 
 def agent_of(record: RunRecord) -> str | None:
     """The id of the agent whose run, or task, a record describes."""
-    return KeptTask.of(record).task.parent_context.agent_id if record.is_task else record.agent_id
+    return StoredTask.of(record).task.parent_context.agent_id if record.is_task else record.agent_id
 
 
 def run_of(record: RunRecord) -> str:

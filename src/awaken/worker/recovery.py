@@ -154,7 +154,7 @@ class Recovery:
     async def _release_idle_threads(self) -> None:
         """Release the threads that are held here though nothing of them runs here any more."""
         await self._engine.pending_commits.retry()
-        await self._engine.tasks.settle()
+        await self._engine.tasks.release_idle()
         await self._engine.claims.release_again()
 
     async def _claim_next(self) -> list[ResumedRun]:

@@ -22,11 +22,11 @@ from awaken.engine.inbox import payload_messages
 from awaken.errors import StaleFence, ThreadOwned, VersionConflict
 from awaken.worker.delegates import find_child
 
-PAUSE = 1.0
+RETRY_SECONDS = 1.0
 log = logging.getLogger("awaken.runtime")
 
 
-class TaskMail:
+class TaskInbox:
     """Stores messages to tasks, and moves each one to the task's agent exactly once."""
 
     def __init__(
@@ -36,7 +36,7 @@ class TaskMail:
         self._clock = clock
         self._deliver = deliver
 
-    async def keep(self, thread_id: str, id: str, event: Json) -> None:
+    async def store_message(self, thread_id: str, id: str, event: Json) -> None:
         """Store an event for the process that runs a task. A second event with the same id is
         ignored.
 
@@ -54,22 +54,22 @@ class TaskMail:
             )
         )
 
-    async def bring(self, letters: InboxReceiver, fence: Fence, key: str) -> None:
+    async def forward(self, messages: InboxReceiver, fence: Fence, key: str) -> None:
         """Move a task's messages to the thread of its agent, until another process owns the task.
         `key` is that of the call that started the agent."""
         while True:
-            letter = await letters.recv()
+            event = await messages.recv()
             while True:
                 try:
                     agent = await find_child(self._store, fence.thread_id, key)
                     await self._open(fence.thread_id, agent)
-                    await self._move(letter, fence, agent)
+                    await self._move(event, fence, agent)
                     break
                 except StaleFence:
                     return  # the new owner of the task moves them
                 except Exception as error:
                     log_error(error, f"a message to the agent of {fence.thread_id} is delayed", log)
-                    await self._clock.sleep(PAUSE)
+                    await self._clock.sleep(RETRY_SECONDS)
 
     async def _open(self, task: str, agent: str) -> None:
         """Create the agent's thread if it does not exist, so that an agent that starts later finds
@@ -87,7 +87,7 @@ class TaskMail:
             except (StaleFence, ThreadOwned, VersionConflict):
                 seen = await self._store.changed(agent, seen)  # the agent is starting
 
-    async def _move(self, letter: Json, fence: Fence, agent: str) -> None:
+    async def _move(self, event: Json, fence: Fence, agent: str) -> None:
         now = self._clock.now_ms()
         sends = [
             ThreadCommand(
@@ -97,12 +97,12 @@ class TaskMail:
                 at_ms=now,
                 key=message.id,
             )
-            for message in payload_messages(letter)
+            for message in payload_messages(event)
         ]
         commit = ThreadCommit(
             thread_id=fence.thread_id,
             expected_length=0,
-            acks=(letter["command"],),
+            acks=(event["command"],),
             sends=tuple(sends),
             at_ms=now,
             fence=fence,

@@ -51,27 +51,27 @@ from awaken.worker.crash_loop import add_takeover
 from awaken.worker.dependencies import Dependencies
 from awaken.worker.live_runs import ActiveRun, ActiveRuns, Requester
 from awaken.worker.pending_commits import PendingCommits, commit_once
-from awaken.worker.task_inbox import TaskMail
-from awaken.worker.task_records import INTERRUPTED, KeptTask, commit_of
+from awaken.worker.task_inbox import TaskInbox
+from awaken.worker.task_records import INTERRUPTED, StoredTask, commit_of
 
 log = logging.getLogger("awaken.runtime")
 
 
-class OwnedTask:
+class ClaimedTask:
     """A task that this process owns. `end` is the commit of its end, once the task has ended and
     until the store has taken that commit."""
 
-    __slots__ = ("end", "failures", "fence", "mail", "record", "slot")
+    __slots__ = ("end", "failures", "fence", "forwarding", "record", "slot")
 
     def __init__(self, slot: ActiveRun, fence: Fence, record: RunRecord) -> None:
         self.slot, self.fence, self.record = slot, fence, record
         self.failures = 0
-        self.mail: asyncio.Future[None] | None = None
+        self.forwarding: asyncio.Future[None] | None = None
         self.end: ThreadCommit | None = None
 
     @property
-    def can_be_taken_up(self) -> bool:
-        return KeptTask.of(self.record).resume is not None
+    def is_recoverable(self) -> bool:
+        return StoredTask.of(self.record).resume is not None
 
 
 class Tasks:
@@ -101,8 +101,8 @@ class Tasks:
         self._clock = clock
         self._deliver = deliver
         self._listen = listen
-        self._mail = TaskMail(store, clock, deliver)
-        self._live: dict[str, OwnedTask] = {}
+        self._inbox = TaskInbox(store, clock, deliver)
+        self._live: dict[str, ClaimedTask] = {}
 
     async def begin(self, task: PersistedTaskMeta, resume: Json | None) -> None:
         """Record a task that is about to start; cancelling its run cancels the task.
@@ -110,34 +110,38 @@ class Tasks:
         Raises:
             StoreError: the store did not take it.
         """
-        kept = KeptTask(task, resume)
+        stored = StoredTask(task, resume)
         now = self._clock.now_ms()
-        above = self._active.find_by_run(kept.parent_run_id or "")
-        record = kept.begun(now, above.requester if above is not None else Requester())
+        above = self._active.find_by_run(stored.parent_run_id or "")
+        record = stored.to_start_record(now, above.requester if above is not None else Requester())
         start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
-        if kept.agent_key is not None:
+        if stored.agent_key is not None:
             await self._accounts.spread(task.parent_context.run_id)
-        async with self._claimed(record) as live:
+        async with self._claim_task(record) as live:
             begun = commit_of(
-                record, live.fence, start, at_ms=now, beneath=await self._thread_above(task)
+                record,
+                live.fence,
+                start,
+                at_ms=now,
+                parent_thread_id=await self._find_parent_thread(task),
             )
             await commit_once(self._store, begun)
-            self._hold(live, left_on_close=above is not None and above.left_on_close)
+            self._connect(live, left_on_close=above is not None and above.left_on_close)
         if live.slot.notified_before_start:
-            await self._pass_on(record.thread_id)
+            await self._deliver_or_log(record.thread_id)
 
-    async def _thread_above(self, task: PersistedTaskMeta) -> str | None:
+    async def _find_parent_thread(self, task: PersistedTaskMeta) -> str | None:
         """The parent of a task's thread: the owner's thread, or that of another task of the
         owner."""
         parent = await self._store.load_run(task.parent_uid) if task.parent_uid else None
-        above = KeptTask.of(parent).task if parent is not None and parent.is_task else None
+        above = StoredTask.of(parent).task if parent is not None and parent.is_task else None
         if above is not None and above.owner_thread_id == task.owner_thread_id:
             return above.uid
         owner = await self._store.load_thread(task.owner_thread_id)
         return owner.id if owner is not None else None
 
     @asynccontextmanager
-    async def _claimed(self, record: RunRecord) -> AsyncIterator[OwnedTask]:
+    async def _claim_task(self, record: RunRecord) -> AsyncIterator[ClaimedTask]:
         """Claim a task for this process. The claim is released if the block raises."""
         slot = self._active.reserve(record.thread_id)
         try:
@@ -147,31 +151,33 @@ class Tasks:
         except BaseException:
             slot.release()
             raise
-        live = OwnedTask(slot, fence, record)
+        live = ClaimedTask(slot, fence, record)
         try:
             yield live
         except BaseException:
-            await self._give_up(live)
+            await self._abandon(live)
             raise
 
-    def _hold(self, live: OwnedTask, *, left_on_close: bool) -> None:
+    def _connect(self, live: ClaimedTask, *, left_on_close: bool) -> None:
         """Connect a claimed task: cancelling its run cancels the task, messages to it go to the
         agent in it, and a task that only waits stays open when the runtime closes."""
         slot, uid = live.slot, live.record.run_id
 
-        def waits(waiting: bool) -> None:
+        def on_waiting(waiting: bool) -> None:
             slot.left_on_close = waiting or left_on_close
 
-        waits(False)
+        on_waiting(False)
         handle = find_live_task(uid)
         if handle is not None:
-            handle.when_waiting(waits)
+            handle.set_waiting_callback(on_waiting)
             slot.token.on_cancel(handle.stop)
-        agent = KeptTask.of(live.record).agent_key
+        agent = StoredTask.of(live.record).agent_key
         if agent is not None:
-            slot.inbox, letters = inbox_channel()
-            bringing = self._mail.bring(letters, live.fence, agent)
-            live.mail = start_logged(bringing, f"messages to task {uid} are not delivered", log)
+            slot.inbox, messages = inbox_channel()
+            forwarding = self._inbox.forward(messages, live.fence, agent)
+            live.forwarding = start_logged(
+                forwarding, f"messages to task {uid} are not delivered", log
+            )
         slot.begin(live.fence, ())
         self._live[uid] = live
         self._listen()
@@ -196,12 +202,12 @@ class Tasks:
             live.failures += 1
             if live.failures < background.ATTEMPTS:
                 raise
-            self._keep_later(live)
+            self._commit_end_later(live)
             return True
 
-    async def _end(self, live: OwnedTask, task: PersistedTaskMeta, event: Json) -> bool:
+    async def _end(self, live: ClaimedTask, task: PersistedTaskMeta, event: Json) -> bool:
         end, is_tried = live.end, live.end is not None
-        live.end = end = end or self._ending(live.record, live.fence, task, event)
+        live.end = end = end or self._build_end_commit(live.record, live.fence, task, event)
         try:
             await commit_once(self._store, end, is_tried=is_tried)
         except StaleFence:
@@ -209,36 +215,36 @@ class Tasks:
             self._claims.drop(live.fence)
             self._drop(live)
             return True
-        await self._ended(live)
+        await self._on_end_committed(live)
         return any(command.kind is CommandKind.MESSAGES for command in end.sends)
 
-    def _keep_later(self, live: OwnedTask) -> None:
+    def _commit_end_later(self, live: ClaimedTask) -> None:
         """Commit the task's end when the store is available again; until then the task is live."""
         assert live.end is not None, "the task has ended"
-        self._pending_commits.add(live.fence, [live.end], partial(self._ended, live))
+        self._pending_commits.add(live.fence, [live.end], partial(self._on_end_committed, live))
 
-    async def _ended(self, live: OwnedTask) -> None:
+    async def _on_end_committed(self, live: ClaimedTask) -> None:
         """After the commit of a task's end: free its slot and deliver the event to its owner."""
         self._claims.drop(live.fence)
         self._drop(live)
         for command in live.end.sends if live.end is not None else ():
-            await self._pass_on(command.thread_id)
+            await self._deliver_or_log(command.thread_id)
 
-    def _drop(self, live: OwnedTask) -> None:
+    def _drop(self, live: ClaimedTask) -> None:
         self._live.pop(live.record.run_id, None)
-        if live.mail is not None:
-            live.mail.cancel()
+        if live.forwarding is not None:
+            live.forwarding.cancel()
         live.slot.release()
 
     async def emit(self, task: PersistedTaskMeta, event: Json) -> bool:
         """Store an event for an owner without a live run; the next run of its thread reads it.
         Returns false if the owner's thread does not exist."""
-        command = self._told(task, event, None)
+        command = self._build_report(task, event, None)
         try:
             await self._store.send(command)
         except NotFound:
             return False
-        await self._pass_on(task.owner_thread_id)
+        await self._deliver_or_log(task.owner_thread_id)
         return True
 
     async def write(self, task: PersistedTaskMeta, id: str, event: Json) -> bool:
@@ -247,10 +253,10 @@ class Tasks:
         record = await self._store.load_run(task.uid)
         if record is None or not record.is_task or record.status is RunStatus.DONE:
             return False
-        if KeptTask.of(record).agent_key is None:
+        if StoredTask.of(record).agent_key is None:
             return False
-        await self._mail.keep(record.thread_id, id, event)
-        await self._pass_on(record.thread_id)
+        await self._inbox.store_message(record.thread_id, id, event)
+        await self._deliver_or_log(record.thread_id)
         return True
 
     async def find(self, uids: Iterable[str]) -> Mapping[str, PersistedTaskMeta]:
@@ -263,9 +269,9 @@ class Tasks:
         for uid in uids:
             record = await self._store.load_run(uid)
             if record is not None and record.is_task:
-                known[uid] = KeptTask.of(record).task
+                known[uid] = StoredTask.of(record).task
         for owner in {task.owner_thread_id for task in known.values() if task.is_terminal}:
-            await self._pass_on(owner)
+            await self._deliver_or_log(owner)
         return known
 
     async def started_by(self, run_id: str) -> Sequence[PersistedTaskMeta]:
@@ -274,7 +280,7 @@ class Tasks:
         found: list[PersistedTaskMeta] = []
         while True:
             page = await self._store.list_runs(query)
-            found.extend(KeptTask.of(record).task for record in page)
+            found.extend(StoredTask.of(record).task for record in page)
             if page.cursor is None:
                 return found
             query = msgspec.structs.replace(query, cursor=page.cursor)
@@ -291,7 +297,7 @@ class Tasks:
             handle = find_live_task(uid)
             if handle is None:
                 continue
-            if (leave or live.slot.left_on_close) and live.can_be_taken_up:
+            if (leave or live.slot.left_on_close) and live.is_recoverable:
                 handle.leave()
             else:
                 handle.stop()
@@ -300,22 +306,22 @@ class Tasks:
             await asyncio.wait(runners, timeout=grace)
         for uid, live in tuple(self._live.items()):
             if live.end is None:
-                await self._give_up(live)
+                await self._abandon(live)
                 continue
             if uid not in self._pending_commits:
-                self._keep_later(live)
+                self._commit_end_later(live)
             self._drop(live)
 
-    async def _give_up(self, live: OwnedTask) -> None:
+    async def _abandon(self, live: ClaimedTask) -> None:
         """Release the claim on a task, so that another process can resume it."""
         self._drop(live)
         await self._claims.release(live.fence)
 
-    async def settle(self) -> None:
+    async def release_idle(self) -> None:
         """Release tasks that no longer run here and have no recorded end; recovery resumes them."""
         for uid, live in tuple(self._live.items()):
             if uid not in self._pending_commits and find_live_task(uid) is None:
-                await self._give_up(live)
+                await self._abandon(live)
 
     # -- after a crash ------------------------------------------------------------------------
 
@@ -325,12 +331,12 @@ class Tasks:
         Raises:
             ThreadOwned: another process owns it.
         """
-        kept = KeptTask.of(record)
+        stored = StoredTask.of(record)
         if await self._is_cancelled(record):
             await self.end_interrupted(record, cancelled=True)
             return False
         try:
-            found = _tool_of(kept, resolver)
+            found = _find_tool(stored, resolver)
         except AwakenError as error:
             log.warning("task %s cannot be resumed: %s", record.run_id, error)
             found = None
@@ -338,41 +344,43 @@ class Tasks:
             await self.end_interrupted(record)
             return False
         agent, tool = found
-        budget = await self._accounts.of_run(kept.task.parent_context.run_id, resolver)
-        deps = await self._deps.find_for_task(agent.spec.id, kept.task.parent_context.run_id)
-        async with self._claimed(record) as live:
+        budget = await self._accounts.of_run(stored.task.parent_context.run_id, resolver)
+        deps = await self._deps.find_for_task(agent.spec.id, stored.task.parent_context.run_id)
+        async with self._claim_task(record) as live:
             # Read again under the claim: another process may have owned the task until now.
             now = await self._store.load_run(record.run_id)
             if now is None or now.status is RunStatus.DONE:
-                await self._give_up(live)
+                await self._abandon(live)
                 return False
-            live.record = await self._taken_over(live.fence, now)
+            live.record = await self._count_takeover(live.fence, now)
             taken = commit_of(live.record, live.fence, at_ms=self._clock.now_ms())
             await commit_once(self._store, taken)
             if live.record.is_abandoned:
-                await self._end(live, *await self._broken_off(kept, ABANDONED))
+                await self._end(live, *await self._describe_interrupted(stored, ABANDONED))
                 return False
             TOOL_THREADS.set(self._threads)  # the task inherits it
             try:
                 manager = self._manager_of(agent)
-                tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget, deps)
+                tool.take_up(
+                    manager, stored.task, stored.resume, agent, self._delegates, budget, deps
+                )
             except Exception as error:
                 # The tool cannot resume from the record.
                 log.warning("task %s cannot be resumed", record.run_id, exc_info=True)
                 reason = f"{INTERRUPTED}, and it cannot go on: {background.describe(error)}"
-                await self._end(live, *await self._broken_off(kept, reason))
+                await self._end(live, *await self._describe_interrupted(stored, reason))
                 return False
-            self._hold(live, left_on_close=True)
+            self._connect(live, left_on_close=True)
         # A cancel may have arrived before the task was connected.
-        await self._pass_on(record.thread_id)
+        await self._deliver_or_log(record.thread_id)
         return True
 
-    async def _taken_over(self, fence: Fence, record: RunRecord) -> RunRecord:
+    async def _count_takeover(self, fence: Fence, record: RunRecord) -> RunRecord:
         """The record of a task that is resumed here, with the takeover counted if its owner
         died."""
         if fence.taken_from is None:
             return record.advance(self._clock.now_ms(), state=None)
-        has_agent = KeptTask.of(record).agent_key is not None
+        has_agent = StoredTask.of(record).agent_key is not None
         record = msgspec.structs.replace(record, state=None)
         delegates = agent_ids(record.run_id) if has_agent else ()
         return await add_takeover(self._store, record, delegates)
@@ -397,7 +405,7 @@ class Tasks:
                 if command.kind is CommandKind.CANCEL and command.run_id in (None, run.run_id):
                     return True
             known = {seen.run_id for seen in above}
-            for run_id in _parents(run) - known:
+            for run_id in _parent_ids(run) - known:
                 parent = await self._store.load_run(run_id)
                 if parent is not None:
                     above.append(parent)
@@ -415,48 +423,52 @@ class Tasks:
             if now is None or now.status is RunStatus.DONE:
                 await self._claims.release(fence)
                 return
-            kept = KeptTask.of(now)
-            reason = None if cancelled else kept.task.error or INTERRUPTED
-            ending = self._ending(now, fence, *await self._broken_off(kept, reason))
+            stored = StoredTask.of(now)
+            reason = None if cancelled else stored.task.error or INTERRUPTED
+            ending = self._build_end_commit(
+                now, fence, *await self._describe_interrupted(stored, reason)
+            )
             await commit_once(self._store, ending)
         except BaseException:
             await self._claims.release(fence)
             raise
         self._claims.drop(fence)
         for command in ending.sends:
-            await self._pass_on(command.thread_id)
+            await self._deliver_or_log(command.thread_id)
 
-    async def _broken_off(
-        self, kept: KeptTask, reason: str | None
+    async def _describe_interrupted(
+        self, stored: StoredTask, reason: str | None
     ) -> tuple[PersistedTaskMeta, Json]:
         """The ended task and the event for its owner, for a task whose process died. Both say what
         its agent had done. Without a reason the task counts as cancelled."""
         ended = msgspec.structs.replace(
-            kept.task,
+            stored.task,
             status=TaskStatus.CANCELLED if reason is None else TaskStatus.FAILED,
             completed_at_ms=self._clock.now_ms(),
         )
-        agent = kept.agent_key
+        agent = stored.agent_key
         done = await self._delegates.done_by(ended.uid, agent) if agent is not None else None
         ended = cut_short(ended, "; ".join(word for word in (reason, done) if word) or None)
         return ended, {**terminal_event(ended), "interrupted": True}
 
     # -- commits ------------------------------------------------------------------------------
 
-    def _ending(
+    def _build_end_commit(
         self, record: RunRecord, fence: Fence, task: PersistedTaskMeta, event: Json
     ) -> ThreadCommit:
         """The commit that ends a task and, unless the task is internal, sends its owner the event.
         If the task ends without the end of the agent in it, the agent's run is cancelled."""
-        kept = KeptTask(task, KeptTask.of(record).resume)
-        ended = kept.ended(record, now := self._clock.now_ms())
-        told = bool(task.owner_thread_id) and not task.internal
-        sends = [self._told(task, event, "end")] if told else []
-        if kept.agent_key is not None and task.status is not TaskStatus.COMPLETED:
-            sends += build_cancels(child_ids(record.run_id, kept.agent_key), now)
-        return commit_of(ended, fence, kept.finish(), at_ms=now, sends=tuple(sends), release=True)
+        stored = StoredTask(task, StoredTask.of(record).resume)
+        ended = stored.to_end_record(record, now := self._clock.now_ms())
+        has_reader = bool(task.owner_thread_id) and not task.internal
+        sends = [self._build_report(task, event, "end")] if has_reader else []
+        if stored.agent_key is not None and task.status is not TaskStatus.COMPLETED:
+            sends += build_cancels(child_ids(record.run_id, stored.agent_key), now)
+        return commit_of(
+            ended, fence, stored.to_finish_event(), at_ms=now, sends=tuple(sends), release=True
+        )
 
-    async def _pass_on(self, thread_id: str) -> None:
+    async def _deliver_or_log(self, thread_id: str) -> None:
         """Deliver the thread's commands to its run, if that is live here. Store errors are
         logged."""
         try:
@@ -464,7 +476,9 @@ class Tasks:
         except StoreError as error:
             log.warning("the report to thread %s is delayed: %s", thread_id, error)
 
-    def _told(self, task: PersistedTaskMeta, event: Json, name: str | None) -> ThreadCommand:
+    def _build_report(
+        self, task: PersistedTaskMeta, event: Json, name: str | None
+    ) -> ThreadCommand:
         """The command that brings an event to the task's owner as a message."""
         (message,) = payload_messages(event)
         id = f"{task.uid}:{name}" if name is not None else message.id
@@ -476,21 +490,21 @@ class Tasks:
         )
 
 
-def _parents(run: RunRecord) -> set[str]:
+def _parent_ids(run: RunRecord) -> set[str]:
     """The ids of a run's parents: the run that started it and, for a task, the run that it works
     for."""
     ids = {run.parent_run_id}
     if run.is_task:
-        ids.add(KeptTask.of(run).task.parent_context.run_id)
+        ids.add(StoredTask.of(run).task.parent_context.run_id)
     return {id for id in ids if id is not None}
 
 
-def _tool_of(
-    kept: KeptTask, resolver: ExecutionResolver
+def _find_tool(
+    stored: StoredTask, resolver: ExecutionResolver
 ) -> tuple[ResolvedAgent, background.BackgroundTool] | None:
     """The agent and its tool that can resume a task; `None` if the task cannot be resumed."""
-    agent_id = kept.task.parent_context.agent_id
-    name = kept.resume.get("tool") if isinstance(kept.resume, dict) else None
+    agent_id = stored.task.parent_context.agent_id
+    name = stored.resume.get("tool") if isinstance(stored.resume, dict) else None
     if not isinstance(name, str) or agent_id is None:
         return None
     agent: ResolvedAgent = resolver.resolve(agent_id)

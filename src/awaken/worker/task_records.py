@@ -19,18 +19,18 @@ from awaken.worker.live_runs import Requester
 TASK_AGENT = "task:"
 """The prefix of the `agent_id` of a task's record, before the task's name. For display only."""
 INTERRUPTED = "interrupted: the process ended while the task ran"
-_TOLD = 4096
+_MAX_EVENT_CHARS = 4096
 """How many characters of a large result the event of a task's end holds."""
 
 
-class KeptTask(msgspec.Struct, frozen=True):
-    """A task as its run record stores it. `resume` is what a process needs to resume the task."""
+class StoredTask(msgspec.Struct, frozen=True):
+    """A task as its run record stores it. `resume` is the data for resuming the task."""
 
     task: PersistedTaskMeta
     resume: Json = None
 
     @classmethod
-    def of(cls, record: RunRecord) -> KeptTask:
+    def of(cls, record: RunRecord) -> StoredTask:
         """The task in a record of kind `task`. A task that this version cannot read can be listed
         and ended, but not resumed."""
         found = record.request.request_extras if record.request is not None else None
@@ -38,7 +38,7 @@ class KeptTask(msgspec.Struct, frozen=True):
         try:
             return cls(from_json(extras.get("task"), PersistedTaskMeta), extras.get("resume"))
         except msgspec.ValidationError as error:
-            return cls(_readable(record, extras.get("task"), error))
+            return cls(_read_parts(record, extras.get("task"), error))
 
     @property
     def agent_key(self) -> str | None:
@@ -54,7 +54,7 @@ class KeptTask(msgspec.Struct, frozen=True):
         """The run that the task belongs to: another task, or the run of an agent."""
         return self.task.parent_uid or self.task.parent_context.run_id
 
-    def begun(self, now_ms: int, requester: Requester) -> RunRecord:
+    def to_start_record(self, now_ms: int, requester: Requester) -> RunRecord:
         """The record of a task that is about to start. `requester` is that of its parent run."""
         task = self.task
         name = task.description if task.task_type == "tool" else task.task_type
@@ -72,7 +72,7 @@ class KeptTask(msgspec.Struct, frozen=True):
         )
         return RunRecord.begin(identity, request, now_ms, RunKind.TASK)
 
-    def ended(self, record: RunRecord, now_ms: int) -> RunRecord:
+    def to_end_record(self, record: RunRecord, now_ms: int) -> RunRecord:
         """The record of a task that has ended."""
         task = self.task
         assert record.request is not None, "a task's record says what it is"
@@ -85,13 +85,14 @@ class KeptTask(msgspec.Struct, frozen=True):
             state=None,
         )
 
-    def finish(self) -> RunFinish:
+    def to_finish_event(self) -> RunFinish:
         """The event that says how the task ended."""
         task = self.task
         final = "" if task.result is None else _text(task.result)
         if len(final) > INLINE_LIMIT:
             # The record has all of it, and is no part of the commit's row.
-            final = f"{final[:_TOLD]}\n[the first {_TOLD} of {len(final)} characters]"
+            note = f"[the first {_MAX_EVENT_CHARS} of {len(final)} characters]"
+            final = f"{final[:_MAX_EVENT_CHARS]}\n{note}"
         return RunFinish(
             thread_id=task.uid,
             run_id=task.uid,
@@ -109,7 +110,7 @@ def commit_of(
     *events: RunStart | RunFinish,
     at_ms: int,
     sends: tuple[ThreadCommand, ...] = (),
-    beneath: str | None = None,
+    parent_thread_id: str | None = None,
     release: bool = False,
 ) -> ThreadCommit:
     """A commit of a task's record, in the task's own thread."""
@@ -128,14 +129,14 @@ def commit_of(
             for event in events
         ),
         sends=sends,
-        parent_thread_id=beneath,
+        parent_thread_id=parent_thread_id,
         at_ms=at_ms,
         fence=fence,
         release=release,
     )
 
 
-def _readable(record: RunRecord, kept: Json, error: Exception) -> PersistedTaskMeta:
+def _read_parts(record: RunRecord, stored: Json, error: Exception) -> PersistedTaskMeta:
     """The readable fields of a task whose record this version cannot read as a whole."""
     task = PersistedTaskMeta(
         task_id=record.run_id,
@@ -147,7 +148,7 @@ def _readable(record: RunRecord, kept: Json, error: Exception) -> PersistedTaskM
         created_at_ms=record.created_at_ms,
         uid=record.run_id,
     )
-    fields = kept.items() if isinstance(kept, dict) else ()
+    fields = stored.items() if isinstance(stored, dict) else ()
     for name, value in fields:
         try:
             task = from_json({**to_json(task), name: value}, PersistedTaskMeta)

@@ -56,7 +56,7 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
 PLAIN = TaskOptions()
 
 
-def completed(
+def fill_parent(
     parent: TaskParentContext,
     task: BackgroundTaskExecutionContext | None,
     call: ToolCallContext | None,
@@ -87,7 +87,7 @@ def find_origin(
     """The origin of a new task, from the given parent and the task and call that the caller runs
     in."""
     ambient = CURRENT_TASK.get()
-    full = completed(parent, ambient, CURRENT_CALL.get())
+    full = fill_parent(parent, ambient, CURRENT_CALL.get())
     if full.task_id is None:
         return Origin(full, None)
     if ambient is not None and ambient.task_id == full.task_id:
@@ -173,7 +173,7 @@ def admit(
     if ambient is not None and thread_id == ambient.record.uid:
         # No run reads a task's own thread, so tasks that a task starts belong to the same owner.
         thread_id = ambient.record.owner_thread_id
-    handles, home, tasks = (
+    handles, owner_manager, tasks = (
         manager.handles,
         manager.home_of(thread_id),
         manager.book.tasks_of(thread_id),
@@ -181,7 +181,7 @@ def admit(
     origin = find_origin(parent, thread_id, tasks)
     check_name(name, tasks.values())
     check_run(origin.parent.run_id, handles)
-    if home.store is None:
+    if owner_manager.store is None:
         raise BackgroundTaskError("background task state store is not configured")
     depth = depth_below(origin.parent_uid, handles)
     check_queue(thread_id, depth, handles)
@@ -204,8 +204,8 @@ def admit(
         stoppable=options.stoppable,
     )
     parse_argument("", task, PersistedTaskMeta)  # the state is not read back
-    home.store.check(MutationBatch().update(BACKGROUND_TASK_STATE, UpsertTask(task=task)))
-    handle = TaskHandle(task, home)
-    handle.owner_inbox, handle.depth = home.inbox, depth
+    owner_manager.store.check(MutationBatch().update(BACKGROUND_TASK_STATE, UpsertTask(task=task)))
+    handle = TaskHandle(task, owner_manager)
+    handle.owner_inbox, handle.depth = owner_manager.inbox, depth
     handles.add(handle)
     return handle

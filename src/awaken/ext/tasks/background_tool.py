@@ -240,7 +240,7 @@ class BackgroundTool:
         try:
             with interruptible(task.cancel_token), _relayed(task, own):
                 output = await execute_tool(tools, call, own)
-                while (run_id := _asking(output)) is not None and own.delegates is not None:
+                while (run_id := _waiting_run_id(output)) is not None and own.delegates is not None:
                     # The agent's run has its own ticket; once it is answered there, the task goes
                     # on.
                     with task.waiting("waits for an approval"):
@@ -326,7 +326,7 @@ def _call(args: Json, ctx: ToolCallContext) -> ToolCall:
     return ToolCall(id=ctx.call_id, name=ctx.tool_name, arguments=args)
 
 
-def _asking(output: ToolOutput) -> str | None:
+def _waiting_run_id(output: ToolOutput) -> str | None:
     """The id of the delegate's run that waits for an answer, or `None`."""
     result: ToolResult = output.result
     ticket = result.suspension if result.status is ToolStatus.PENDING else None

@@ -17,7 +17,7 @@ from awaken.core.aio.owned_tasks import start_logged
 from awaken.core.inbox import InboxSender
 from awaken.core.task import PersistedTaskMeta
 from awaken.ext.tasks.limits import BackgroundLimits, Recent, Slots
-from awaken.ext.tasks.record_rules import brief, next_number
+from awaken.ext.tasks.record_rules import next_number, shorten_record
 from awaken.ext.tasks.task import ALIVE, TaskHandle
 from awaken.ids import UUID7, Ids
 
@@ -33,22 +33,23 @@ ENDED_REMEMBERED = 1_000
 """How many ended tasks are remembered: a run that broke off may not have recorded their ends."""
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """A task that ended, whether that was reported to its owner, and whether a journal has the
-    result."""
+class EndedTask(msgspec.Struct, frozen=True):
+    """A task that ended; `is_reported` says whether its owner was sent the end, `journaled`
+    whether a journal has the result."""
 
     record: PersistedTaskMeta
-    told: bool
+    is_reported: bool
     journaled: bool = False
 
     @property
-    def kept(self) -> PersistedTaskMeta:
+    def state_record(self) -> PersistedTaskMeta:
         """The record of the task for its owner's state."""
-        return brief(self.record) if self.journaled else self.record
+        return shorten_record(self.record) if self.journaled else self.record
 
 
-class Home:
-    """The run that is live in a thread; when its token is cancelled, its tasks are told to stop."""
+class ThreadOwner:
+    """The live run of a thread, which owns the thread's tasks. When its token is cancelled, its
+    tasks are cancelled."""
 
     __slots__ = ("_listener", "_token", "manager", "run_id", "thread_id")
 
@@ -75,8 +76,8 @@ class Home:
 class TaskHandles:
     """The tasks of this process and the runs that own them, one run of a thread after another.
 
-    A thread's home is the manager of the run that is live in it. A task reports to that manager;
-    without a live run, its end is remembered for the next run. `commit_failures` counts, by
+    A task reports to the manager of the run that is live in its thread; without a live run, its
+    end is remembered for the next run. `commit_failures` counts, by
     operation, the records that a state refused.
     """
 
@@ -91,46 +92,46 @@ class TaskHandles:
         self.clock, self.ids = clock, ids
         self.slots = Slots(self.limits)
         self.live: dict[str, TaskHandle] = {}
-        self.ended: Recent[str, Ended] = Recent(ENDED_REMEMBERED)
+        self.ended: Recent[str, EndedTask] = Recent(ENDED_REMEMBERED)
         self.cancelled_runs: Recent[str, None] = Recent(REMEMBERED)
         self.delivered: Recent[str, None] = Recent(REMEMBERED)
         self.retries: dict[str, asyncio.Future[None]] = {}
         self.sending: set[str] = set()
         self.commit_failures: Counter[str] = Counter()
         self._numbers: Recent[str, int] = Recent(REMEMBERED)
-        self._homes: dict[str, Home] = {}
+        self._owners: dict[str, ThreadOwner] = {}
         self._owned: set[asyncio.Future[Any]] = set()
 
     # -- owners -------------------------------------------------------------------------------
 
-    def attach(self, home: Home) -> None:
-        """Make a run the home of its thread."""
-        before = self._homes.get(home.thread_id)
+    def attach(self, owner: ThreadOwner) -> None:
+        """Make a run the owner of its thread's tasks."""
+        before = self._owners.get(owner.thread_id)
         if before is not None:
             before.drop_guard()
-        self._homes[home.thread_id] = home
+        self._owners[owner.thread_id] = owner
 
     def detach(self, thread_id: str, run_id: str) -> None:
-        """Remove the home of a thread whose run is over, unless another run is live in it by
-        now."""
-        home = self._homes.get(thread_id)
-        if home is not None and home.run_id == run_id:
-            home.drop_guard()
-            del self._homes[thread_id]
+        """Remove the owner of a thread's tasks when its run is over, unless another run is live in
+        it by now."""
+        owner = self._owners.get(thread_id)
+        if owner is not None and owner.run_id == run_id:
+            owner.drop_guard()
+            del self._owners[thread_id]
 
-    def home(self, thread_id: str) -> BackgroundTaskManager | None:
+    def find_manager(self, thread_id: str) -> BackgroundTaskManager | None:
         """The manager of the run that is live in a thread, or `None`."""
-        found = self._homes.get(thread_id)
+        found = self._owners.get(thread_id)
         return found.manager if found is not None else None
 
     def inbox_of(self, handle: TaskHandle) -> InboxSender | None:
         """The inbox of the owner's live run, else that of the run that started the task."""
-        home = self.home(handle.thread_id)
-        if home is not None and home.inbox is not None:
-            return home.inbox
+        manager = self.find_manager(handle.thread_id)
+        if manager is not None and manager.inbox is not None:
+            return manager.inbox
         return handle.owner_inbox
 
-    def tell(self, handle: TaskHandle, event: Json) -> bool:
+    def report(self, handle: TaskHandle, event: Json) -> bool:
         """Send an event to a task's owner. Returns `False` if no run will read it."""
         inbox = self.inbox_of(handle)
         if inbox is None:

@@ -21,9 +21,9 @@ from awaken.core.task import (
 )
 from awaken.core.tool_context import CURRENT_CALL
 from awaken.ext.tasks.admission import PLAIN, TaskOptions, admit
-from awaken.ext.tasks.handles import Home, TaskHandles
+from awaken.ext.tasks.handles import TaskHandles, ThreadOwner
 from awaken.ext.tasks.record_rules import family, is_child, number_of
-from awaken.ext.tasks.records import SUB_AGENT, TaskBook
+from awaken.ext.tasks.records import SUB_AGENT, TaskRecords
 from awaken.ext.tasks.runner import launch, start
 from awaken.ext.tasks.state import TaskSummary
 from awaken.ext.tasks.task import (
@@ -57,7 +57,7 @@ class BackgroundTaskManager:
         self.store: StateStore | None = None
         self.inbox: InboxSender | None = None
         self.thread_id: str | None = None
-        self.book = TaskBook(self)
+        self.book = TaskRecords(self)
 
     # -- binding ------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class BackgroundTaskManager:
 
     def home_of(self, thread_id: str) -> BackgroundTaskManager:
         """The manager of the run that is live in a thread, or this one."""
-        return self.handles.home(thread_id) or self
+        return self.handles.find_manager(thread_id) or self
 
     def attach(self, thread_id: str, run_id: str, token: CancellationToken | None = None) -> None:
         """Make this the manager of the run that is live in a thread, until `handles.detach`.
@@ -88,7 +88,7 @@ class BackgroundTaskManager:
         When the token is cancelled, so are the run's tasks.
         """
         self.thread_id = thread_id
-        self.handles.attach(Home(thread_id, run_id, self, token))
+        self.handles.attach(ThreadOwner(thread_id, run_id, self, token))
 
     def adopt_running(self) -> None:
         """Take over the tasks in the store that another plugin has started in the same run."""
@@ -226,14 +226,14 @@ class BackgroundTaskManager:
             raise BackgroundTaskError(f"task '{task.task_id}' is {task.status.value} already")
         if self.handles.find(task) is not None:
             return task.task_id
-        home = self.home_of(task.owner_thread_id)
-        handle = TaskHandle(task, home)
-        # Not the home manager's journal: that may be bound only in the context of its run.
+        owner_manager = self.home_of(task.owner_thread_id)
+        handle = TaskHandle(task, owner_manager)
+        # Not the live run's journal: that may be bound only in the context of its run.
         handle.journal = self.journal
-        handle.owner_inbox, handle.begun = home.inbox, handle.journal is not None
+        handle.owner_inbox, handle.begun = owner_manager.inbox, handle.journal is not None
         if inbox:
             handle.inbox, handle.inbox_receiver = inbox_channel()
-        home.book.keep(task)
+        owner_manager.book.save(task)
         self.handles.add(handle)
         start(handle, lambda: body(TaskContext(handle)), deadline)
         return task.task_id
@@ -256,7 +256,7 @@ class BackgroundTaskManager:
         """
         tasks = [self._known(task_id) for task_id in task_ids]
         await self.wait_for(tasks, mode, timeout)
-        return [self.summary(task) for task in await self.book.complete(tasks)]
+        return [self.summary(task) for task in await self.book.load_latest(tasks)]
 
     def _known(self, task_id: str) -> PersistedTaskMeta:
         task = self.find_task(task_id)
@@ -274,7 +274,7 @@ class BackgroundTaskManager:
         ):
             return
         limit = () if timeout is None else (self.handles.clock.sleep(timeout),)
-        waits = [_all([end]) for end in ends] if mode == "any" else [_all(ends)]
+        waits = [_wait_all([end]) for end in ends] if mode == "any" else [_wait_all(ends)]
         await first_of(*waits, *limit)
 
     # -- cancelling ---------------------------------------------------------------------------
@@ -339,7 +339,9 @@ class BackgroundTaskManager:
             TaskMessageError: the task is unknown, belongs to another thread, is over, or has no
             inbox.
         """
-        self._put(self._open_task(task_id, owner_thread_id), _written(task_id, sender, text))
+        self._put(
+            self._open_task(task_id, owner_thread_id), _build_message_event(task_id, sender, text)
+        )
 
     async def write_to_task(
         self, task_id: str, owner_thread_id: str, sender: str, text: str, *, message_id: str
@@ -351,7 +353,10 @@ class BackgroundTaskManager:
             TaskMessageError: see `send_task_inbox_message`.
             StoreError: the journal did not take it.
         """
-        task, event = self._open_task(task_id, owner_thread_id), _written(task_id, sender, text)
+        task, event = (
+            self._open_task(task_id, owner_thread_id),
+            _build_message_event(task_id, sender, text),
+        )
         handle = self.handles.find(task)
         journal = handle.journal if handle is not None else self.journal
         if journal is None or not await journal.write(task, message_id, event):
@@ -379,11 +384,11 @@ class BackgroundTaskManager:
     async def restore_for_thread(
         self, thread_id: str, tasks: Mapping[str, PersistedTaskMeta]
     ) -> None:
-        """Bring a thread's persisted records up to date; see `TaskBook.restore`."""
+        """Bring a thread's persisted records up to date; see `TaskRecords.restore`."""
         await self.book.restore(thread_id, tasks)
 
 
-def _written(task_id: str, sender: str, text: str) -> Json:
+def _build_message_event(task_id: str, sender: str, text: str) -> Json:
     return custom_event(task_id, AGENT_MESSAGE, {"from": sender, "content": text})
 
 
@@ -391,6 +396,6 @@ def by_age(task: PersistedTaskMeta) -> tuple[int, int]:
     return task.created_at_ms, number_of(task.task_id) or 0
 
 
-async def _all(ends: Iterable[asyncio.Event]) -> None:
+async def _wait_all(ends: Iterable[asyncio.Event]) -> None:
     for end in ends:
         await end.wait()

@@ -42,7 +42,7 @@ MessagePolicy = Callable[[RunIdentity, str, str | None], str | Awaitable[str | N
 there, or `None` if it may."""
 
 
-class _Refused(Exception):
+class _SendRefused(Exception):
     """A message that is not sent."""
 
     def __init__(self, error: str, reason: str | None = None) -> None:
@@ -81,7 +81,7 @@ class SendMessageTool:
         message_id = f"{key}>message" if key else self._manager.handles.ids.new()
         try:
             route = await self._route(args["to"], args["message"], message_id, ctx)
-        except _Refused as refused:
+        except _SendRefused as refused:
             receipt = {"message_id": "", "status": "failed", "error": refused.error}
             if refused.reason is not None:
                 receipt["reason"] = refused.reason
@@ -102,7 +102,7 @@ class SendMessageTool:
         if to["relation"] == "parent":
             thread_id, agent_id = _thread_above(identity), None
             if thread_id is None:
-                raise _Refused(RECIPIENT_UNAVAILABLE)
+                raise _SendRefused(RECIPIENT_UNAVAILABLE)
         else:
             thread_id, agent_id = to["thread_id"], to.get("agent_id") or None
             await self._authorize(identity, thread_id, agent_id)
@@ -128,9 +128,9 @@ class SendMessageTool:
             name,
         )
         if task is None:
-            raise _Refused(RECIPIENT_NOT_FOUND)
+            raise _SendRefused(RECIPIENT_NOT_FOUND)
         if not self._manager.has_inbox(task):
-            raise _Refused(RECIPIENT_UNAVAILABLE)
+            raise _SendRefused(RECIPIENT_UNAVAILABLE)
         return LiveInboxRoute(
             task_id=task.task_id,
             owner_thread_id=thread_id,
@@ -140,12 +140,12 @@ class SendMessageTool:
 
     async def _authorize(self, sender: RunIdentity, thread_id: str, agent_id: str | None) -> None:
         if self._policy is None:
-            raise _Refused(NOT_AUTHORIZED)
+            raise _SendRefused(NOT_AUTHORIZED)
         refusal = self._policy(sender, thread_id, agent_id)
         if inspect.isawaitable(refusal):
             refusal = await refusal
         if refusal is not None:
-            raise _Refused(NOT_AUTHORIZED, refusal)
+            raise _SendRefused(NOT_AUTHORIZED, refusal)
 
 
 def _thread_above(identity: RunIdentity) -> str | None:
@@ -178,7 +178,7 @@ class RecoverFailedMessagesTool:
         dead = letters.messages if letters is not None else ()
         data: dict[str, Json] = {"action": action, "count": len(dead)}
         if action == "list":
-            data["messages"] = [_told(letter) for letter in dead]
+            data["messages"] = [_render_dead_letter(letter) for letter in dead]
             return ToolOutput(ToolResult.success(RECOVER_TOOL_ID, data))
         command = Command()
         if action == "replay":
@@ -191,7 +191,7 @@ class RecoverFailedMessagesTool:
         return ToolOutput(ToolResult.success(RECOVER_TOOL_ID, data), command)
 
 
-def _told(letter: DeadLetter) -> Json:
+def _render_dead_letter(letter: DeadLetter) -> Json:
     request = letter.request
     return {
         "message_id": request.message_id,

@@ -76,7 +76,7 @@ class MessageDispatcher:
             command.extend(outcome)
         return command or None
 
-    async def send_left(self, entries: Iterable[OutboxEntry]) -> Command:
+    async def send_remaining(self, entries: Iterable[OutboxEntry]) -> Command:
         """Try once to deliver the messages that an ended run has left, except those that this
         process already retries. The caller decides when to try again."""
         command, handles = Command(), self._manager.handles
@@ -103,7 +103,7 @@ class MessageDispatcher:
             return gone
         sink = self._sink if self._sink is not None else AMBIENT_MESSAGE_SINK.get()
         if sink is None:
-            return gone.extend(_dead(route, NO_TRANSPORT))
+            return gone.extend(_move_to_dead_letters(route, NO_TRANSPORT))
         try:
             await self._deliver(sink, route)
         except Exception as error:
@@ -146,16 +146,16 @@ class MessageDispatcher:
         # A message to a task is retried as long as the task runs; only those to threads become dead
         # letters.
         if attempts >= MOST_ATTEMPTS and isinstance(route, DurableRoute):
-            return gone.extend(_dead(route, str(error) or describe(error)))
+            return gone.extend(_move_to_dead_letters(route, str(error) or describe(error)))
         later = msgspec.structs.replace(entry, attempts=attempts)
         handles = self._manager.handles
         failed = f"message {entry.id} will not be sent again"
-        handles.retries[entry.id] = handles.own(self._try_again(later), failed)
+        handles.retries[entry.id] = handles.own(self._retry_later(later), failed)
         return Command().update(OUTBOX, Enqueue(entry=later))
 
     # -- between steps ------------------------------------------------------------------------
 
-    async def _try_again(self, entry: OutboxEntry) -> None:
+    async def _retry_later(self, entry: OutboxEntry) -> None:
         """Try once more after a while, also when the run is over by then.
 
         The outcome is written into the run's store. If the run is over, the next run finds the
@@ -178,6 +178,6 @@ class MessageDispatcher:
             handles.sending.discard(entry.id)
 
 
-def _dead(route: DurableRoute, error: str) -> Command:
+def _move_to_dead_letters(route: DurableRoute, error: str) -> Command:
     letter = DeadLetter(request=route.request, error=error)
     return Command().update(FAILED_MESSAGES, PushDead(letter=letter))

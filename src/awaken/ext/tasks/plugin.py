@@ -178,7 +178,7 @@ class BackgroundTaskPlugin:
         await asyncio.sleep(0)
         thread_id = ctx.run_identity.thread_id
         await self.manager.book.catch_up(thread_id)
-        self.manager.book.tell_missed(thread_id)
+        self.manager.book.report_missed(thread_id)
         running = tuple(
             summary
             for task in self.manager.book.tasks_of(thread_id).values()

@@ -67,8 +67,10 @@ def family(root: PersistedTaskMeta, tasks: Iterable[PersistedTaskMeta]) -> list[
 # -- retention --------------------------------------------------------------------------------
 
 
-def retained(tasks: Mapping[str, PersistedTaskMeta], most: int) -> dict[str, PersistedTaskMeta]:
-    """All running tasks with their ancestors, and the last `most` tasks of each thread that
+def retain_latest(
+    tasks: Mapping[str, PersistedTaskMeta], limit: int
+) -> dict[str, PersistedTaskMeta]:
+    """All running tasks with their ancestors, and the last `limit` tasks of each thread that
     ended."""
     needed: set[str] = set()
     for task in tasks.values():
@@ -81,19 +83,19 @@ def retained(tasks: Mapping[str, PersistedTaskMeta], most: int) -> dict[str, Per
     counts: dict[str, int] = {}
     gone: set[str] = set()
     ended = [t for t in tasks.values() if t.is_terminal and t.task_id not in needed]
-    for task in sorted(ended, key=_ended, reverse=True) if len(ended) > most else ():
+    for task in sorted(ended, key=_end_order, reverse=True) if len(ended) > limit else ():
         counts[task.owner_thread_id] = counts.get(task.owner_thread_id, 0) + 1
-        if counts[task.owner_thread_id] > most:
+        if counts[task.owner_thread_id] > limit:
             gone.add(task.task_id)
     return {task_id: task for task_id, task in tasks.items() if task.task_id not in gone}
 
 
-def _ended(task: PersistedTaskMeta) -> tuple[int, int]:
+def _end_order(task: PersistedTaskMeta) -> tuple[int, int]:
     at = task.created_at_ms if task.completed_at_ms is None else task.completed_at_ms
     return at, number_of(task.task_id) or 0
 
 
-def brief(task: PersistedTaskMeta) -> PersistedTaskMeta:
+def shorten_record(task: PersistedTaskMeta) -> PersistedTaskMeta:
     """The short record of an ended task, for a thread's state; the journal has the whole one."""
     if not task.is_terminal:
         return task
@@ -107,7 +109,7 @@ def brief(task: PersistedTaskMeta) -> PersistedTaskMeta:
 # -- restarts ---------------------------------------------------------------------------------
 
 
-def orphaned(task: PersistedTaskMeta, thread_id: str, now_ms: int) -> PersistedTaskMeta:
+def build_orphan_record(task: PersistedTaskMeta, thread_id: str, now_ms: int) -> PersistedTaskMeta:
     """The record, as failed, of a task that is recorded as running but runs in no process."""
     error = ORPHANED
     if task.owner_thread_id not in ("", thread_id):

@@ -26,8 +26,8 @@ from awaken.core.task import (
     terminal_event,
 )
 from awaken.errors import StateError
-from awaken.ext.tasks.handles import Ended
-from awaken.ext.tasks.record_rules import brief, orphaned, retained
+from awaken.ext.tasks.handles import EndedTask
+from awaken.ext.tasks.record_rules import build_orphan_record, retain_latest, shorten_record
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, ReplaceTasks, UpsertTask
 from awaken.ext.tasks.task import TaskHandle, TaskResult, describe
 
@@ -46,7 +46,7 @@ log = logging.getLogger("awaken.background")
 _replace = msgspec.structs.replace
 
 
-class TaskBook:
+class TaskRecords:
     """The tasks of the threads that a manager is responsible for, read from all these places."""
 
     def __init__(self, manager: BackgroundTaskManager) -> None:
@@ -79,7 +79,7 @@ class TaskBook:
             return handle.record
         return ended.record if ended is not None else task
 
-    async def complete(self, tasks: Sequence[PersistedTaskMeta]) -> Sequence[PersistedTaskMeta]:
+    async def load_latest(self, tasks: Sequence[PersistedTaskMeta]) -> Sequence[PersistedTaskMeta]:
         """The latest records of tasks; results that only the journal has are read from there."""
         now = [self.current(task) for task in tasks]
         partly = [t.uid for t in now if t.is_terminal and t.uid not in self._handles.ended]
@@ -94,25 +94,25 @@ class TaskBook:
 
         The record is added to the thread's state, so that the thread's run waits for the task.
         """
-        home = self._manager.home_of(thread_id)
+        manager = self._manager.home_of(thread_id)
         for task in self.tasks_of(thread_id).values():
             if task.uid == uid:
-                if task.task_id not in home.book.records():
-                    home.book.keep(brief(task))
+                if task.task_id not in manager.book.records():
+                    manager.book.save(shorten_record(task))
                 return task
         ended = self._handles.ended.get(uid)
         if ended is not None:
             return ended.record
-        if home.journal is None:
+        if manager.journal is None:
             return None
-        found = (await home.journal.find([uid])).get(uid)
+        found = (await manager.journal.find([uid])).get(uid)
         if found is not None:
-            home.book.keep(brief(found))
+            manager.book.save(shorten_record(found))
         return found
 
     # -- writing ------------------------------------------------------------------------------
 
-    def keep(self, task: PersistedTaskMeta) -> None:
+    def save(self, task: PersistedTaskMeta) -> None:
         """Write a task into the state; the oldest ended tasks are removed to make room.
 
         Raises:
@@ -124,7 +124,7 @@ class TaskBook:
         tasks, most = self.records(), self._handles.limits.kept
         if task.is_terminal and len(tasks) >= most:
             tasks = {**tasks, task.task_id: task}
-            kept = retained(tasks, most)
+            kept = retain_latest(tasks, most)
             if len(kept) < len(tasks):
                 store.update(BACKGROUND_TASK_STATE, ReplaceTasks(tasks=kept))
                 return
@@ -144,7 +144,7 @@ class TaskBook:
             tasks: the thread's records as they were persisted.
         """
         handles = self._handles
-        known = await self._ask_journal(thread_id, tasks)
+        known = await self._find_in_journal(thread_id, tasks)
         for attempt in range(ATTEMPTS):
             try:
                 self._repair(thread_id, tasks, known)
@@ -153,10 +153,10 @@ class TaskBook:
                 handles.commit_failures["restore_task_metadata"] += 1
                 log.exception("the tasks of thread %s could not be restored", thread_id)
                 await handles.clock.sleep(FIRST_PAUSE * 4**attempt)
-        self.tell_missed(thread_id)
+        self.report_missed(thread_id)
         for task in tasks.values():
             ended = handles.ended.get(task.uid)
-            if task.is_terminal and ended is not None and ended.told:
+            if task.is_terminal and ended is not None and ended.is_reported:
                 handles.ended.drop(task.uid)
 
     async def catch_up(self, thread_id: str) -> None:
@@ -166,25 +166,29 @@ class TaskBook:
         The owner may have received the report of the end already, but it waits for a task until the
         state records the end.
         """
-        known = await self._ask_journal(thread_id, self.tasks_of(thread_id))
+        known = await self._find_in_journal(thread_id, self.tasks_of(thread_id))
         for task in known.values():
             if task.is_terminal:
-                self.keep(brief(task))
+                self.save(shorten_record(task))
         for handle in self._handles.of_thread(thread_id):
             if handle.ending:
                 await handle.done.wait()
 
-    def tell_missed(self, thread_id: str) -> None:
+    def report_missed(self, thread_id: str) -> None:
         """Report to the owner the tasks that ended while it could not receive the report."""
         handles, inbox = self._handles, self._manager.inbox
         for ended in handles.ended.values():
             record = ended.record
-            if record.owner_thread_id != thread_id or ended.told or record.uid in handles.live:
+            if (
+                record.owner_thread_id != thread_id
+                or ended.is_reported
+                or record.uid in handles.live
+            ):
                 continue
             if inbox is not None and inbox.send(terminal_event(record)):
-                handles.ended.put(record.uid, _replace(ended, told=True))
+                handles.ended.put(record.uid, _replace(ended, is_reported=True))
 
-    async def _ask_journal(self, thread_id: str, tasks: Tasks) -> Tasks:
+    async def _find_in_journal(self, thread_id: str, tasks: Tasks) -> Tasks:
         """The journal's records, by `uid`, of tasks that are recorded as running and do not run
         here."""
         missing = [
@@ -202,18 +206,18 @@ class TaskBook:
         handles, before = self._handles, self.records()
         after = dict(before)
         for task_id, task in tasks.items():
-            after[task_id] = self._reconciled(thread_id, before.get(task_id, task), known)
+            after[task_id] = self._reconcile(thread_id, before.get(task_id, task), known)
         for handle in handles.of_thread(thread_id):
             after[handle.record.task_id] = handle.record
         for ended in handles.ended.values():
-            if ended.record.owner_thread_id == thread_id and not ended.told:
-                after[ended.record.task_id] = ended.kept
-        after = retained(after, handles.limits.kept)
+            if ended.record.owner_thread_id == thread_id and not ended.is_reported:
+                after[ended.record.task_id] = ended.state_record
+        after = retain_latest(after, handles.limits.kept)
         store = self._manager.store
         if store is not None and after != before:
             store.update(BACKGROUND_TASK_STATE, ReplaceTasks(tasks=after))
 
-    def _reconciled(
+    def _reconcile(
         self, thread_id: str, task: PersistedTaskMeta, known: Tasks
     ) -> PersistedTaskMeta:
         """A persisted record, brought up to date; `known` is what the journal has, by `uid`."""
@@ -229,18 +233,18 @@ class TaskBook:
             if handle is not None:
                 return handle.record
             if ended is not None:
-                return ended.kept
+                return ended.state_record
             if task.uid in known:
-                return brief(known[task.uid])
-        lost = orphaned(task, thread_id, handles.clock.now_ms())
-        handles.ended.put(lost.uid, Ended(lost, lost.internal))
+                return shorten_record(known[task.uid])
+        lost = build_orphan_record(task, thread_id, handles.clock.now_ms())
+        handles.ended.put(lost.uid, EndedTask(lost, lost.internal))
         return lost
 
 
 # -- one task, from its first record to its last ------------------------------------------------
 
 
-async def enter(handle: TaskHandle, resume: Json | None) -> None:
+async def record_start(handle: TaskHandle, resume: Json | None) -> None:
     """Record a task that is about to start, in its journal and in its owner's state. If this
     raises, neither has the record."""
     begun: asyncio.Future[None] | None = None
@@ -249,22 +253,24 @@ async def enter(handle: TaskHandle, resume: Json | None) -> None:
             begun = start_task(handle.journal.begin(handle.record, resume))
             await asyncio.shield(begun)
             handle.begun = True
-        handle.home.book.keep(handle.record)
+        handle.owner_manager.book.save(handle.record)
     except BaseException:
         if begun is None or _failed(begun):
             handle.handles.drop(handle)
         else:
             failed = f"task {handle.record.task_id} did not start, but stays in the journal"
-            handle.handles.own(_take_back(handle, begun), failed)
+            handle.handles.own(_withdraw(handle, begun), failed)
         raise
 
 
-async def _take_back(handle: TaskHandle, begun: asyncio.Future[None]) -> None:
+async def _withdraw(handle: TaskHandle, begun: asyncio.Future[None]) -> None:
     """End in the journal a task that will not start."""
     await asyncio.wait((begun,))
     if not _failed(begun):
         handle.begun = True
-        record = settled(handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms())
+        record = build_end_record(
+            handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms()
+        )
         # Internal, so that a task that never ran is not reported to its owner.
         await _end_in_journal(handle, _replace(record, internal=True), None)
     handle.handles.drop(handle)
@@ -274,7 +280,7 @@ def _failed(begun: asyncio.Future[None]) -> bool:
     return begun.done() and (begun.cancelled() or begun.exception() is not None)
 
 
-def settled(task: PersistedTaskMeta, result: TaskResult, now_ms: int) -> PersistedTaskMeta:
+def build_end_record(task: PersistedTaskMeta, result: TaskResult, now_ms: int) -> PersistedTaskMeta:
     """The record of a task that ended with that result."""
     status, value, error = result.status, None, result.error
     if status is TaskStatus.COMPLETED:
@@ -297,21 +303,21 @@ def settled(task: PersistedTaskMeta, result: TaskResult, now_ms: int) -> Persist
     return cut_short(ended, "; ".join(why if task.stoppable else [*why, GOES_ON]) or None)
 
 
-async def close(handle: TaskHandle, record: PersistedTaskMeta) -> None:
+async def record_end(handle: TaskHandle, record: PersistedTaskMeta) -> None:
     """Record how a task ended, in its journal and in its owner's state, and report it to the owner
     once."""
     event = None if record.internal else terminal_event(record)
     handle.ending = True
     kept = await _end_in_journal(handle, record, event)
     handle.record = record
-    handles, told = handle.handles, bool(kept)
-    ended = Ended(record, told or record.internal, journaled=kept is not None)
+    handles, is_reported = handle.handles, bool(kept)
+    ended = EndedTask(record, is_reported or record.internal, journaled=kept is not None)
     handles.ended.put(record.uid, ended)
-    await _keep_end(handle, ended)
+    await _save_end(handle, ended)
     # No await from here on: a reader that finds the end of the task also finds the event about it.
-    if event is not None and not told:
-        told = handles.tell(handle, event)
-        handles.ended.put(record.uid, _replace(ended, told=told))
+    if event is not None and not is_reported:
+        is_reported = handles.report(handle, event)
+        handles.ended.put(record.uid, _replace(ended, is_reported=is_reported))
     handles.drop(handle)
 
 
@@ -332,18 +338,18 @@ async def _end_in_journal(
     return None
 
 
-async def _keep_end(handle: TaskHandle, ended: Ended) -> None:
+async def _save_end(handle: TaskHandle, ended: EndedTask) -> None:
     """Write the end of a task into its owner's state, in several attempts if need be."""
     for attempt in range(ATTEMPTS):
-        if _kept(handle, ended):
+        if _try_save_end(handle, ended):
             return
         await handle.handles.clock.sleep(FIRST_PAUSE * 4**attempt)
     log.error("the end of task %s could not be recorded; giving up", handle.record.task_id)
 
 
-def _kept(handle: TaskHandle, ended: Ended) -> bool:
+def _try_save_end(handle: TaskHandle, ended: EndedTask) -> bool:
     try:
-        handle.home.book.keep(ended.kept)
+        handle.owner_manager.book.save(ended.state_record)
     except StateError:
         is_agent = handle.record.task_type == SUB_AGENT
         operation = "sub_agent_completion" if is_agent else "task_completion"
@@ -353,7 +359,7 @@ def _kept(handle: TaskHandle, ended: Ended) -> bool:
     return True
 
 
-def tear_down(handle: TaskHandle) -> None:
+def record_stop(handle: TaskHandle) -> None:
     """Record the end of a task whose runner was stopped from outside, unless it has ended. A task
     in a journal is left as it is, for the process that resumes it."""
     handles = handle.handles
@@ -363,9 +369,9 @@ def tear_down(handle: TaskHandle) -> None:
         record = handle.record
         if not record.is_terminal:
             torn = TaskResult.failed(TORN_DOWN, cut_short=True)
-            record = settled(record, torn, handles.clock.now_ms())
+            record = build_end_record(record, torn, handles.clock.now_ms())
         handle.record = record
-        _kept(handle, Ended(record, told=False))
-        told = record.internal or handles.tell(handle, terminal_event(record))
-        handles.ended.put(record.uid, Ended(record, told))
+        _try_save_end(handle, EndedTask(record, is_reported=False))
+        is_reported = record.internal or handles.report(handle, terminal_event(record))
+        handles.ended.put(record.uid, EndedTask(record, is_reported))
     handles.drop(handle)

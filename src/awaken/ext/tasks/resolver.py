@@ -44,11 +44,11 @@ class BackgroundControlResolver:
         self._plugin = background.BackgroundTaskPlugin(manager, tools=())
 
     def resolve(self, agent_id: str) -> ResolvedAgent:
-        return self._ready(self._inner.resolve(agent_id))
+        return self._prepare(self._inner.resolve(agent_id))
 
-    def _ready(self, agent: ResolvedAgent) -> ResolvedAgent:
+    def _prepare(self, agent: ResolvedAgent) -> ResolvedAgent:
         if not any(plugin.id == BACKGROUND_PLUGIN_ID for plugin in agent.env.plugins):
-            agent = agent.with_env(_extended(agent.env, self._plugin))
+            agent = agent.with_env(_add_plugin(agent.env, self._plugin))
         if self._context is not None:
             agent = ensure_background_cancel_tool(agent, self._context)
         return agent
@@ -58,7 +58,7 @@ class BackgroundControlResolver:
 
     def resolve_execution(self, agent_id: str) -> Any:
         execution = self._inner.resolve_execution(agent_id)
-        return self._ready(execution) if isinstance(execution, ResolvedAgent) else execution
+        return self._prepare(execution) if isinstance(execution, ResolvedAgent) else execution
 
 
 def ensure_background_cancel_tool(
@@ -74,7 +74,7 @@ def ensure_background_cancel_tool(
     return agent.with_tool(tool).with_env(env)
 
 
-def _extended(env: ExecutionEnv, plugin: background.BackgroundTaskPlugin) -> ExecutionEnv:
+def _add_plugin(env: ExecutionEnv, plugin: background.BackgroundTaskPlugin) -> ExecutionEnv:
     """The env with one more plugin, after its own."""
     more = ExecutionEnv.from_plugins([plugin])
     hooks = {phase: (*hooks, *more.hooks[phase]) for phase, hooks in env.hooks.items()}

@@ -35,7 +35,7 @@ Work = Callable[[], Awaitable[TaskResult]]
 async def launch(handle: TaskHandle, work: Work, options: TaskOptions) -> str:
     """Record that a task runs, and start it. Returns its id. If this raises, the task does not
     start."""
-    await records.enter(handle, options.resume)
+    await records.record_start(handle, options.resume)
     start(handle, work, options.deadline)
     return handle.record.task_id
 
@@ -45,23 +45,23 @@ def start(handle: TaskHandle, work: Work, deadline: float | None) -> None:
     run_id = (handle.record.parent_context.run_id or "").strip()
     if run_id in handle.handles.cancelled_runs:
         handle.token.cancel()
-    broken_off = f"task {handle.record.task_id} broke off"
-    handle.runner = handle.handles.own(run_task(handle, work, deadline), broken_off)
-    handle.runner.add_done_callback(lambda _: records.tear_down(handle))
+    failed = f"task {handle.record.task_id} broke off"
+    handle.runner = handle.handles.own(run_task(handle, work, deadline), failed)
+    handle.runner.add_done_callback(lambda _: records.record_stop(handle))
 
 
 async def run_task(handle: TaskHandle, work: Work, deadline: float | None) -> None:
-    """Wait for a slot, run a task and record its end. The caller must call `records.tear_down`
+    """Wait for a slot, run a task and record its end. The caller must call `records.record_stop`
     afterwards, since this may be cancelled anywhere."""
     try:
-        result = await _take_turn(handle, work, deadline)
+        result = await _run_in_slot(handle, work, deadline)
     except RunLeft:
         return
-    ended = records.settled(handle.record, result, handle.handles.clock.now_ms())
-    await records.close(handle, ended)
+    ended = records.build_end_record(handle.record, result, handle.handles.clock.now_ms())
+    await records.record_end(handle, ended)
 
 
-async def _take_turn(handle: TaskHandle, work: Work, deadline: float | None) -> TaskResult:
+async def _run_in_slot(handle: TaskHandle, work: Work, deadline: float | None) -> TaskResult:
     handles = handle.handles
     slots, thread_id, depth = handles.slots, handle.thread_id, handle.depth
     if not slots.take(thread_id, depth):
@@ -97,11 +97,11 @@ async def supervise(
         RunLeft: a run in the body is left to another process.
         CancelledError: the caller was cancelled.
     """
-    overdue = _Overdue()
-    body = start_task(_in_scope(handle, work))
-    body.add_done_callback(_seen)
+    passed_deadline = _PassedDeadline()
+    body = start_task(_run_body(handle, work))
+    body.add_done_callback(_retrieve_exception)
     watch = start_logged(
-        _watch(handle, overdue, deadline, grace, clock),
+        _watch(handle, passed_deadline, deadline, grace, clock),
         f"the deadline of task {handle.record.task_id} cannot be watched; the task is stopped",
         log,
     )
@@ -110,7 +110,7 @@ async def supervise(
         if not body.done():
             log.warning("task %s ignored its token and is cancelled", handle.record.task_id)
             body.cancel()
-            await first_of(_settled(body), clock.sleep(grace))
+            await first_of(_wait_done(body), clock.sleep(grace))
     finally:
         watch.cancel()
         body.cancel()
@@ -120,15 +120,15 @@ async def supervise(
     result = _outcome(body)
     if result.status is not TaskStatus.CANCELLED:
         return result
-    if overdue.seconds is not None:
-        passed = f"the deadline of {overdue.seconds:g} seconds has passed"
+    if passed_deadline.seconds is not None:
+        passed = f"the deadline of {passed_deadline.seconds:g} seconds has passed"
         if result.error is not None:
             passed = f"{passed}; {result.error}"
         return TaskResult.failed(passed, cut_short=True)
     return msgspec.structs.replace(result, cut_short=True)
 
 
-class _Overdue:
+class _PassedDeadline:
     """Holds the deadline in seconds once it has passed."""
 
     __slots__ = ("seconds",)
@@ -137,7 +137,7 @@ class _Overdue:
         self.seconds: float | None = None
 
 
-async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
+async def _run_body(handle: TaskHandle, work: Work) -> TaskResult:
     # An asyncio task inherits the context of its creator; this one belongs to no call.
     CURRENT_CALL.set(None)
     CURRENT_TASK.set(BackgroundTaskExecutionContext(handle))
@@ -168,7 +168,11 @@ async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
 
 
 async def _watch(
-    handle: TaskHandle, overdue: _Overdue, deadline: float | None, grace: float, clock: Clock
+    handle: TaskHandle,
+    passed_deadline: _PassedDeadline,
+    deadline: float | None,
+    grace: float,
+    clock: Clock,
 ) -> None:
     """Returns when the body's time to stop is over."""
     if deadline is None:
@@ -176,12 +180,12 @@ async def _watch(
     else:
         await first_of(handle.token.cancelled(), clock.sleep(deadline))
         if not handle.token.is_cancelled():
-            overdue.seconds = deadline
+            passed_deadline.seconds = deadline
             handle.token.cancel()
     await clock.sleep(grace)
 
 
-async def _settled(body: asyncio.Future[TaskResult]) -> None:
+async def _wait_done(body: asyncio.Future[TaskResult]) -> None:
     await asyncio.wait((body,))
 
 
@@ -191,7 +195,7 @@ def _outcome(body: asyncio.Future[TaskResult]) -> TaskResult:
     return body.result()
 
 
-def _seen(body: asyncio.Future[TaskResult]) -> None:
+def _retrieve_exception(body: asyncio.Future[TaskResult]) -> None:
     """Retrieve the exception of a body, so that asyncio does not report it as never retrieved."""
     if not body.cancelled():
         body.exception()

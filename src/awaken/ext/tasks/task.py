@@ -59,7 +59,7 @@ class TaskHandle:
 
     __slots__ = (
         "__weakref__",
-        "_told_of_waiting",
+        "_waiting_callback",
         "begun",
         "depth",
         "done",
@@ -89,7 +89,7 @@ class TaskHandle:
         self.begun = False
         self.ending = False
         self.progress: TaskProgress | None = None
-        self._told_of_waiting: Callable[[bool], None] | None = None
+        self._waiting_callback: Callable[[bool], None] | None = None
         self.done = asyncio.Event()
         self.runner: asyncio.Future[None] | None = None
 
@@ -102,19 +102,19 @@ class TaskHandle:
         return self.manager.handles
 
     @property
-    def home(self) -> BackgroundTaskManager:
-        """The manager that keeps the task's record: that of the owner's live run, else the one that
-        started the task."""
-        return self.handles.home(self.thread_id) or self.manager
+    def owner_manager(self) -> BackgroundTaskManager:
+        """The manager that keeps the task's record: the manager of the owner's live run, else the
+        one that started the task."""
+        return self.handles.find_manager(self.thread_id) or self.manager
 
-    def when_waiting(self, told: Callable[[bool], None]) -> None:
-        """Call `told` with `True` when the task starts to do nothing but wait, and with `False`
+    def set_waiting_callback(self, callback: Callable[[bool], None]) -> None:
+        """Call `callback` with `True` when the task starts to do nothing but wait, and with `False`
         when it goes on."""
-        self._told_of_waiting = told
+        self._waiting_callback = callback
 
-    def tell_waiting(self, waiting: bool) -> None:
-        if self._told_of_waiting is not None:
-            self._told_of_waiting(waiting)
+    def report_waiting(self, waiting: bool) -> None:
+        if self._waiting_callback is not None:
+            self._waiting_callback(waiting)
 
     def stop(self) -> None:
         """Cancel the task and its descendants."""
@@ -231,11 +231,11 @@ class TaskContext:
         """Mark the task as waiting for something that another process could wait for as well. If
         this process closes meanwhile, the task is left to another process."""
         self.report(message)
-        self._handle.tell_waiting(True)
+        self._handle.report_waiting(True)
         try:
             yield
         finally:
-            self._handle.tell_waiting(False)
+            self._handle.report_waiting(False)
 
 
 class AgentTaskContext(TaskContext):

@@ -151,12 +151,12 @@ class ListTasksTool:
         wanted, offset = args.get("status"), args.get("offset") or 0
         tasks = [
             task
-            for task in _visible(self._manager, ctx)
+            for task in _list_visible(self._manager, ctx)
             if wanted is None or task.status.value == wanted
         ]
         page = tasks[offset : offset + (args.get("limit") or LIST_PAGE)]
         data = {
-            "tasks": [_told(self._manager, task, with_result=False) for task in page],
+            "tasks": [_render_task(self._manager, task, with_result=False) for task in page],
             "total": len(tasks),
         }
         if offset + len(page) < len(tasks):
@@ -179,22 +179,24 @@ class WaitTaskTool:
         return args
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
-        tasks = self._asked_for(args.get("ids"), ctx)
+        tasks = self._find_tasks(args.get("ids"), ctx)
         mode: Literal["any", "all"] = "any" if args.get("mode") == "any" else "all"
         seconds = args.get("timeout")
         seconds = WAIT_SECONDS if seconds is None else float(min(seconds, LONGEST_WAIT))
         await self._manager.wait_for(tasks, mode, seconds)
-        after = await self._manager.book.complete(tasks)
+        after = await self._manager.book.load_latest(tasks)
         ended = [task for task in after if task.is_terminal]
         enough = len(ended) == len(after) or (mode == "any" and bool(ended))
         data = {
             "status": "done" if enough else "timeout",
-            "tasks": [_told(self._manager, task, offset=args.get("offset") or 0) for task in after],
+            "tasks": [
+                _render_task(self._manager, task, offset=args.get("offset") or 0) for task in after
+            ],
         }
         return ToolOutput(ToolResult.success(WAIT_TASK_TOOL_ID, data))
 
-    def _asked_for(self, ids: list[str] | None, ctx: ToolCallContext) -> list[PersistedTaskMeta]:
-        known = _visible(self._manager, ctx)
+    def _find_tasks(self, ids: list[str] | None, ctx: ToolCallContext) -> list[PersistedTaskMeta]:
+        known = _list_visible(self._manager, ctx)
         if not ids:
             return [task for task in known if not task.is_terminal]
         ambient = current_background_task_context()
@@ -210,12 +212,12 @@ class WaitTaskTool:
         return tasks
 
 
-def _visible(manager: BackgroundTaskManager, ctx: ToolCallContext) -> list[PersistedTaskMeta]:
+def _list_visible(manager: BackgroundTaskManager, ctx: ToolCallContext) -> list[PersistedTaskMeta]:
     tasks = manager.book.tasks_of(ctx.run_identity.thread_id).values()
     return sorted((task for task in tasks if not task.internal), key=by_age)
 
 
-def _told(
+def _render_task(
     manager: BackgroundTaskManager,
     task: PersistedTaskMeta,
     *,

@@ -4,8 +4,8 @@
     python tests/live/place_machine.py --examples 1000
 
 At any point the owner dies, or takes back what it sent ahead of a commit that was refused. The
-store has everything; `Place` must give the reader every durable event once and in order, and of
-each answer exactly what the log has.
+store has everything; `FollowerCursor` must give the reader every durable event once and in order,
+and of each answer exactly what the log has.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from awaken.core.event import (
 )
 from awaken.core.message import Message, Role, Text
 from awaken.core.store.threads import CommitView
-from awaken.runtime.live.cursor import OutOfStep, Place
+from awaken.runtime.live.cursor import Desynchronized, FollowerCursor
 from event_kit import as_stored
 
 THREAD = "t"
@@ -83,7 +83,7 @@ class Following(RuleBasedStateMachine):
         self.text = self.kept = ""
         self.is_said = False
         self.before = self.standing()
-        self.place, self.reader = Place(THREAD), Reader()
+        self.cursor, self.reader = FollowerCursor(THREAD), Reader()
         self.is_live = False
 
     # -- the owner ----------------------------------------------------------------------------
@@ -246,8 +246,8 @@ class Following(RuleBasedStateMachine):
 
     def the_reader_reads_the_store(self) -> None:
         for view in self.log:
-            if view.first_event + len(view.events) - 1 > self.place.cursor:
-                self.give(self.place.stored(view))
+            if view.first_event + len(view.events) - 1 > self.cursor.seq:
+                self.give(self.cursor.on_commit(view))
 
     def the_reader_asks_where_the_owner_stands(self, as_before: bool = False) -> None:
         """`as_before` the last commit, if the owner has not counted that yet."""
@@ -256,8 +256,8 @@ class Following(RuleBasedStateMachine):
             return
         standing = self.before if as_before and self.untold is not None else self.standing()
         try:
-            self.give(self.place.standing(standing))
-        except OutOfStep:
+            self.give(self.cursor.on_publisher_state(standing))
+        except Desynchronized:
             self.is_live = False
             return
         self.is_live = True
@@ -281,18 +281,22 @@ class Following(RuleBasedStateMachine):
 
     def no_owner_answers(self) -> None:
         self.the_reader_reads_the_store()
-        self.place.lose()
+        self.cursor.on_gap()
         if not self.is_owned:
-            self.give(self.place.unowned())
+            self.give(self.cursor.on_owner_gone())
             assert len(self.reader.durable) == self.events
         if self.kept and self.answer is not None:
-            self.give(self.place.pieces("r", StepSnapshot(message_id=self.answer, text=self.kept)))
+            self.give(
+                self.cursor.on_stored_answer(
+                    "r", StepSnapshot(message_id=self.answer, text=self.kept)
+                )
+            )
         self.is_live = True
 
     def deliver(self, event: RunEvent) -> None:
         try:
-            self.give(self.place.heard(event))
-        except OutOfStep:
+            self.give(self.cursor.on_live_event(event))
+        except Desynchronized:
             self.is_live = False
             return
         if event.live == (self.epoch, self.n) and self.untold is None:

@@ -1,5 +1,5 @@
 """06/SV-4, short: `make proof` plays many more examples. Each test after the machine aims at one
-rule of `Place` that random play seldom needs."""
+rule of `FollowerCursor` that random play seldom needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from awaken.core.event import (
 )
 from awaken.core.message import Message
 from awaken.core.store.threads import CommitView
-from awaken.runtime.live.cursor import Place
+from awaken.runtime.live.cursor import FollowerCursor
 
 TestFollowing = Following.TestCase
 TestFollowing.settings = settings(max_examples=150, stateful_step_count=25)
@@ -196,8 +196,8 @@ def test_a_step_that_the_next_owner_goes_on_with_is_not_told_again(played: Follo
 
 def test_the_start_of_a_step_comes_before_the_answer_that_the_store_has_of_it() -> None:
     """A reader at another node without a bus reads an answer before its step's start is stored."""
-    place = Place(THREAD)
-    half = place.pieces("r", StepSnapshot(message_id="m", text="a"))
+    cursor = FollowerCursor(THREAD)
+    half = cursor.on_stored_answer("r", StepSnapshot(message_id="m", text="a"))
     events: tuple[AgentEvent, ...] = (
         StepStart(message_id="m", agent_id="x"),
         InferenceComplete(model="y", duration_ms=1),
@@ -210,7 +210,7 @@ def test_the_start_of_a_step_comes_before_the_answer_that_the_store_has_of_it() 
     view = CommitView(
         position=1, first_seq=0, first_event=1, at_ms=1, messages=(answer,), events=stored
     )
-    told = [event.event for event in half + place.stored(view)]
+    told = [event.event for event in half + cursor.on_commit(view)]
     assert told[:2] == [StepStart(message_id="m"), StepSnapshot(message_id="m", text="a")]
 
     # A reader that begins a message at each `step_start` has all of it, too.
@@ -239,5 +239,5 @@ def test_an_answer_comes_between_the_start_of_its_step_and_its_calls() -> None:
     call = RunEvent(thread_id=THREAD, run_id="r", at_ms=1, seq=2, ahead=True, event=ready)
     turn = StepSnapshot(message_id="m", text="I look.", calls=(("c", "look", "{}"),))
     standing = Standing(epoch=1, n=9, seq=0, run_id="r", ahead=(start, call), turn=turn)
-    given = [told.event for told in Place(THREAD).standing(standing)]
+    given = [told.event for told in FollowerCursor(THREAD).on_publisher_state(standing)]
     assert given == [start.event, turn, ready]

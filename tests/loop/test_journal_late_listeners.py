@@ -10,7 +10,7 @@ from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord
 from awaken.engine.journal import Journal
-from awaken.runtime.live.cursor import OutOfStep, Place
+from awaken.runtime.live.cursor import Desynchronized, FollowerCursor
 from awaken.stores.bus.local import LocalBus
 from awaken.stores.memory import MemoryStore
 
@@ -29,18 +29,18 @@ async def test_it_finds_out_that_the_event_is_missing() -> None:
     journal.note(StepStart(message_id="m"))
 
     async with bus.listen("t") as listening:
-        place = Place("t")
+        cursor = FollowerCursor("t")
         standing = await bus.snapshot("t")
         assert standing is not None
-        assert place.standing(standing) == []
+        assert cursor.on_publisher_state(standing) == []
         await _commit(journal)
         await journal.tell(TextDelta(delta="word"))
         heard = await listening.heard()
-        with pytest.raises(OutOfStep):
-            place.heard_all(heard.events, [])
+        with pytest.raises(Desynchronized):
+            cursor.on_live_events(heard.events, [])
 
         (view,) = await store.load_commits("t", after=0)
-        assert [event.event for event in place.stored(view)] == [StepStart(message_id="m")]
+        assert [event.event for event in cursor.on_commit(view)] == [StepStart(message_id="m")]
 
 
 async def _commit(journal: Journal) -> None:

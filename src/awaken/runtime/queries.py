@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from awaken.core.task import TaskStatus
     from awaken.core.thread import Thread
-    from awaken.runtime.live.follow import Following
+    from awaken.runtime.live.follow import EventFollower
     from awaken.runtime.live.outline import StepOutline
     from awaken.runtime.waiting import BackgroundTask
 
@@ -190,7 +190,7 @@ class Archive:
         after: int = 0,
         live: tuple[int, int] | None = None,
         tree: bool = False,
-    ) -> Following:
+    ) -> EventFollower:
         """Everything that happens in a thread behind `seq` `after`, in whichever process: first
         what was, then what is. It never ends.
 
@@ -211,7 +211,7 @@ class Archive:
         parse_argument("after", after, Count)
         live = parse_argument("live", live, tuple[int, int] | None)
         if tree:
-            return engine.follow_tree(self._store, self._bus, thread, after, came_back=live)
+            return engine.follow_tree(self._store, self._bus, thread, after, resume_after=live)
         return engine.follow(self._store, self._bus, thread, after, live)
 
     async def fork(

@@ -13,7 +13,7 @@ from awaken.codec import dumps
 from awaken.core.access import NO_TERMS, Terms
 from awaken.core.event import RunEvent
 from awaken.core.identity import Principal
-from awaken.runtime.live.follow import Following
+from awaken.runtime.live.follow import EventFollower
 from awaken.runtime.runtime import Runtime
 from awaken.server.client_ids import Names
 
@@ -75,11 +75,11 @@ class Call:
         accepts = self.request.headers.get("accept", "")
         return "text/event-stream" in accepts and self.request.method != "HEAD"
 
-    def follow(self, thread_id: str, *, after: int = 0, tree: bool = False) -> Following:
+    def follow(self, thread_id: str, *, after: int = 0, tree: bool = False) -> EventFollower:
         """The events of a thread, by its id inside, as `Runtime.follow` gives them, with the ids
         that this client sees."""
         events = self.runtime.follow(thread_id, after=after, tree=tree)
-        return Following(_stripped(events, self.names)) if self.names.scope else events
+        return EventFollower(_stripped(events, self.names)) if self.names.scope else events
 
 
 class JsonResponse(Response):
@@ -102,7 +102,7 @@ def _is_one_of(own: Collection[str], roles: tuple[str, ...]) -> bool:
     return "admin" in own or any(role in own for role in roles)
 
 
-async def _stripped(events: Following, names: Names) -> AsyncGenerator[list[RunEvent], None]:
+async def _stripped(events: EventFollower, names: Names) -> AsyncGenerator[list[RunEvent], None]:
     async with aclosing(events):
         async for batch in events.batches():
             yield [names.event(event) for event in batch]

@@ -25,7 +25,7 @@ from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery
 from awaken.core.thread import Thread
 from awaken.engine.large_content import loaded
-from awaken.runtime.live.follow import Following
+from awaken.runtime.live.follow import EventFollower
 from awaken.server.call import Call
 from awaken.server.client_ids import Names
 from awaken.server.errors import Refused
@@ -37,7 +37,7 @@ INSIDE = Names("")
 """Leaves ids as stores have them."""
 
 
-def follow_run(call: Call, run: RunRecord, *, after: int) -> Following:
+def follow_run(call: Call, run: RunRecord, *, after: int) -> EventFollower:
     """The events of a run's thread and of the delegates beneath it, behind event `after`, with ids
     as the client sees them. A run that is withdrawn gets an end, as in `with_end`."""
     events = call.follow(run.thread_id, after=after, tree=True)
@@ -45,8 +45,8 @@ def follow_run(call: Call, run: RunRecord, *, after: int) -> Following:
 
 
 def with_end(
-    store: Store, run: RunRecord, events: Following, *, after: int, names: Names = INSIDE
-) -> Following:
+    store: Store, run: RunRecord, events: EventFollower, *, after: int, names: Names = INSIDE
+) -> EventFollower:
     """The events of a run's thread, with an end for the run at once if it is withdrawn before it
     starts: while the thread has an owner, the log does not have its events yet.
 
@@ -58,7 +58,7 @@ def with_end(
     """
     if run.status is not RunStatus.CREATED:
         return events
-    return Following(_until_withdrawn(events.batches(), store, run, after, names))
+    return EventFollower(_until_withdrawn(events.batches(), store, run, after, names))
 
 
 async def _until_withdrawn(

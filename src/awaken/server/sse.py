@@ -21,7 +21,7 @@ from awaken.core.aio.cancel import CancellationToken, interruptible
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.event import Error, RunEvent, RunFinish
 from awaken.errors import AwakenError, Cancelled
-from awaken.runtime.live.follow import Following
+from awaken.runtime.live.follow import EventFollower
 from awaken.server.open_streams import OpenStreams
 
 log = logging.getLogger("awaken.server")
@@ -157,7 +157,7 @@ class EventStream(Generic[T]):
 
 
 def _batches(events: AsyncGenerator[T, None]) -> AsyncIterator[list[Any]]:
-    return events.batches() if isinstance(events, Following) else _one_by_one(events)
+    return events.batches() if isinstance(events, EventFollower) else _one_by_one(events)
 
 
 async def _one_by_one(events: AsyncGenerator[T, None]) -> AsyncIterator[list[T]]:

@@ -1,8 +1,8 @@
-"""How far a reader has followed a thread, and what it is given next. Pure: no I/O, no waiting.
+"""The cursor of a reader that follows a thread. Pure: no I/O, no waiting.
 
 A reader gets every durable event once and in order. Live events come from the bus, which may lose,
-repeat and delay them; commits come from the store, which has everything. A `Place` decides which
-of them the reader has not got yet.
+repeat and delay them; commits come from the store, which has everything. A `FollowerCursor`
+decides which of them the reader has not got yet.
 
 - The cursor is the last durable event that the reader has for good. Only an event that was not sent
   ahead of its commit moves it.
@@ -42,15 +42,17 @@ from awaken.core.store.threads import CommitView
 _replace = msgspec.structs.replace
 _TAKEN_OVER = "another process has taken the thread over"
 _NOT_KEPT = "the answer was not kept"
-_CAME_BACK = "the reader came back"
+_READER_RETURNED = "the reader came back"
 
 
-class OutOfStep(Exception):
-    """A live event does not follow the last one: read the store, then ask for the standing."""
+class Desynchronized(Exception):
+    """A live event does not follow the last one. The follower must read the store, then ask for the
+    publisher's state."""
 
 
-class _Given(msgspec.Struct):
-    """What the reader has of one answer; `stored` means that it is in the log, and complete.
+class _PartialStep(msgspec.Struct):
+    """The part of one step's answer that the reader has; `stored` means that the answer is in the
+    log, and complete.
 
     `beginning` and `deltas` are its text: joining at every delta would copy a long text each time.
     """
@@ -156,8 +158,8 @@ def _fit(had: Mapping[str, tuple[str, str]], now: Mapping[str, tuple[str, str]])
     )
 
 
-class Place:
-    """How far a reader has followed one thread.
+class FollowerCursor:
+    """The position of a reader in one thread; `seq` is the last durable event that it has.
 
     Each method returns the events that the reader is given next, in order.
 
@@ -166,67 +168,67 @@ class Place:
     """
 
     def __init__(self, thread_id: str, after: int = 0) -> None:
-        self.cursor = after
+        self.seq = after
         self.thread_id = thread_id
         self._epoch = 0
         # The number of the last live event of that epoch; `None` if events may be missing.
         self._n: int | None = None
         self._ahead: dict[int, RunEvent] = {}
-        self._given: _Given | None = None
+        self._answer: _PartialStep | None = None
         self._at_ms = 0
 
     @classmethod
-    def behind(cls, thread_id: str, sent: Sent, n: int) -> Self | None:
-        """The place of a reader whose last event was number `n` of those that an owner has sent;
-        `None` if `sent` does not tell all that the reader has got since then."""
-        place = cls(thread_id, sent.base.seq)
+    def from_replay(cls, thread_id: str, sent: Sent, n: int) -> Self | None:
+        """The cursor of a reader whose last event was number `n` of those that an owner has sent;
+        `None` if `sent` does not have all events that the reader has got since then."""
+        cursor = cls(thread_id, sent.base.seq)
         try:
-            place.standing(sent.base)
+            cursor.on_publisher_state(sent.base)
             for event in sent.events:
-                if place._n == n:
+                if cursor._n == n:
                     break
-                place.heard(event)
-        except OutOfStep:
+                cursor.on_live_event(event)
+        except Desynchronized:
             return None
-        return place if place._n == n else None
+        return cursor if cursor._n == n else None
 
-    def came_back(self) -> RunEvent:
+    def reset_event(self) -> RunEvent:
         """The reset for a reader that has got events behind its cursor from another follower."""
-        return self._made("", StreamReset(reason=_CAME_BACK, from_seq=self.cursor + 1))
+        return self._make_event("", StreamReset(reason=_READER_RETURNED, from_seq=self.seq + 1))
 
-    def lose(self) -> None:
-        """Note that live events may be missing: the next one is `OutOfStep`."""
+    def on_gap(self) -> None:
+        """Note that live events may be missing: the next one is `Desynchronized`."""
         self._n = None
 
     # -- from the store -----------------------------------------------------------------------
 
-    def stored(self, view: CommitView) -> list[RunEvent]:
+    def on_commit(self, view: CommitView) -> list[RunEvent]:
         """What a commit of the thread adds to what the reader has."""
-        return list(self._stored(view))
+        return list(self._on_commit(view))
 
-    def _stored(self, view: CommitView) -> Iterator[RunEvent]:
-        if view.first_event + len(view.events) - 1 > self.cursor:
+    def _on_commit(self, view: CommitView) -> Iterator[RunEvent]:
+        if view.first_event + len(view.events) - 1 > self.seq:
             # The reader is ahead of the live events that it has not got yet.
-            self.lose()
+            self.on_gap()
         answers = {m.id: m for m in view.messages if m.role is Role.ASSISTANT}
-        if self._given is None and view.first_event <= self.cursor:
-            self._given = self._open_at(view)
+        if self._answer is None and view.first_event <= self.seq:
+            self._answer = self._open_at(view)
         for event in view.events:
             seq = event.seq or 0
-            if seq <= self.cursor:
+            if seq <= self.seq:
                 continue
             yield from self._durable(event, seq, answers)
         yield from self._settle(answers)
 
-    def _open_at(self, view: CommitView) -> _Given | None:
+    def _open_at(self, view: CommitView) -> _PartialStep | None:
         """The answer that is open at the cursor, if the cursor is inside a commit: the reader may
         have left before it was given the answer."""
-        given: _Given | None = None
+        given: _PartialStep | None = None
         for event in view.events:
-            if (event.seq or 0) > self.cursor:
+            if (event.seq or 0) > self.seq:
                 break
             if isinstance(event.event, StepStart):
-                given = _Given(event.run_id, event.event.message_id)
+                given = _PartialStep(event.run_id, event.event.message_id)
             elif isinstance(event.event, InferenceComplete | StepEnd):
                 given = None
         return given
@@ -244,7 +246,7 @@ class Place:
             yield from self._close()
         elif isinstance(event.event, StepStart) and told is None:
             yield from self._drop(event.event.message_id)
-        self.cursor = seq
+        self.seq = seq
         self._ahead.pop(seq, None)
         if told is None:
             yield from self._give(event)
@@ -255,7 +257,7 @@ class Place:
     def _show_again(self) -> Iterator[RunEvent]:
         """The step whose answer the reader has already begins in the log: a reader that clears a
         message when its step begins gets it back."""
-        given = self._given
+        given = self._answer
         if given is None or not given.announced:
             return
         given.announced = False
@@ -265,7 +267,7 @@ class Place:
 
     def _settle(self, answers: Mapping[str | None, Message]) -> Iterator[RunEvent]:
         """Complete what the reader has of the open answer, if that is in the log."""
-        given = self._given
+        given = self._answer
         answer = answers.get(given.message_id) if given is not None else None
         if given is None or answer is None or given.stored:
             return
@@ -278,53 +280,53 @@ class Place:
 
     def _close(self) -> Iterator[RunEvent]:
         """The step ends: deltas of an answer that is not in the log are void."""
-        given, self._given = self._given, None
+        given, self._answer = self._answer, None
         if given is not None and not given.stored and (given.text or given.reasoning):
-            yield self._made(given.run_id, StreamReset(reason=_NOT_KEPT))
+            yield self._make_event(given.run_id, StreamReset(reason=_NOT_KEPT))
 
     def _drop(self, message_id: str) -> Iterator[RunEvent]:
         """The thread goes on with another answer: what was given of one that is not in the log, and
         is not this one, is void."""
-        given = self._given
+        given = self._answer
         if given is None or given.stored or given.message_id == message_id:
             return
-        self._given = None
+        self._answer = None
         if not given.is_empty:
-            yield self._made(given.run_id, StreamReset(reason=_TAKEN_OVER))
+            yield self._make_event(given.run_id, StreamReset(reason=_TAKEN_OVER))
 
-    def unowned(self) -> list[RunEvent]:
-        """The thread has no owner: what went ahead will not be stored."""
+    def on_owner_gone(self) -> list[RunEvent]:
+        """Void the events sent ahead, when the thread has no owner: they will not be stored."""
         return list(self._void(_TAKEN_OVER)) if self._ahead else []
 
-    def pieces(self, run_id: str, turn: StepSnapshot) -> list[RunEvent]:
-        """What the store has of the answer that an owner elsewhere is reading."""
+    def on_stored_answer(self, run_id: str, turn: StepSnapshot) -> list[RunEvent]:
+        """Bring the reader up to the part of an unfinished answer that the store has."""
         return list(self._show(run_id, turn))
 
     # -- live ---------------------------------------------------------------------------------
 
-    def standing(self, standing: Standing) -> list[RunEvent]:
-        """Go on live from where the owner stands. The caller has read the store up to its `seq`.
+    def on_publisher_state(self, state: Standing) -> list[RunEvent]:
+        """Continue live from the owner's state. The caller has read the store up to its `seq`.
 
         Raises:
-            OutOfStep: the reader stands elsewhere; read the store, and ask again.
+            Desynchronized: the reader's cursor is another; read the store, and ask again.
         """
-        if standing.seq != self.cursor or standing.epoch < self._epoch:
-            raise OutOfStep
-        given = list(self._go_live(standing))
+        if state.seq != self.seq or state.epoch < self._epoch:
+            raise Desynchronized
+        given = list(self._go_live(state))
         if given and given[-1].seq is None:
             # A reader that comes back with the last of them has got all that was sent until now.
-            given[-1] = _replace(given[-1], live=(standing.epoch, standing.n))
+            given[-1] = _replace(given[-1], live=(state.epoch, state.n))
         return given
 
-    def _go_live(self, standing: Standing) -> Iterator[RunEvent]:
-        ahead = {event.seq or 0: event for event in standing.ahead}
+    def _go_live(self, state: Standing) -> Iterator[RunEvent]:
+        ahead = {event.seq or 0: event for event in state.ahead}
         if not all(
             seq in ahead and _is_same(event, ahead[seq]) for seq, event in self._ahead.items()
         ):
             yield from self._void(_TAKEN_OVER)
-        if standing.epoch != self._epoch:
-            yield from self._drop("" if standing.turn is None else standing.turn.message_id)
-        self._epoch, self._n = standing.epoch, standing.n
+        if state.epoch != self._epoch:
+            yield from self._drop("" if state.turn is None else state.turn.message_id)
+        self._epoch, self._n = state.epoch, state.n
         new = [event for seq, event in ahead.items() if seq not in self._ahead]
         self._ahead |= ahead
         # The answer comes between the start of its step and the calls that it makes.
@@ -332,27 +334,27 @@ class Place:
         calls = starts[-1] + 1 if starts else 0
         for event in new[:calls]:
             yield from self._give(event)
-        if standing.turn is not None:
-            yield from self._show(standing.run_id, standing.turn)
+        if state.turn is not None:
+            yield from self._show(state.run_id, state.turn)
         else:
             yield from self._close()
         for event in new[calls:]:
             yield from self._give(event)
 
-    def heard_all(self, events: Sequence[RunEvent], given: list[RunEvent]) -> None:
+    def on_live_events(self, events: Sequence[RunEvent], given: list[RunEvent]) -> None:
         """Add to `given` what the reader is given of live events.
 
         Raises:
-            OutOfStep: events are missing before one of them.
+            Desynchronized: events are missing before one of them.
         """
-        answer = self._given
+        answer = self._answer
         for event in events:
             live, kind = event.live, event.event
             # Most events are the next piece of text. A server pays for them once for each client.
             if (
                 type(kind) is TextDelta
                 and answer is not None
-                and answer is self._given
+                and answer is self._answer
                 and live is not None
                 and self._n is not None
                 and live[1] == self._n + 1
@@ -363,14 +365,14 @@ class Place:
                 answer.deltas.append(kind.delta)
                 given.append(event)
             else:
-                given += self.heard(event)
-                answer = self._given
+                given += self.on_live_event(event)
+                answer = self._answer
 
-    def heard(self, event: RunEvent) -> list[RunEvent]:
+    def on_live_event(self, event: RunEvent) -> list[RunEvent]:
         """A live event.
 
         Raises:
-            OutOfStep: events are missing before it.
+            Desynchronized: events are missing before it.
         """
         if event.live is None:
             return []
@@ -378,12 +380,12 @@ class Place:
         if epoch < self._epoch or (epoch == self._epoch and self._n is not None and n <= self._n):
             return []
         if epoch != self._epoch or self._n is None or n != self._n + 1:
-            raise OutOfStep
+            raise Desynchronized
         self._n, self._at_ms = n, event.at_ms
         if event.seq is None:
             if isinstance(event.event, StreamReset) and event.event.from_seq is not None:
                 self._ahead.clear()
-        elif event.seq <= self.cursor or event.again:
+        elif event.seq <= self.seq or event.again:
             return []
         elif event.ahead:
             self._check_order(event.seq)
@@ -392,24 +394,24 @@ class Place:
             self._check_order(event.seq)
             self._confirm(event.seq)
             if isinstance(event.event, StepEnd):
-                self._given = None
-            elif isinstance(event.event, InferenceComplete) and self._given is not None:
-                self._given.stored = True  # the answer is in the same commit
+                self._answer = None
+            elif isinstance(event.event, InferenceComplete) and self._answer is not None:
+                self._answer.stored = True  # the answer is in the same commit
         return list(self._give(event))
 
     def _check_order(self, seq: int) -> None:
         """
         Raises:
-            OutOfStep: the reader has not got all durable events before `seq`: one of them may have
-                been stored before anyone listened, and was not sent.
+            Desynchronized: the reader has not got all durable events before `seq`: one of them may
+                have been stored before this process listened, and was not sent.
         """
-        if any(number not in self._ahead for number in range(self.cursor + 1, seq)):
-            self.lose()
-            raise OutOfStep
+        if any(number not in self._ahead for number in range(self.seq + 1, seq)):
+            self.on_gap()
+            raise Desynchronized
 
     def _confirm(self, seq: int) -> None:
         """Move the cursor: everything up to `seq` is stored."""
-        self.cursor = seq
+        self.seq = seq
         if self._ahead:
             self._ahead = {number: told for number, told in self._ahead.items() if number > seq}
 
@@ -420,46 +422,48 @@ class Place:
         kind = event.event
         if isinstance(kind, StepStart):
             # The reader may have pieces of that answer already, from the store.
-            if self._given is None or self._given.message_id != kind.message_id:
-                self._given = _Given(event.run_id, kind.message_id)
-        elif self._given is not None and event.run_id == self._given.run_id:
-            self._given.take(kind)
+            if self._answer is None or self._answer.message_id != kind.message_id:
+                self._answer = _PartialStep(event.run_id, kind.message_id)
+        elif self._answer is not None and event.run_id == self._answer.run_id:
+            self._answer.take(kind)
         yield event
 
     def _show(self, run_id: str, turn: StepSnapshot) -> Iterator[RunEvent]:
         """Bring what the reader has of the open answer up to `turn`."""
-        given = self._given
+        given = self._answer
         if given is not None and given.stored and given.message_id == turn.message_id:
             turn = given.snapshot(outputs=turn.outputs)
         if given is None or given.message_id != turn.message_id:
             yield from self._drop(turn.message_id)
-            given = self._given = _Given(run_id, turn.message_id, announced=True)
-            yield self._made(run_id, StepStart(message_id=turn.message_id))
+            given = self._answer = _PartialStep(run_id, turn.message_id, announced=True)
+            yield self._make_event(run_id, StepStart(message_id=turn.message_id))
         yield from self._complete(given, turn)
 
-    def _complete(self, given: _Given, whole: StepSnapshot) -> Iterator[RunEvent]:
+    def _complete(self, given: _PartialStep, whole: StepSnapshot) -> Iterator[RunEvent]:
         deltas = None if given.is_empty else given.missing(whole)
         if deltas is None:
             if not given.is_empty:
                 given.forget()
-                yield self._made(given.run_id, StreamReset(reason="it was told otherwise before"))
+                yield self._make_event(
+                    given.run_id, StreamReset(reason="it was told otherwise before")
+                )
             empty = StepSnapshot(message_id=whole.message_id)
             deltas = [whole] if whole != empty else []
         for delta in deltas:
             given.take(delta)
-            yield self._made(given.run_id, delta)
+            yield self._make_event(given.run_id, delta)
 
     def _void(self, reason: str) -> Iterator[RunEvent]:
         """Take back what went ahead, and the deltas of an answer that is not in the log."""
-        first = min(self._ahead, default=self.cursor + 1)
+        first = min(self._ahead, default=self.seq + 1)
         run_id = next((event.run_id for event in self._ahead.values()), "")
-        given = self._given
+        given = self._answer
         if given is not None and not given.stored:
-            self._given, run_id = None, given.run_id
+            self._answer, run_id = None, given.run_id
         self._ahead.clear()
-        yield self._made(run_id, StreamReset(reason=reason, from_seq=first))
+        yield self._make_event(run_id, StreamReset(reason=reason, from_seq=first))
 
-    def _made(self, run_id: str, event: AgentEvent) -> RunEvent:
+    def _make_event(self, run_id: str, event: AgentEvent) -> RunEvent:
         """An event that the follower makes itself."""
         return RunEvent(thread_id=self.thread_id, run_id=run_id, at_ms=self._at_ms, event=event)
 

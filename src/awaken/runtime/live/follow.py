@@ -17,18 +17,18 @@ from awaken.core.event import RunEvent, StepSnapshot
 from awaken.core.store.commits import StreamLogEntry
 from awaken.core.store.store import Store
 from awaken.errors import InvalidCursor
-from awaken.runtime.live.cursor import OutOfStep, Place
+from awaken.runtime.live.cursor import Desynchronized, FollowerCursor
 
 PAGE = 200
-SILENCE = 1.0
-"""Seconds for which the bus may say nothing of a change before the store is read instead."""
-_ASK_AGAIN = 0.01
-_MOST_ASKS = 100
+MAX_BUS_DELAY_SECONDS = 1.0
+"""If the bus sends nothing for that many seconds after a change, the store is read instead."""
+_RETRY_SECONDS = 0.01
+_MAX_SNAPSHOTS = 100
 
 
-class Following(AsyncGenerator[RunEvent, None]):
-    """The events that a follower gives: one by one with `async for`, or all that have come since
-    the last look with `batches`."""
+class EventFollower(AsyncGenerator[RunEvent, None]):
+    """The events of a followed thread: one by one with `async for`, or in lists with
+    `batches`."""
 
     def __init__(self, batches: AsyncGenerator[list[RunEvent], None]) -> None:
         self._batches = batches
@@ -59,7 +59,7 @@ def follow(
     thread_id: str,
     after: int = 0,
     live: tuple[int, int] | None = None,
-) -> Following:
+) -> EventFollower:
     """The events of a thread behind `seq` `after`, in whichever process they happen; never ends.
 
     Gives every durable event once and in order; some come `ahead` of their commit. Transient events
@@ -74,18 +74,18 @@ def follow(
     Raises:
         InvalidCursor: the thread does not have that many events.
     """
-    return Following(_follow(store, bus, Place(thread_id, after), live))
+    return EventFollower(_follow(store, bus, FollowerCursor(thread_id, after), live))
 
 
 async def _follow(
-    store: Store, bus: LiveBus, place: Place, live: tuple[int, int] | None
+    store: Store, bus: LiveBus, cursor: FollowerCursor, live: tuple[int, int] | None
 ) -> AsyncGenerator[list[RunEvent], None]:
-    await check_cursor(store, place.thread_id, place.cursor)
+    await check_cursor(store, cursor.thread_id, cursor.seq)
     if live is not None:
-        place, told = come_back(bus, place, live)
-        if told:
-            yield told
-    async with aclosing(go_on(store, bus, place)) as batches:
+        cursor, first_events = resume_cursor(bus, cursor, live)
+        if first_events:
+            yield first_events
+    async with aclosing(follow_from(store, bus, cursor)) as batches:
         async for batch in batches:
             yield batch
 
@@ -103,21 +103,27 @@ async def check_cursor(store: Store, thread_id: str, after: int) -> None:
         raise InvalidCursor(thread_id, after, last)
 
 
-def come_back(bus: LiveBus, place: Place, live: tuple[int, int]) -> tuple[Place, list[RunEvent]]:
-    """Where a reader goes on that stands at `place` in the log, and has got events behind it up to
-    the one sent at `live`; and what it is told first."""
-    sent = bus.recall(place.thread_id, live[0]) if isinstance(bus, Recalls) else None
-    known = Place.behind(place.thread_id, sent, live[1]) if sent is not None else None
-    if known is not None and known.cursor == place.cursor:
+def resume_cursor(
+    bus: LiveBus, cursor: FollowerCursor, live: tuple[int, int]
+) -> tuple[FollowerCursor, list[RunEvent]]:
+    """The cursor of a reader that comes back, and the events that it gets first. The reader has the
+    stored events up to `cursor`, and unstored ones up to the one that was sent at `live`."""
+    sent = bus.recall(cursor.thread_id, live[0]) if isinstance(bus, Recalls) else None
+    known = (
+        FollowerCursor.from_replay(cursor.thread_id, sent, live[1]) if sent is not None else None
+    )
+    if known is not None and known.seq == cursor.seq:
         return known, []
-    return place, [place.came_back()]
+    return cursor, [cursor.reset_event()]
 
 
-async def go_on(store: Store, bus: LiveBus, place: Place) -> AsyncGenerator[list[RunEvent], None]:
-    """The events that a reader at `place` has not got yet, in batches; never ends."""
+async def follow_from(
+    store: Store, bus: LiveBus, cursor: FollowerCursor
+) -> AsyncGenerator[list[RunEvent], None]:
+    """The events that a reader at `cursor` has not got yet, in batches; never ends."""
     async with AsyncExitStack() as stack:
-        listening = await stack.enter_async_context(bus.listen(place.thread_id))
-        follower = await stack.enter_async_context(_Follower(store, bus, place, listening))
+        listening = await stack.enter_async_context(bus.listen(cursor.thread_id))
+        follower = await stack.enter_async_context(_Follower(store, bus, cursor, listening))
         while True:
             async for batch in follower.catch_up():
                 yield batch
@@ -131,8 +137,10 @@ class _Follower:
     `_changed` says that a process has written to the thread since it was read.
     """
 
-    def __init__(self, store: Store, bus: LiveBus, place: Place, listening: Listening) -> None:
-        self._store, self._bus, self._place, self._listening = store, bus, place, listening
+    def __init__(
+        self, store: Store, bus: LiveBus, cursor: FollowerCursor, listening: Listening
+    ) -> None:
+        self._store, self._bus, self._cursor, self._listening = store, bus, cursor, listening
         self._answers = self._changed = False
 
     async def __aenter__(self) -> _Follower:
@@ -149,7 +157,7 @@ class _Follower:
         """Wake the listener when any process has written to the thread."""
         seen = 0
         while True:
-            seen = await self._store.changed(self._place.thread_id, seen)
+            seen = await self._store.changed(self._cursor.thread_id, seen)
             self._changed = True
             self._listening.wake()
 
@@ -157,71 +165,71 @@ class _Follower:
 
     async def catch_up(self) -> AsyncIterator[list[RunEvent]]:
         """What the reader has missed: what is stored, then what the owner has of the open step."""
-        place = self._place
-        for _ in range(_MOST_ASKS):
+        cursor = self._cursor
+        for _ in range(_MAX_SNAPSHOTS):
             self._changed = False
             async for batch in self._read():
                 yield batch
-            standing = await self._bus.snapshot(place.thread_id)
+            standing = await self._bus.snapshot(cursor.thread_id)
             self._answers = standing is not None
             if standing is None:
                 break
             try:
-                given = place.standing(standing)
-            except OutOfStep:
+                given = cursor.on_publisher_state(standing)
+            except Desynchronized:
                 # A commit was made between the two reads, or its events are just being sent.
-                await asyncio.sleep(_ASK_AGAIN)
+                await asyncio.sleep(_RETRY_SECONDS)
                 continue
             if given:
                 yield given
             return
-        place.lose()
+        cursor.on_gap()
         if given := await self._from_the_store():
             yield given
 
     async def _read(self) -> AsyncIterator[list[RunEvent]]:
-        place, limit = self._place, PAGE
+        cursor, limit = self._cursor, PAGE
         while True:
-            before = place.cursor
-            page = await self._store.load_commits(place.thread_id, after=before, limit=limit)
-            if given := [event for view in page for event in place.stored(view)]:
+            before = cursor.seq
+            page = await self._store.load_commits(cursor.thread_id, after=before, limit=limit)
+            if given := [event for view in page for event in cursor.on_commit(view)]:
                 yield given
             if len(page) < limit:
                 return
-            limit = PAGE if place.cursor > before else 2 * limit  # commits may have no events
+            limit = PAGE if cursor.seq > before else 2 * limit  # commits may have no events
 
     async def _from_the_store(self) -> list[RunEvent]:
         """What the store has of the open step, if no owner can be asked."""
-        place = self._place
-        thread = await self._store.load_thread(place.thread_id)
-        given = place.unowned() if thread is None or thread.owner is None else []
-        pieces = await self._store.load_stream_log(place.thread_id)
+        cursor = self._cursor
+        thread = await self._store.load_thread(cursor.thread_id)
+        given = cursor.on_owner_gone() if thread is None or thread.owner is None else []
+        pieces = await self._store.load_stream_log(cursor.thread_id)
         turn = _open_answer(pieces)
-        if turn is not None and thread is not None and thread.event_count == place.cursor:
-            given += place.pieces(pieces[0].run_id, turn)
+        if turn is not None and thread is not None and thread.event_count == cursor.seq:
+            given += cursor.on_stored_answer(pieces[0].run_id, turn)
         return given
 
     # -- live ---------------------------------------------------------------------------------
 
     async def live(self) -> AsyncIterator[list[RunEvent]]:
         """What comes, until the store has to be read again."""
-        place = self._place
+        cursor = self._cursor
         while True:
             try:
-                async with asyncio.timeout(SILENCE if self._changed else None):
+                async with asyncio.timeout(MAX_BUS_DELAY_SECONDS if self._changed else None):
                     heard = await self._listening.heard()
             except TimeoutError:
-                return  # the bus has not told what the store has
+                return  # the bus has not sent what the store has
             if self._watching.done():
                 self._watching.result()
             if heard.lost:
-                place.lose()
+                cursor.on_gap()
                 return
             given: list[RunEvent] = []
             is_in_step = True
             try:
-                place.heard_all(heard.events, given)
-            except OutOfStep:
+                cursor.on_live_events(heard.events, given)
+            except Desynchronized:
                 is_in_step = False
             if given:
                 yield given

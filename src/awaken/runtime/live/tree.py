@@ -23,14 +23,14 @@ from awaken.core.event import (
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ThreadQuery
 from awaken.core.thread import Thread
-from awaken.runtime.live.cursor import Place
-from awaken.runtime.live.follow import PAGE, Following, check_cursor, come_back, go_on
+from awaken.runtime.live.cursor import FollowerCursor
+from awaken.runtime.live.follow import PAGE, EventFollower, check_cursor, follow_from, resume_cursor
 
-LOOK_AROUND = 0.5
-"""Seconds between two searches for threads beneath that have started or go on."""
+SEARCH_SECONDS = 0.5
+"""Seconds between two searches for threads beneath that have started or continued."""
 _ENDS = (ToolCallDone, ToolCallResumed, RunFinish, Error)
 """Events of the thread at the top that come after everything beneath it that they end."""
-MOST_UNREAD = 100
+MAX_UNREAD_BATCHES = 100
 """How many batches of events may wait for the reader; then the tree's followers wait, too."""
 
 
@@ -42,29 +42,31 @@ def follow_tree(
     *,
     live: bool = True,
     caught_up: asyncio.Event | None = None,
-    came_back: tuple[int, int] | None = None,
-) -> Following:
+    resume_after: tuple[int, int] | None = None,
+) -> EventFollower:
     """The events of a thread, as `follow` gives them, and of every thread beneath it.
 
     First what was, in the order of time, then what is, as it comes. Each thread has its own `seq`.
     `after` counts the events of the thread itself: of the others, those that are older than that
     event are left out. When what was is given, `caught_up` is set; without `live`, it ends there.
-    `came_back` is the `live` of `follow`, for a reader that has got events of the thread that were
-    not stored.
+    `resume_after` is the `live` of `follow`, for a reader that has got events of the thread that
+    were not stored.
 
     Raises:
         InvalidCursor: the thread does not have that many events.
     """
-    return Following(_follow(_Tree(store, bus, thread_id, after), live, caught_up, came_back))
+    return EventFollower(
+        _follow(_Tree(store, bus, thread_id, after), live, caught_up, resume_after)
+    )
 
 
 async def _follow(
-    tree: _Tree, live: bool, caught_up: asyncio.Event | None, came_back: tuple[int, int] | None
+    tree: _Tree, live: bool, caught_up: asyncio.Event | None, resume_after: tuple[int, int] | None
 ) -> AsyncGenerator[list[RunEvent], None]:
     await tree.check_cursor()
     try:
-        if came_back is not None and (told := tree.come_back(came_back)):
-            yield told
+        if resume_after is not None and (first_events := tree.resume_cursor(resume_after)):
+            yield first_events
         async for batch in tree.stored():
             yield batch
         if caught_up is not None:
@@ -77,20 +79,20 @@ async def _follow(
 
 
 class _Branch:
-    """One thread of the tree: how far it was read, and what was read ahead of it."""
+    """One thread of the tree: its cursor, and the events that were read and not given yet."""
 
-    def __init__(self, place: Place, level: int) -> None:
-        self.place, self.level = place, level
+    def __init__(self, cursor: FollowerCursor, level: int) -> None:
+        self.cursor, self.level = cursor, level
         self.read_ahead: deque[RunEvent] = deque()
         self.is_read = False
         self.following: asyncio.Task[None] | None = None
 
     async def look_ahead(self, store: Store) -> None:
         while not self.read_ahead and not self.is_read:
-            place = self.place
-            page = await store.load_commits(place.thread_id, after=place.cursor, limit=PAGE)
+            cursor = self.cursor
+            page = await store.load_commits(cursor.thread_id, after=cursor.seq, limit=PAGE)
             for view in page:
-                self.read_ahead += place.stored(view)
+                self.read_ahead += cursor.on_commit(view)
             self.is_read = len(page) < PAGE
 
     def key(self) -> tuple[int, bool, int]:
@@ -101,9 +103,9 @@ class _Branch:
         return event.at_ms, not begins, self.level if begins else -self.level
 
 
-_News = list[RunEvent] | BaseException | _Branch | None
-"""What the reader of a tree is woken for: events, an error, a thread that is not heard live any
-more, or a change of the thread at the top."""
+_Update = list[RunEvent] | BaseException | _Branch | None
+"""An update for the reader of a tree: events, an error, a thread that is not followed live any
+more, or (`None`) a change of the thread at the top."""
 
 
 class _Tree:
@@ -111,9 +113,9 @@ class _Tree:
 
     def __init__(self, store: Store, bus: LiveBus, root: str, after: int) -> None:
         self._store, self._bus, self._root, self._after = store, bus, root, after
-        self._branches = {root: _Branch(Place(root, after), 0)}
+        self._branches = {root: _Branch(FollowerCursor(root, after), 0)}
         self._since: int | None = None
-        self._events: asyncio.Queue[_News] = asyncio.Queue(MOST_UNREAD)
+        self._events: asyncio.Queue[_Update] = asyncio.Queue(MAX_UNREAD_BATCHES)
         self._watching: asyncio.Task[None] | None = None
 
     async def check_cursor(self) -> None:
@@ -123,11 +125,11 @@ class _Tree:
         """
         await check_cursor(self._store, self._root, self._after)
 
-    def come_back(self, live: tuple[int, int]) -> list[RunEvent]:
-        """Go on where a reader has left the thread at the top. Returns what it is told first."""
+    def resume_cursor(self, live: tuple[int, int]) -> list[RunEvent]:
+        """Continue where a reader has left the thread at the top. Returns its first events."""
         top = self._branches[self._root]
-        top.place, told = come_back(self._bus, top.place, live)
-        return told
+        top.cursor, first_events = resume_cursor(self._bus, top.cursor, live)
+        return first_events
 
     async def stored(self) -> AsyncIterator[list[RunEvent]]:
         """What there is of all threads that are not heard live, in the order of time."""
@@ -176,7 +178,7 @@ class _Tree:
         if branch is None:
             above = self._branches.get(thread.parent_thread_id or "")
             level = 1 if above is None else above.level + 1
-            branch = self._branches[thread.id] = _Branch(Place(thread.id), level)
+            branch = self._branches[thread.id] = _Branch(FollowerCursor(thread.id), level)
         return branch
 
     # -- live ---------------------------------------------------------------------------------
@@ -189,12 +191,12 @@ class _Tree:
                 yield batch
             await self._listen()
             try:
-                async with asyncio.timeout(LOOK_AROUND):
-                    told = await self._events.get()
+                async with asyncio.timeout(SEARCH_SECONDS):
+                    update = await self._events.get()
             except TimeoutError:
                 continue
-            given = self._take(told)
-            ends = (place for place, event in enumerate(given) if self._is_end(event))
+            given = self._take(update)
+            ends = (index for index, event in enumerate(given) if self._is_end(event))
             if (end := next(ends, None)) is not None:
                 # A delegate may have ended before anyone listened to its thread.
                 if end > 0:
@@ -208,22 +210,22 @@ class _Tree:
     def _is_end(self, event: RunEvent) -> bool:
         return event.thread_id == self._root and isinstance(event.event, _ENDS)
 
-    def _take(self, told: _News) -> list[RunEvent]:
+    def _take(self, update: _Update) -> list[RunEvent]:
         """The events among all that the reader was woken for."""
         given: list[RunEvent] = []
         while True:
-            if isinstance(told, BaseException):
+            if isinstance(update, BaseException):
                 if not given:
-                    raise told
-                self._events.put_nowait(told)  # when the reader has got what came before
+                    raise update
+                self._events.put_nowait(update)  # when the reader has got what came before
                 return given
-            if isinstance(told, _Branch):
-                told.following = None
-            elif told is not None:
-                given += told
+            if isinstance(update, _Branch):
+                update.following = None
+            elif update is not None:
+                given += update
             if self._events.empty():
                 return given
-            told = self._events.get_nowait()
+            update = self._events.get_nowait()
 
     async def _listen(self) -> None:
         """Start to follow the threads whose owner can be asked."""
@@ -234,7 +236,7 @@ class _Tree:
     async def _follow(self, branch: _Branch) -> None:
         """Pass on what a thread tells, until its run has ended."""
         try:
-            async with aclosing(go_on(self._store, self._bus, branch.place)) as batches:
+            async with aclosing(follow_from(self._store, self._bus, branch.cursor)) as batches:
                 async for batch in batches:
                     await self._events.put(batch)
                     if any(is_terminal(event.event) and not event.ahead for event in batch):

@@ -18,7 +18,7 @@ from awaken.core.run import RunRecord
 from awaken.core.store.threads import ThreadContext, ThreadQuery, TicketQuery
 from awaken.errors import KeyReused
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
-from awaken.runtime.live.follow import Following
+from awaken.runtime.live.follow import EventFollower
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, unknown
 from awaken.server.protocols.ag_ui.encode import AgUiEncoder, Watched
@@ -268,9 +268,9 @@ async def _stream(
     is_last = until_run_ends(watched.run_id)
     events = follow_run(call, run, after=after)
     if held is not None:
-        events = Following(_with_log(call, run, events, watched, held))
+        events = EventFollower(_with_log(call, run, events, watched, held))
     if public := _public_keys(call, watched.agent_id):
-        events = Following(_with_state(call, run.thread_id, events, is_last, public))
+        events = EventFollower(_with_state(call, run.thread_id, events, is_last, public))
     leaving = await on_leave(call, run.thread_id, run.thread_id)
     return EventStream(
         events, AgUiEncoder(watched), is_last=is_last, cut_when_closed=True, on_leave=leaving
@@ -278,7 +278,7 @@ async def _stream(
 
 
 async def _with_log(
-    call: Call, run: RunRecord, events: Following, watched: Watched, held: Known
+    call: Call, run: RunRecord, events: EventFollower, watched: Watched, held: Known
 ) -> AsyncGenerator[list[RunEvent], None]:
     """The events, and before the first one of the run the log as it is then, if the client has
     not all of it. An earlier run has ended by then: an answer of which the client has read a part
@@ -309,7 +309,7 @@ async def _with_log(
 async def _with_state(
     call: Call,
     thread_id: str,
-    events: Following,
+    events: EventFollower,
     is_last: Callable[[RunEvent], bool],
     public: Collection[str],
 ) -> AsyncGenerator[list[RunEvent], None]:

@@ -14,7 +14,7 @@ from awaken.core.lifecycle import RunStatus, Suspended
 from awaken.core.run import RunRecord
 from awaken.core.thread import Thread
 from awaken.errors import InvalidCursor
-from awaken.runtime.live.follow import Following, check_cursor
+from awaken.runtime.live.follow import EventFollower, check_cursor
 from awaken.runtime.runtime import Runtime
 from awaken.server.call import Call, JsonResponse
 from awaken.server.event_frames import Cursor, EventFrames
@@ -146,7 +146,7 @@ async def stream_events(
     if run is not None:
         events = with_end(call.runtime.store, run, events, after=cursor.seq)
     if until == "rest" and run_id is not None:
-        events = Following(_until_rest(call.runtime, events, thread_id, run_id))
+        events = EventFollower(_until_rest(call.runtime, events, thread_id, run_id))
     return EventStream(
         events,
         EventFrames(
@@ -217,7 +217,7 @@ async def _is_at_rest(runtime: Runtime, thread_id: str, run_id: str, until: str)
 
 
 async def _until_rest(
-    runtime: Runtime, events: Following, thread_id: str, run_id: str
+    runtime: Runtime, events: EventFollower, thread_id: str, run_id: str
 ) -> AsyncGenerator[list[RunEvent], None]:
     """The events until the run has ended, or waits for an answer."""
     async with aclosing(events):

@@ -33,7 +33,7 @@ from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_calls_response
-from awaken.worker.budgets import LOOK_AGAIN
+from awaken.worker.budgets import REFRESH_SECONDS
 from awaken.worker.delegates import spending_in
 
 pytestmark = pytest.mark.anyio
@@ -223,7 +223,7 @@ class Sleeper(SystemClock):
         self.looks = asyncio.Event()
 
     async def sleep(self, seconds: float) -> None:
-        if seconds == LOOK_AGAIN:
+        if seconds == REFRESH_SECONDS:
             self.looks.set()
         await super().sleep(seconds)
 

@@ -16,7 +16,7 @@ from awaken.core.profile import ProfileEntry, ProfileOwner
 from awaken.errors import BudgetExhausted
 from awaken.stores.memory import MemoryStore
 from awaken.stores.memory.profiles import MemoryProfiles
-from awaken.worker.budgets import TreeBook
+from awaken.worker.budgets import StoreBudgetLedger
 
 pytestmark = pytest.mark.anyio
 
@@ -120,7 +120,7 @@ class Process:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.accounts: dict[str, Account] = {}
-        self.book = TreeBook(tree.store, SYSTEM_CLOCK, "root", self.accounts)
+        self.book = StoreBudgetLedger(tree.store, SYSTEM_CLOCK, "root", self.accounts)
 
     async def take(self, name: str) -> Account:
         """Carry a part on, as it is on record."""

@@ -8,7 +8,7 @@ from awaken.clock import SYSTEM_CLOCK
 from awaken.core.account import Account
 from awaken.core.budget import Amount, Budget, Spending
 from awaken.stores.memory import MemoryStore
-from awaken.worker.budgets import TreeBook
+from awaken.worker.budgets import StoreBudgetLedger
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ class Process:
 
     def __init__(self, store: MemoryStore) -> None:
         self.accounts: dict[str, Account] = {}
-        self.book = TreeBook(store, SYSTEM_CLOCK, "root", self.accounts)
+        self.book = StoreBudgetLedger(store, SYSTEM_CLOCK, "root", self.accounts)
         self.root = self.accounts["root"] = Account(Budget(steps=6), name="root")
         self.part = self.accounts["part"] = self.root.child(name="part", is_part=True)
         self.root.book = self.book

@@ -22,7 +22,7 @@ OnCommand = Callable[[str], Awaitable[object]]
 unavailable: then the listener starts again, with every thread in which some still wait."""
 
 
-async def waiting_threads(store: Store) -> set[str]:
+async def list_waiting_threads(store: Store) -> set[str]:
     """The threads in which commands wait now for this process, or for any."""
     async with aclosing(store.told()) as told:
         return await anext(told)
@@ -44,7 +44,8 @@ class CommandListener:
         `unsubscribe`.
 
         It is also called with threads in which older commands still wait, though perhaps not at
-        once; a subscriber that cannot wait asks `waiting_threads`. Subscribing again has no effect.
+        once; a subscriber that cannot wait calls `list_waiting_threads`. Subscribing again has
+        no effect.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:

@@ -90,24 +90,24 @@ class Messages:
         if not number:
             return  # it was stored before, and a run has read it
         await self._deliver(thread_id)
-        reading = await self._wake(thread_id, request.recipient_agent_id, number)
+        reading = await self._start_run(thread_id, request.recipient_agent_id, number)
         if reading is not None:
             # The sender drops the message when this returns, so a run must have recorded it.
-            await self._taken(thread_id, number, reading)
+            await self._wait_read(thread_id, number, reading)
 
-    async def _taken(self, thread_id: str, number: int, reading: asyncio.Task[None]) -> None:
+    async def _wait_read(self, thread_id: str, number: int, reading: asyncio.Task[None]) -> None:
         """Wait until a run has read the message, or `reading` has ended without reading it."""
         seen = 0
 
-        async def changed() -> None:
+        async def wait_changed() -> None:
             nonlocal seen
             seen = await self._store.changed(thread_id, seen)
 
-        async def is_read() -> None:
+        async def wait_ended() -> None:
             await asyncio.wait([reading])
 
         while not reading.done() and await self._store.is_pending(number):
-            await first_of(changed(), is_read())
+            await first_of(wait_changed(), wait_ended())
 
     async def wake(self, thread_id: str, agents: Collection[str]) -> None:
         """Start a run of one of `agents` in a thread that has a message from another agent but no
@@ -123,9 +123,9 @@ class Messages:
         context = await self._store.load_context(thread_id, tail=0)
         last = context.open_run if context is not None else None
         if last is not None and last.agent_id in agents:
-            await self._wake(thread_id, None, number)
+            await self._start_run(thread_id, None, number)
 
-    async def _wake(
+    async def _start_run(
         self, thread_id: str, agent_id: str | None, number: int
     ) -> asyncio.Task[None] | None:
         """Start a run in a thread that has no open run, if the command is still pending. Returns
@@ -135,10 +135,10 @@ class Messages:
             return None
         if not await self._store.is_pending(number):
             return None
-        reading = self._read(thread_id, agent_id)
+        reading = self._run_reader(thread_id, agent_id)
         return self._tasks.start_logged(reading, f"thread {thread_id} was not woken")
 
-    async def _read(self, thread_id: str, agent_id: str | None) -> None:
+    async def _run_reader(self, thread_id: str, agent_id: str | None) -> None:
         try:
             await self._run(
                 RunRequest(
@@ -221,9 +221,9 @@ class Outboxes:
         command = await dispatcher.send_remaining(outbox.pending if outbox is not None else ())
         if command:
             state.commit(command.batch)
-            await self._note(context, state)
+            await self._commit_outbox(context, state)
 
-    async def _note(self, context: ThreadContext, state: StateStore) -> None:
+    async def _commit_outbox(self, context: ThreadContext, state: StateStore) -> None:
         """Commit which messages were sent, unless the thread has an owner by now: a live run
         updates its outbox itself."""
         thread, now = context.thread, self._clock.now_ms()

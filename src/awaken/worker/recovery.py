@@ -28,7 +28,7 @@ from awaken.errors import (
     ThreadOwned,
 )
 from awaken.worker import operations, submissions
-from awaken.worker.command_listener import waiting_threads
+from awaken.worker.command_listener import list_waiting_threads
 from awaken.worker.crash_loop import (
     PROGRESS_TIMEOUT_SECONDS,
     CrashLoopGate,
@@ -113,7 +113,7 @@ class Recovery:
         self._failures.clear()
         self._send_outboxes()
         runs = await self.resume()
-        await self._start_woken_runs(await waiting_threads(self._engine.store))
+        await self._start_woken_runs(await list_waiting_threads(self._engine.store))
         return runs
 
     async def resume(
@@ -345,7 +345,7 @@ class Recovery:
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         # These were told before this task started, or taken by an attempt that failed.
-        self._told |= await waiting_threads(self._engine.store)
+        self._told |= await list_waiting_threads(self._engine.store)
         self._news.set()
         while True:
             await self._wait_for_news(self._next_search_at - loop.time())

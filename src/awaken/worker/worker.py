@@ -479,7 +479,7 @@ class AgentRuntime(Stopping):
             controls=controls,
         )
         above = parent_context.budget
-        if opening.own_budget or above is not None or self.accounts.holds(choice.run_id):
+        if opening.own_budget or above is not None or self.accounts.is_open(choice.run_id):
             await open_account(opening, self.accounts, above)
         return opening
 

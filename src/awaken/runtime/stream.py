@@ -157,7 +157,7 @@ class RunStream(EventStream[RunResult]):
             )
 
     def _has_answered(self) -> bool:
-        task = self._opened()
+        task = self._require_task()
         if task.cancelled():
             return False
         result = task.result()

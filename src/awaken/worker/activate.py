@@ -63,19 +63,19 @@ from awaken.worker.prepare import (
     NOTHING_SENT,
     RunChoice,
     Sent,
-    as_asked_before,
+    add_rewind,
+    build_missing_results,
     choose_run,
+    complete_request,
     drop_calls,
-    fitting,
-    hand_to,
+    filter_stale_decisions,
     last_step,
-    note_rewind,
-    orphaned_results,
-    overtaken_calls,
+    list_superseded_calls,
     public_seed,
     request_snapshot,
     restore_state,
     run_identity,
+    set_active_agent,
     supersede,
     take_commands,
     visible_messages,
@@ -87,7 +87,7 @@ from awaken.worker.read_thread import (
     resolve_and_read,
     with_rewind,
 )
-from awaken.worker.remote_answers import Answers, answers_to, asks_itself, grant
+from awaken.worker.remote_answers import Answers, asks_itself, grant, load_answers
 from awaken.worker.request import CancelFirst, RunRequest
 
 # -- choosing a run ---------------------------------------------------------------------------
@@ -137,7 +137,7 @@ async def choose(
         now = clock.now_ms()
         await store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))
         raise CancelFirst(choice.run_id)
-    return Chosen(as_asked_before(request, choice.previous), before, context, choice, sent)
+    return Chosen(complete_request(request, choice.previous), before, context, choice, sent)
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -188,7 +188,7 @@ class Opening(msgspec.Struct, kw_only=True):
         return self.request.budget or self.agent.spec.budget
 
     @property
-    def fresh(self) -> tuple[Message, ...]:
+    def new_messages(self) -> tuple[Message, ...]:
         """The messages the run adds to the log."""
         asked = () if self.request.messages_already_persisted else self.request.messages
         return (*self.sent.messages, *asked)
@@ -206,7 +206,7 @@ class Opening(msgspec.Struct, kw_only=True):
         return self.choice.is_continuation and previous is not None and previous.is_abandoned
 
     @property
-    def may_be_untold(self) -> bool:
+    def may_be_undelivered(self) -> bool:
         """Whether a remote run's backend may not have received the last input: the run was cut
         short, or waited for more budget."""
         return self.is_cut_short or (self.answers is not None and self.answers.is_about_budget)
@@ -216,19 +216,21 @@ class Opening(msgspec.Struct, kw_only=True):
         """Whether a remote run was interrupted before its backend saved any state."""
         state = self.choice.state
         known = state.extensions.keys() if state is not None else set()
-        return self.may_be_untold and not known - {SPENDING.name}
+        return self.may_be_undelivered and not known - {SPENDING.name}
 
     @property
-    def untold(self) -> Collection[str]:
+    def undelivered_ids(self) -> Collection[str]:
         """The ids of the messages that a remote run's backend may not have received."""
-        previous = self.choice.previous if self.may_be_untold else None
+        previous = self.choice.previous if self.may_be_undelivered else None
         source = previous.input if previous is not None else None
         return source.trigger_message_ids if source is not None else ()
 
     @property
     def asks_for_more(self) -> bool:
         """Whether the request has new input, and does not only continue a run."""
-        return self.request.continue_run_id is None and bool(self.fresh or self.request.messages)
+        return self.request.continue_run_id is None and bool(
+            self.new_messages or self.request.messages
+        )
 
     def open_inbox(self) -> InboxReceiver:
         """The run's inbox: the request's own, or a new one whose writing end the slot gets."""
@@ -312,8 +314,8 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     if not context.is_new:
         if request.rewinds_to is not None:
             drop_calls(store)
-        hand_to(store, request, agent.spec.id)
-    decisions = fitting(store, sent.decisions) if sent.decisions else ()
+        set_active_agent(store, request, agent.spec.id)
+    decisions = filter_stale_decisions(store, sent.decisions) if sent.decisions else ()
     if decisions or request.decisions:
         request = msgspec.structs.replace(request, decisions=decisions)
     identity = run_identity(request, choice.run_id, agent.spec.id)
@@ -323,8 +325,8 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         state_seed=public_seed(request.state, agent.env) if request.state else None,
     )
     past = _NO_PAST if context.is_new else await _past(opening, request, store, identity, first)
-    fresh = opening.fresh
-    first.messages = (*past.marks, *fresh)
+    new_messages = opening.new_messages
+    first.messages = (*past.marks, *new_messages)
     slot.state = store
     slot.decisions = controls.decision_rx = DecisionQueue(waits=request.wait_for_decisions)
     start = PreparedRun(
@@ -347,7 +349,7 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     )
     return BackendRootRunRequest(
         agent_id=agent.spec.id,
-        messages=(*context.leading, *past.shown, *fresh),
+        messages=(*context.leading, *past.shown, *new_messages),
         new_messages=request.messages,
         sink=opening.sink,
         resolver=opening.resolver,
@@ -373,14 +375,14 @@ async def _past(
     """What the thread's earlier runs have left. `first` gets what the run's first commit writes
     about it."""
     context, choice, services = opening.context, opening.choice, opening.services
-    marks = orphaned_results(context, choice, services.ids)
-    if overtaken := overtaken_calls(request, store):
-        marks = [*marks, *await supersede(overtaken, store, identity, services, first)]
-    note_rewind(first, request, context)
+    marks = build_missing_results(context, choice, services.ids)
+    if superseded := list_superseded_calls(request, store):
+        marks = [*marks, *await supersede(superseded, store, identity, services, first)]
+    add_rewind(first, request, context)
     step = last_step(context, choice)
     log = [*context.messages, *marks]
     shown = visible_messages(log, store, step, skipped=context.skipped, hidden=context.hidden)
-    told = await _told_last(opening, step) if opening.is_cut_short else ()
+    told = await _load_last_events(opening, step) if opening.is_cut_short else ()
     return _Past(log=_with_gaps(context), shown=shown, marks=marks, step=step, told=told)
 
 
@@ -395,7 +397,7 @@ def _with_gaps(context: ThreadContext) -> Sequence[Message]:
     return log
 
 
-async def _told_last(opening: Opening, step: Message | None) -> Sequence[RunEvent]:
+async def _load_last_events(opening: Opening, step: Message | None) -> Sequence[RunEvent]:
     """The last durable events of the thread, among them those of the step that was cut short."""
     thread, calls = opening.context.thread, step.tool_calls if step is not None else None
     after = max(0, thread.event_count - _FEW_EVENTS - 4 * len(calls or ()))
@@ -414,19 +416,19 @@ async def remote_run(
     request, abilities = opening.request, agent.backend().capabilities()
     services, controls = opening.services, opening.controls
     inbox = opening.open_inbox()
-    marks = orphaned_results(context, choice, services.ids)
+    marks = build_missing_results(context, choice, services.ids)
     log, skipped = await _conversation(opening)
-    new = opening.fresh
+    new = opening.new_messages
     if opening.is_unbegun:
-        new = (*_unanswered(log), *new)
+        new = (*_list_unanswered(log), *new)
     elif request.messages_already_persisted:
         new = (*request.messages, *new)
-    if opening.untold:
+    if opening.undelivered_ids:
         known = {message.id for message in new}
-        untold = [m for m in log if m.id in opening.untold and m.id not in known]
-        new = (*untold, *new)
+        undelivered = [m for m in log if m.id in opening.undelivered_ids and m.id not in known]
+        new = (*undelivered, *new)
     view = effective_view([*log, *marks], set(), skipped=skipped, hidden=context.hidden)
-    shown = [*view, *opening.fresh]
+    shown = [*view, *opening.new_messages]
     if services.blobs is not None:
         new = tuple(await loaded(services.blobs, new))
         shown = await loaded(services.blobs, shown)
@@ -454,7 +456,7 @@ async def remote_run(
         frontend_tools=request.frontend_tools,
         inbox=inbox,
         is_continuation=choice.is_continuation and not opening.is_unbegun,
-        persisted_state=await _known_state(opening, agent.spec.id),
+        persisted_state=await _load_state(opening, agent.spec.id),
     )
     start = PreparedRun(
         services=services,
@@ -467,7 +469,7 @@ async def remote_run(
         ),
         topic=slot.topic,
         first=FirstCommit(
-            messages=[*marks, *opening.fresh],
+            messages=[*marks, *opening.new_messages],
             acks=sent.acks,
             tickets=answers.closed,
             request=msgspec.structs.replace(
@@ -476,14 +478,14 @@ async def remote_run(
             ),
         ),
     )
-    note_rewind(start.first, request, context)
+    add_rewind(start.first, request, context)
     return backend_request, start
 
 
 async def _take_answers(opening: Opening) -> Answers:
     """The answers to a remote run's questions. Those for its agent become messages of the run."""
     sent = opening.sent
-    answers = opening.answers = await answers_to(
+    answers = opening.answers = await load_answers(
         opening.store, opening.choice.previous, sent.decisions or opening.request.decisions
     )
     opening.sent = msgspec.structs.replace(sent, messages=(*sent.messages, *answers.told))
@@ -497,14 +499,14 @@ async def _conversation(opening: Opening) -> tuple[Sequence[Message], int]:
     reaches back at least to the last message that is not a user's.
     """
     log, skipped = opening.context.messages, opening.context.skipped
-    while opening.may_be_untold and skipped and len(_unanswered(log)) == len(log):
+    while opening.may_be_undelivered and skipped and len(_list_unanswered(log)) == len(log):
         more = min(skipped, max(1, len(log)))
         before, skipped = skipped, before_hidden(opening.context.hidden, skipped - more)
         log = [*await read_between(opening.store, opening.context, skipped, before), *log]
     return log, skipped
 
 
-def _unanswered(log: Sequence[Message]) -> Sequence[Message]:
+def _list_unanswered(log: Sequence[Message]) -> Sequence[Message]:
     """The user messages at the end of the log, which have no answer yet."""
     count = 0
     while count < len(log) and log[-count - 1].role is Role.USER:
@@ -512,7 +514,7 @@ def _unanswered(log: Sequence[Message]) -> Sequence[Message]:
     return log[len(log) - count :]
 
 
-async def _known_state(opening: Opening, agent_id: str) -> PersistedState | None:
+async def _load_state(opening: Opening, agent_id: str) -> PersistedState | None:
     """The state of a run that goes on; for a new run, that of the agent's last run here."""
     choice = opening.choice
     if choice.state is not None and not opening.is_unbegun:

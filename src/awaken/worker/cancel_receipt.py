@@ -49,7 +49,7 @@ async def cancel_with_receipt(
     try:
         async with asyncio.timeout(deadline):
             await asyncio.shield(ending)
-            await tree.ended()
+            await tree.wait_ended()
     except TimeoutError:
         pass
     finally:
@@ -71,7 +71,7 @@ class _Tree:
             for thread in level
         }
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until all of them have ended, in any process, and also the runs that they started
         before the cancel reached them."""
         if self._live is not None:
@@ -81,11 +81,11 @@ class _Tree:
         seen: set[str] = set()
         while new := [run_id for run_id in self._runs if run_id not in seen]:
             for run_id in new:
-                await self._ended(run_id, self._runs[run_id])
-                await self._add_begun(run_id)
+                await self._wait_run_ended(run_id, self._runs[run_id])
+                await self._add_started(run_id)
             seen.update(new)
 
-    async def _ended(self, run_id: str, thread_id: str) -> None:
+    async def _wait_run_ended(self, run_id: str, thread_id: str) -> None:
         runtime, number = self._runtime, 0
         while True:
             live = runtime.active.find_by_run(run_id)
@@ -101,7 +101,7 @@ class _Tree:
                     return  # it waits, with its cancel, until it can be read
             number = await runtime.store.changed(thread_id, number)
 
-    async def _add_begun(self, run_id: str) -> None:
+    async def _add_started(self, run_id: str) -> None:
         """Add the runs that a run's calls started, if they are open or were ended by this
         cancel."""
         try:
@@ -112,10 +112,10 @@ class _Tree:
             if name in self._runs:
                 continue
             run = await self._runtime.store.load_run(name)
-            if run is not None and self._is_of_this(run):
+            if run is not None and self._belongs_to_cancel(run):
                 self._runs[name] = run.thread_id
 
-    def _is_of_this(self, run: RunRecord) -> bool:
+    def _belongs_to_cancel(self, run: RunRecord) -> bool:
         if run.status is not RunStatus.DONE:
             return True
         ended_now = run.finished_at is None or run.finished_at >= self._since

@@ -108,7 +108,7 @@ class EventBuffer:
             if not room.done():
                 room.set_result(None)
 
-    async def filled(self) -> bool:
+    async def wait_filled(self) -> bool:
         """Wait for an event. Returns false if the run has ended and all events were read."""
         while not self.items:
             self._wake_writers()
@@ -167,7 +167,7 @@ class EventStream(Generic[R]):
     async def _wait_started(self, task: asyncio.Task[R]) -> None:
         """Wait for the run's first event, which is sent when its start is committed."""
         try:
-            started = await self._buffer.filled()
+            started = await self._buffer.wait_filled()
         except BaseException as error:
             await self.__aexit__(type(error), error, None)  # the caller was cancelled
             raise
@@ -180,7 +180,7 @@ class EventStream(Generic[R]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        task, ended = self._opened(), self._buffer.ended and not self._buffer.items
+        task, ended = self._require_task(), self._buffer.ended and not self._buffer.items
         self._buffer.abandon()
         if self._detached and not ended:
             log_end(task, "a run that was detached broke off", log)
@@ -204,7 +204,7 @@ class EventStream(Generic[R]):
         if kind is None and failed and ended and not self._raised:
             task.result()
 
-    def _opened(self) -> asyncio.Task[R]:
+    def _require_task(self) -> asyncio.Task[R]:
         if self._task is None:
             raise ConfigError("open the stream first: async with runtime.stream(…) as events")
         return self._task
@@ -219,8 +219,8 @@ class EventStream(Generic[R]):
             AgentLoopError: the run failed; all its events were read before.
             ConfigError: the stream was not opened with `async with`.
         """
-        task, buffer = self._opened(), self._buffer
-        if buffer.items or await buffer.filled():
+        task, buffer = self._require_task(), self._buffer
+        if buffer.items or await buffer.wait_filled():
             return buffer.items.popleft()
         if not task.cancelled() and task.exception() is not None:
             self._raised = True
@@ -234,7 +234,7 @@ class EventStream(Generic[R]):
         Raises:
             ConfigError: the run has not ended yet.
         """
-        task = self._opened()
+        task = self._require_task()
         if not task.done():
             raise ConfigError("the run goes on: read its events to their end, or await done()")
         self._raised = True

@@ -205,7 +205,7 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
         raise InvalidResume(f"no run or thread has the id '{id}', or more than one")
     asks_through = await parent_of(runtime.store, location.run)
     if location.run is not None and asks_through is not None and not asks_through.is_task:
-        above = await _as_its_parent_asks(runtime, location.run, asks_through, decisions)
+        above = await _map_to_parent(runtime, location.run, asks_through, decisions)
         return await decide(runtime, asks_through.run_id, above)
     if location.run is not None and asks_through is None and _is_orphan(location.run):
         await cancel(runtime, location.thread_id)
@@ -230,7 +230,7 @@ def _is_orphan(run: RunRecord) -> bool:
     return run.is_delegated and _is_open(run)
 
 
-async def _as_its_parent_asks(
+async def _map_to_parent(
     runtime: AgentRuntime, run: RunRecord, parent: RunRecord, decisions: Sequence[Decision]
 ) -> list[Decision]:
     """Translate answers to a delegate's tickets into answers to its parent's tickets for the same

@@ -90,7 +90,7 @@ async def choose_run(
             hinted id is already in use.
     """
     if request.continue_run_id is not None:
-        return await _named(request.continue_run_id, request.thread_id, context, store)
+        return await _choose_named_run(request.continue_run_id, request.thread_id, context, store)
     run = context.open_run
     hint = (request.run_id_hint or "").strip()
     if (hint or request.dispatch_id_hint) and run is not None and run.status is _RUNNING:
@@ -99,7 +99,7 @@ async def choose_run(
         known = await store.load_run(hint)
         if known is not None and known.status is not RunStatus.CREATED:
             raise InvalidResume(f"run_id_hint '{hint}' already exists as a run")
-        return RunChoice(run_id=hint, previous=_scalars(known) if known else None)
+        return RunChoice(run_id=hint, previous=_without_loaded_fields(known) if known else None)
     hint = (request.dispatch_id_hint or "").strip()
     if hint:
         if await store.load_run(hint) is not None:
@@ -110,7 +110,9 @@ async def choose_run(
     return RunChoice(run_id=ids.new())
 
 
-async def _named(run_id: str, thread_id: str, context: ThreadContext, store: Store) -> RunChoice:
+async def _choose_named_run(
+    run_id: str, thread_id: str, context: ThreadContext, store: Store
+) -> RunChoice:
     run = context.open_run
     if run is not None and run.run_id == run_id:
         record, state = run, context.run_state
@@ -118,7 +120,7 @@ async def _named(run_id: str, thread_id: str, context: ThreadContext, store: Sto
         found = await store.load_run(run_id)
         if found is None:
             raise InvalidResume(f"continue_run_id '{run_id}' does not reference an existing run")
-        record, state = _scalars(found), await store.load_run_state(run_id)
+        record, state = _without_loaded_fields(found), await store.load_run_state(run_id)
     if record.thread_id != thread_id:
         raise InvalidResume(f"continue_run_id '{run_id}' belongs to thread '{record.thread_id}'")
     if record.status is RunStatus.DONE:
@@ -126,7 +128,7 @@ async def _named(run_id: str, thread_id: str, context: ThreadContext, store: Sto
     return RunChoice(run_id=run_id, previous=record, state=state)
 
 
-def _scalars(record: RunRecord) -> RunRecord:
+def _without_loaded_fields(record: RunRecord) -> RunRecord:
     """The record without its state and message ids, which stores only fill in on reading."""
     output = record.output and msgspec.structs.replace(record.output, message_ids=())
     return msgspec.structs.replace(record, state=None, output=output)
@@ -140,17 +142,17 @@ def run_identity(request: RunRequest, run_id: str, agent_id: str) -> RunIdentity
         run_id=run_id,
         parent_run_id=request.parent_run_id,
         agent_id=agent_id,
-        parent_tool_call_id=_unless_blank(request.parent_tool_call_id),
-        dispatch_id=_unless_blank(request.dispatch_id),
-        session_id=_unless_blank(request.session_id),
-        transport_request_id=_unless_blank(request.transport_request_id),
+        parent_tool_call_id=_none_if_blank(request.parent_tool_call_id),
+        dispatch_id=_none_if_blank(request.dispatch_id),
+        session_id=_none_if_blank(request.session_id),
+        transport_request_id=_none_if_blank(request.transport_request_id),
         origin=RunOrigin.SUBAGENT if request.parent_tool_call_id else request.origin.run_origin,
         run_mode=request.run_mode,
         adapter=request.adapter,
     )
 
 
-def _unless_blank(id: str | None) -> str | None:
+def _none_if_blank(id: str | None) -> str | None:
     return id if id is not None and id.strip() else None
 
 
@@ -173,9 +175,9 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
     )
 
 
-def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunRequest:
-    """The request, with what it leaves out taken from the run it continues: parent ids, front-end
-    tools, overrides and budget. Principal, user, labels and `deps_key` stay those that the run
+def complete_request(request: RunRequest, previous: RunRecord | None) -> RunRequest:
+    """The request, completed with the parent ids, front-end tools, overrides and budget of the run
+    that it continues. Principal, user, labels and `deps_key` stay those that the run
     began with."""
     asked = previous.request if previous is not None else None
     if previous is None or asked is None:
@@ -286,7 +288,7 @@ def public_seed(state: Mapping[str, Json], env: ExecutionEnv) -> PersistedState 
     return PersistedState(extensions=taken) if taken else None
 
 
-def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
+def set_active_agent(store: StateStore, request: RunRequest, agent_id: str) -> None:
     """Make the requested agent the active one, even if the thread was handed to another.
 
     If it continues a run of another agent (`agent_id`), it takes over once that agent's calls are
@@ -297,7 +299,9 @@ def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
         store.update(ACTIVE_AGENT, wanted)
 
 
-def fitting(store: StateStore, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+def filter_stale_decisions(
+    store: StateStore, decisions: Sequence[Decision]
+) -> tuple[Decision, ...]:
     """The decisions that still answer a suspended call. Outdated ones are logged and left out."""
     kept: list[Decision] = []
     for decision in decisions:
@@ -310,7 +314,7 @@ def fitting(store: StateStore, decisions: Sequence[Decision]) -> tuple[Decision,
     return tuple(kept)
 
 
-def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> list[Message]:
+def build_missing_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> list[Message]:
     """Tool messages for started calls that have no result and that no run continues.
 
     A forked thread can have such calls.
@@ -338,7 +342,7 @@ def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> lis
     return results
 
 
-def overtaken_calls(request: RunRequest, store: StateStore) -> list[ToolCallState]:
+def list_superseded_calls(request: RunRequest, store: StateStore) -> list[ToolCallState]:
     """The suspended calls that the request's user message replaces.
 
     Returns an empty list if the request has decisions, or no visible user message.
@@ -368,7 +372,7 @@ def drop_calls(store: StateStore) -> None:
         store.update(TOOL_CALL_STATES, PutCall(call=dropped))
 
 
-def note_rewind(first: FirstCommit, request: RunRequest, context: ThreadContext) -> None:
+def add_rewind(first: FirstCommit, request: RunRequest, context: ThreadContext) -> None:
     """Let the run's first commit rewind the thread, if the request says so."""
     to = request.rewinds_to
     if to is None:
@@ -409,7 +413,7 @@ async def supersede(
         store.update(TOOL_CALL_STATES, PutCall(call=cancelled))
         if call.suspension_reason == BUDGET_LIMIT:
             continue  # the run asked for more budget: the log has no call to close
-        known = await _known_of(call, identity.thread_id, services)
+        known = await _find_known_result(call, identity.thread_id, services)
         mark = Message.tool(call.call_id, known or SUPERSEDED, id=services.ids.new())
         if known is None:
             mark = msgspec.structs.replace(mark, visibility=Visibility.INTERNAL)
@@ -428,8 +432,10 @@ async def supersede(
     return marks
 
 
-async def _known_of(call: ToolCallState, thread_id: str, services: RunServices) -> str | None:
-    """What the model is told about a superseded call. Returns `None` if the call did nothing."""
+async def _find_known_result(
+    call: ToolCallState, thread_id: str, services: RunServices
+) -> str | None:
+    """The text for the model about a superseded call. Returns `None` if the call had no effect."""
     if call.asker is not None:
         delegates = services.delegates
         done = await delegates.done_by(thread_id, call.key) if delegates is not None else None

@@ -61,8 +61,8 @@ async def resolve_and_read(
     agent: ResolvedExecution | None = None
     if request.agent_id is not None and not request.decisions:
         agent = resolve(resolver, request.agent_id)
-    wish = _Wish(agent) if agent is not None else None
-    tail = wish.first if wish is not None else 0
+    window = _LogWindow(agent) if agent is not None else None
+    tail = window.first if window is not None else 0
     if request.rewinds_to is None:
         context = await store.load_context(request.thread_id, tail=tail)
     else:
@@ -71,19 +71,19 @@ async def resolve_and_read(
             raise ThreadBusy(request.thread_id, context.thread.open_run_id)
     if context is None:
         context = ThreadContext(thread=await _new_thread(store, request), is_new=True)
-    if agent is None or wish is None:
+    if agent is None or window is None:
         agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
-        wish = _Wish(agent)
+        window = _LogWindow(agent)
     if context.is_new:
         return agent, context
     # The caller owns the thread: no other process changes it between these reads.
-    while more := wish.more(context):
+    while more := window.more(context):
         skipped = before_hidden(context.hidden, context.skipped - more)
         piece = await read_between(store, context, skipped, context.skipped)
         context = _replace(context, messages=[*piece, *context.messages], skipped=skipped)
-    if context.skipped and wish.is_limited:
-        most = MOST_LEADING if wish.most is None else min(wish.most, MOST_LEADING)
-        context = _replace(context, leading=await _leading(store, context, most))
+    if context.skipped and window.is_limited:
+        most = MOST_LEADING if window.most is None else min(window.most, MOST_LEADING)
+        context = _replace(context, leading=await _load_leading(store, context, most))
     return agent, context
 
 
@@ -96,9 +96,9 @@ async def _new_thread(store: Store, request: RunRequest) -> Thread:
     return Thread(id=request.thread_id, scope=place.scope, family=place.family)
 
 
-class _Wish:
-    """How much of a thread an agent needs: all of it, a number of messages, or as many as fit its
-    context window.
+class _LogWindow:
+    """The part of a thread's log that an agent needs: all of it, a number of messages, or as many
+    as fit its context window.
 
     The calls of an open run are read in any case. Messages that a summary covers are not needed.
     """
@@ -106,10 +106,10 @@ class _Wish:
     def __init__(self, agent: ResolvedExecution) -> None:
         policy = agent.spec.context_policy
         self.most = policy.max_messages if policy is not None else None
-        self._room: int | None = None
+        self._token_limit: int | None = None
         if isinstance(agent, ResolvedAgent):
             if (held := policy_of(agent)) is not None:
-                self._room, self._counter = held.max_context_tokens, counter_of(agent)
+                self._token_limit, self._counter = held.max_context_tokens, counter_of(agent)
         elif not wants_whole_log(agent):
             self.most = 1
         self._seen = self._covered = 0
@@ -118,12 +118,12 @@ class _Wish:
     @property
     def is_limited(self) -> bool:
         """Whether the model's context window limits how much is read."""
-        return self._room is not None
+        return self._token_limit is not None
 
     @property
     def first(self) -> int | None:
         """How many of the last messages to read first; `None` means all."""
-        if self._room is None:
+        if self._token_limit is None:
             return self.most
         return FIRST_PIECE if self.most is None else min(self.most, FIRST_PIECE)
 
@@ -132,19 +132,19 @@ class _Wish:
         skipped, read = context.skipped, len(context.messages)
         if skipped == 0 or self.first is None:
             return skipped
-        self._look(context, context.messages[: read - self._seen])
+        self._count(context, context.messages[: read - self._seen])
         self._seen = read
         if not _has_open_turn(context):
             return min(skipped, max(read, self.first))
         most = skipped if self.most is None else min(skipped, self.most - read)
-        if self._room is not None:
-            if self._tokens >= self._room:
+        if self._token_limit is not None:
+            if self._tokens >= self._token_limit:
                 return 0
             most = min(most, skipped - self._covered)
         return max(0, min(most, max(read, self.first)))
 
-    def _look(self, context: ThreadContext, messages: Sequence[Message]) -> None:
-        if self._room is None:
+    def _count(self, context: ThreadContext, messages: Sequence[Message]) -> None:
+        if self._token_limit is None:
             return
         known = context.thread_state.extensions.get(CONTEXT_WINDOW.name)
         factor = CONTEXT_WINDOW.load(known).factor if known is not None else 1.0
@@ -162,7 +162,7 @@ def _has_open_turn(context: ThreadContext) -> bool:
     return any(message.tool_calls for message in context.messages)
 
 
-async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[Message]:
+async def _load_leading(store: Store, context: ThreadContext, most: int) -> Sequence[Message]:
     """Messages that were not read but are needed: the system messages at the thread's beginning,
     its last summary, and the last input message of the open run."""
     skipped = context.skipped
@@ -172,13 +172,13 @@ async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[
     seq = compaction.COMPACTION.load(known).last_summary_seq if known is not None else None
     if seq is not None and len(found) < seq <= skipped:
         found += await read_between(store, context, seq - 1, seq)
-    asked = _last_asked(context)
+    asked = _last_request_index(context)
     if asked is not None and max(len(found), seq or 0) < asked <= skipped:
         found += await read_between(store, context, asked - 1, asked)
     return found
 
 
-def _last_asked(context: ThreadContext) -> int | None:
+def _last_request_index(context: ThreadContext) -> int | None:
     """The number of the open run's last input message; `None` if no run is open."""
     run = context.open_run
     if run is None or run.status is RunStatus.DONE or run.input is None or run.input.range is None:

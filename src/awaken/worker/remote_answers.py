@@ -57,7 +57,7 @@ class Answers(msgspec.Struct, kw_only=True):
             self.told = (Message.user(answer_text(decision), id=f"{target}>answer"),)
 
 
-async def answers_to(
+async def load_answers(
     store: Store, previous: RunRecord | None, decisions: Sequence[Decision]
 ) -> Answers:
     """Match decisions with the tickets of the run that is continued."""

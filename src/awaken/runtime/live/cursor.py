@@ -217,8 +217,8 @@ class FollowerCursor:
             seq = event.seq or 0
             if seq <= self.seq:
                 continue
-            yield from self._durable(event, seq, answers)
-        yield from self._settle(answers)
+            yield from self._on_durable_event(event, seq, answers)
+        yield from self._complete_stored_answer(answers)
 
     def _open_at(self, view: CommitView) -> _PartialStep | None:
         """The answer that is open at the cursor, if the cursor is inside a commit: the reader may
@@ -233,7 +233,7 @@ class FollowerCursor:
                 given = None
         return given
 
-    def _durable(
+    def _on_durable_event(
         self, event: RunEvent, seq: int, answers: Mapping[str | None, Message]
     ) -> Iterator[RunEvent]:
         self._at_ms = event.at_ms
@@ -241,7 +241,7 @@ class FollowerCursor:
         if told is not None and not _is_same(told, event):
             yield from self._void(_TAKEN_OVER)
             told = None
-        yield from self._settle(answers)
+        yield from self._complete_stored_answer(answers)
         if isinstance(event.event, StepEnd):
             yield from self._close()
         elif isinstance(event.event, StepStart) and told is None:
@@ -251,10 +251,10 @@ class FollowerCursor:
         if told is None:
             yield from self._give(event)
         if isinstance(event.event, StepStart):
-            yield from self._show_again()
-            yield from self._settle(answers)
+            yield from self._repeat_answer()
+            yield from self._complete_stored_answer(answers)
 
-    def _show_again(self) -> Iterator[RunEvent]:
+    def _repeat_answer(self) -> Iterator[RunEvent]:
         """The step whose answer the reader has already begins in the log: a reader that clears a
         message when its step begins gets it back."""
         given = self._answer
@@ -265,7 +265,7 @@ class FollowerCursor:
         given.forget()
         yield from self._complete(given, had)
 
-    def _settle(self, answers: Mapping[str | None, Message]) -> Iterator[RunEvent]:
+    def _complete_stored_answer(self, answers: Mapping[str | None, Message]) -> Iterator[RunEvent]:
         """Complete what the reader has of the open answer, if that is in the log."""
         given = self._answer
         answer = answers.get(given.message_id) if given is not None else None

@@ -184,7 +184,7 @@ class _Follower:
                 yield given
             return
         cursor.on_gap()
-        if given := await self._from_the_store():
+        if given := await self._read_open_step():
             yield given
 
     async def _read(self) -> AsyncIterator[list[RunEvent]]:
@@ -198,7 +198,7 @@ class _Follower:
                 return
             limit = PAGE if cursor.seq > before else 2 * limit  # commits may have no events
 
-    async def _from_the_store(self) -> list[RunEvent]:
+    async def _read_open_step(self) -> list[RunEvent]:
         """What the store has of the open step, if no owner can be asked."""
         cursor = self._cursor
         thread = await self._store.load_thread(cursor.thread_id)

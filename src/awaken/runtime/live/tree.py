@@ -67,7 +67,7 @@ async def _follow(
     try:
         if resume_after is not None and (first_events := tree.resume_cursor(resume_after)):
             yield first_events
-        async for batch in tree.stored():
+        async for batch in tree.read_stored():
             yield batch
         if caught_up is not None:
             caught_up.set()
@@ -131,11 +131,11 @@ class _Tree:
         top.cursor, first_events = resume_cursor(self._bus, top.cursor, live)
         return first_events
 
-    async def stored(self) -> AsyncIterator[list[RunEvent]]:
+    async def read_stored(self) -> AsyncIterator[list[RunEvent]]:
         """What there is of all threads that are not heard live, in the order of time."""
         if self._since is None:
             self._since = await self._time_of_cursor()
-        for thread in await self._beneath():
+        for thread in await self._list_descendants():
             self._branch(thread)
         for branch in self._branches.values():
             branch.is_read = False
@@ -163,7 +163,7 @@ class _Tree:
         known = await self._store.load_events(self._root, after=self._after - 1, limit=1)
         return known[0].at_ms if known else 0
 
-    async def _beneath(self) -> list[Thread]:
+    async def _list_descendants(self) -> list[Thread]:
         found: list[Thread] = []
         query = ThreadQuery(ancestor_thread_id=self._root, limit=PAGE)
         while True:
@@ -187,7 +187,7 @@ class _Tree:
         """What comes: from the bus of threads whose owner answers, else from the store."""
         self._watching = start_task(self._watch())
         while True:
-            async for batch in self.stored():
+            async for batch in self.read_stored():
                 yield batch
             await self._listen()
             try:
@@ -201,7 +201,7 @@ class _Tree:
                 # A delegate may have ended before anyone listened to its thread.
                 if end > 0:
                     yield given[:end]
-                async for batch in self.stored():
+                async for batch in self.read_stored():
                     yield batch
                 given = given[end:]
             if given:

@@ -14,16 +14,16 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 
 GRACE = 0.2
 _THREADS = "awaken-tool"
 
 
-def run_to_exit(work: Callable[[Interrupts], Awaitable[Exit]]) -> Exit:
+def run_to_exit(work: Callable[[Interrupts], Awaitable[ExitCode]]) -> ExitCode:
     """Run `work` in a new event loop, in which it handles Ctrl-C. Returns its exit code."""
 
-    async def main() -> Exit:
+    async def main() -> ExitCode:
         interrupts = Interrupts()
         executor = ThreadPoolExecutor(thread_name_prefix=_THREADS)
         asyncio.get_running_loop().set_default_executor(executor)
@@ -36,7 +36,7 @@ def run_to_exit(work: Callable[[Interrupts], Awaitable[Exit]]) -> Exit:
     return asyncio.run(main())
 
 
-def _leave_threads(executor: ThreadPoolExecutor, code: Exit) -> None:
+def _leave_threads(executor: ThreadPoolExecutor, code: ExitCode) -> None:
     """Exit at once if a thread would keep the program alive.
 
     A plain function cannot be stopped; its call was cancelled, and no code waits for it.
@@ -124,4 +124,4 @@ def end_at_once() -> None:
     """Exit at once, without waiting for other threads."""
     if sys.stdout.isatty():
         os.write(sys.stdout.fileno(), _SHOW_CURSOR)  # a spinner may have hidden it
-    os._exit(Exit.INTERRUPTED)
+    os._exit(ExitCode.INTERRUPTED)

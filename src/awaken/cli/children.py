@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.cli.exit_codes import ending_words
+from awaken.cli.exit_codes import describe_ending
 from awaken.cli.output import call_words, result_words, terminal_line
 from awaken.cli.run_summary import failure_in, result_in
 from awaken.codec import Json, loads
@@ -95,7 +95,7 @@ class Children:
                 said = failure or result_in(value)
                 return _ended(child, mark, child.tools.get(id, "a call"), said, room)
             case RunFinish(result=result, termination=ending) if child.is_task:
-                words = _answer(extract_response(result)) or ending_words(ending)
+                words = _answer(extract_response(result)) or describe_ending(ending)
                 mark = "✓" if isinstance(ending, NaturalEnd) else "✗"
                 return Aside(mark, child.name, result_words(words, room(taken)), child.level)
             case ActivitySnapshot(content={"message": str(message)}):

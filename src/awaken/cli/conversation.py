@@ -12,7 +12,7 @@ import msgspec
 
 from awaken.cli.asyncio_main import Interrupts, lone_error
 from awaken.cli.decider import Decider
-from awaken.cli.exit_codes import Exit, exit_of
+from awaken.cli.exit_codes import ExitCode, exit_code_for
 from awaken.cli.live_tasks import LiveTasks, next_news, tickets_of, waiting_run
 from awaken.cli.stdin_lines import Interrupted, Lines
 from awaken.cli.store_address import WayBack
@@ -63,7 +63,7 @@ class Conversation:
     _noted: str = field(default="", init=False)
     _asked: set[str] = field(default_factory=set, init=False)
 
-    async def turn(self, prompt: str, view: View) -> Exit:
+    async def turn(self, prompt: str, view: View) -> ExitCode:
         """Send a prompt and show the run's events. Returns how the run ended.
 
         Raises:
@@ -75,7 +75,7 @@ class Conversation:
         await self._play(stream, view)
         return await self._end(view)
 
-    async def take_up(self, run: RunRecord, view: View) -> Exit:
+    async def take_up(self, run: RunRecord, view: View) -> ExitCode:
         """Resume a run without an owner from its last commit, with decisions made meanwhile, and
         show its events. Returns how it ended.
 
@@ -101,16 +101,16 @@ class Conversation:
                 except AgentLoopError as error:
                     view.tally.ending = view.tally.ending or Failed(value=str(error))
 
-    async def _end(self, view: View) -> Exit:
+    async def _end(self, view: View) -> ExitCode:
         """Wait for background tasks if `stays` is set. Returns how the turn ended."""
         while self.stays and view.tally.awaits_tasks:
             await self._stay(view)
         view.finish()
-        return Exit.SUSPENDED if view.tally.awaits_tasks else exit_of(view.tally.ending)
+        return ExitCode.SUSPENDED if view.tally.awaits_tasks else exit_code_for(view.tally.ending)
 
     # -- background tasks ---------------------------------------------------------------------
 
-    async def stay(self, view: View) -> Exit:
+    async def stay(self, view: View) -> ExitCode:
         """Wait until a run no longer waits for its background tasks. Returns how it ended."""
         head = await self.runtime.store.load_thread(self.thread)
         self._seq = head.event_count if head is not None else 0
@@ -118,7 +118,7 @@ class Conversation:
         self.stays = view.tally.awaits_tasks = True
         return await self._end(view)
 
-    async def hear(self, view: View) -> Exit:
+    async def hear(self, view: View) -> ExitCode:
         """Resume a run to which tasks have reported. Returns how it ended."""
         await self._go_on(view)
         return await self._end(view)

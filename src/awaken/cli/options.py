@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from awaken.cli.decider import AtTerminal, Decider, Unattended
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.output import complain, open_console, say_json
 from awaken.cli.stdin_lines import Lines, is_tty
 from awaken.cli.store_address import DEFAULT_STORE, STORE_VARIABLE, WayBack
@@ -112,16 +112,16 @@ def open_decider(lines: Lines, view: Callable[[], View], *, yes: bool) -> Decide
     return Unattended(approve=yes, why=why, say=complain)
 
 
-def print_json(value: object) -> Exit:
+def print_json(value: object) -> ExitCode:
     """Print one value as a line of JSON."""
     say_json(value)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
-def print_more(console: Console, any_shown: bool, none: str, cursor: str | None) -> Exit:
+def print_more(console: Console, any_shown: bool, none: str, cursor: str | None) -> ExitCode:
     """End a list: say that it is empty, or how to see the rest."""
     if cursor is not None:
         console.print(Text(f"there are more: --cursor {shlex.quote(cursor)}", "dim"))
     elif not any_shown:
         console.print(Text(none, "dim"))
-    return Exit.DONE
+    return ExitCode.DONE

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from awaken.cli.exit_codes import WAITS_FOR_TASKS, Exit, Mistake, ending_words
+from awaken.cli.exit_codes import WAITS_FOR_TASKS, ExitCode, Mistake, describe_ending
 from awaken.cli.output import silence_unreadable, terminal_line
 from awaken.cli.store_address import existing_store
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -169,10 +169,10 @@ async def open_desk(store: str | None) -> AsyncIterator[Desk]:
             yield Desk(runtime, address)
 
 
-def at_desk(store: str | None, work: Callable[[Desk], Awaitable[Exit]]) -> Exit:
+def at_desk(store: str | None, work: Callable[[Desk], Awaitable[ExitCode]]) -> ExitCode:
     """Open an existing store and run `work` with it. Returns the exit code."""
 
-    async def main() -> Exit:
+    async def main() -> ExitCode:
         async with open_desk(store) as desk:
             return await work(desk)
 
@@ -184,7 +184,7 @@ def standing(run: RunRecord, left_behind: frozenset[str]) -> Text:
     if run.run_id in left_behind:
         return _state(TO_RESUME)
     if run.status is RunStatus.DONE:
-        return _state(terminal_line(ending_words(run.termination_reason), LONGEST_STATE))
+        return _state(terminal_line(describe_ending(run.termination_reason), LONGEST_STATE))
     return _state(WAITS_FOR_TASKS if run.is_background_task_waiting() else run.status.value)
 
 

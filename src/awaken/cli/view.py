@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TextIO
 
-from awaken.cli.exit_codes import WAITS_FOR_TASKS, Exit, ending_words, exit_of
+from awaken.cli.exit_codes import WAITS_FOR_TASKS, ExitCode, describe_ending, exit_code_for
 from awaken.cli.output import count, json_text, seconds, terminal_line
 from awaken.cli.run_summary import CallState, Tally
 from awaken.cli.store_address import WayBack
@@ -62,8 +62,8 @@ class JsonLines:
 
 def summary(tally: Tally, way_back: WayBack | None) -> str:
     """How a turn ended and what it used, in one line."""
-    ending = WAITS_FOR_TASKS if tally.awaits_tasks else ending_words(tally.ending)
-    if not tally.awaits_tasks and exit_of(tally.ending) is Exit.FAILED:
+    ending = WAITS_FOR_TASKS if tally.awaits_tasks else describe_ending(tally.ending)
+    if not tally.awaits_tasks and exit_code_for(tally.ending) is ExitCode.FAILED:
         ending = f"not finished, {ending}"
     parts = [
         terminal_line(ending, 400),

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from awaken.cli.chaos.child_main import Life, live
 from awaken.cli.chaos.report import print_report, report_on
 from awaken.cli.chaos.trial import Trial, Trials, python_command
-from awaken.cli.exit_codes import Exit, ending_words, exit_of
+from awaken.cli.exit_codes import ExitCode, describe_ending, exit_code_for
 from awaken.cli.options import (
     agent_option,
     model_option,
@@ -63,7 +63,7 @@ def chaos(
     agent: str | None,
     model: str | None,
     life: str | None,
-) -> Exit:
+) -> ExitCode:
     """Run an agent in processes of its own, kill them with SIGKILL, recover, and compare.
 
     First the agent runs undisturbed. Then it runs again and again, each time on an empty store in a
@@ -86,7 +86,7 @@ def chaos(
     agents = found.agents(model)
     if life is not None:
         live(loads(life, Life), agents)
-        return Exit.DONE
+        return ExitCode.DONE
     asked, tools = found.agent_id(agent), _tools(found, agents, model)
     trials = Trials(
         life=Life(home="", agent=asked, prompt=prompt, approve=yes),
@@ -98,7 +98,7 @@ def chaos(
     first = trials.undisturbed()
     if wrong := _broken(first):
         complain(f"undisturbed, {asked!r} does not come to its end, so nothing was killed: {wrong}")
-        return Exit.FAILED
+        return ExitCode.FAILED
     done = []
     for trial in _killed(trials, _chosen(len(first.points), kills, seed)):
         done.append(trial)
@@ -109,7 +109,7 @@ def chaos(
         print_json(report)
     else:
         print_report(open_console(sys.stdout), report)
-    return Exit.DONE if report.whole else Exit.FAILED
+    return ExitCode.DONE if report.whole else ExitCode.FAILED
 
 
 def _tools(found: Target, agents: Sequence[Agent], model: str | None) -> dict[str, Tool]:
@@ -129,7 +129,7 @@ def _broken(trial: Trial) -> str | None:
     if trial.trouble is not None or not trial.final.runs:
         return trial.trouble or "it never started"
     ending = trial.final.runs[0].termination_reason
-    return None if exit_of(ending) is Exit.DONE else ending_words(ending)
+    return None if exit_code_for(ending) is ExitCode.DONE else describe_ending(ending)
 
 
 def _chosen(points: int, kills: int | None, seed: int) -> list[int]:

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import complain, count, open_console, print_table, short
 from awaken.cli.store_view import Desk, at_desk
@@ -39,7 +39,7 @@ _ENDINGS = {
     help="How long to wait for it to end.",
 )
 @steers
-def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> Exit:
+def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> ExitCode:
     """Cancel a run that is live in any process, that waits, or whose process has ended.
 
     \b
@@ -52,17 +52,17 @@ def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> Exit:
     unknown.
     """
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         subject = await desk.find(id)
         receipt = await desk.runtime.cancel(subject.id, deadline=deadline)
         if not receipt:
             complain(f"nothing to cancel: no run of {subject.words} is open, nor beneath it")
-            return Exit.FAILED
+            return ExitCode.FAILED
         if as_json:
             print_json(receipt)
         else:
             _show(open_console(sys.stdout), receipt)
-        return Exit.DONE if receipt.complete else Exit.SUSPENDED
+        return ExitCode.DONE if receipt.complete else ExitCode.SUSPENDED
 
     return at_desk(store, work)
 

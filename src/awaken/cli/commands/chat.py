@@ -13,7 +13,7 @@ from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.builtin_agent import built_in_agent
 from awaken.cli.commands.resume import recovered
 from awaken.cli.conversation import Conversation
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import open_decider, runs_agents, yes_option
 from awaken.cli.output import call_words, open_console, terminal_line
 from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
@@ -53,7 +53,7 @@ def chat(
     model: str | None,
     store: str | None,
     yes: bool,
-) -> Exit:
+) -> ExitCode:
     """Talk with an agent, turn by turn, on one thread.
 
     \b
@@ -66,7 +66,7 @@ def chat(
     """
     found = Target("the built-in agent", [built_in_agent()]) if not target else load_target(target)
 
-    async def talk(interrupts: Interrupts) -> Exit:
+    async def talk(interrupts: Interrupts) -> ExitCode:
         back = way_back(target or BUILT_IN, store)
         lines, room = Lines(), Room(open_console(sys.stdout), back)
         async with found.open(store, model) as runtime:
@@ -102,7 +102,7 @@ class Room:
         if words:
             self._say(words)
 
-    async def talk(self, conversation: Conversation) -> Exit:
+    async def talk(self, conversation: Conversation) -> ExitCode:
         """Take turns until the user leaves."""
         while True:
             try:
@@ -112,7 +112,7 @@ class Room:
                 return await self._leave(conversation)
             except Interrupted:
                 self.console.print()
-                return Exit.INTERRUPTED
+                return ExitCode.INTERRUPTED
             match line:
                 case "" | None:
                     continue
@@ -167,16 +167,16 @@ class Room:
         await conversation.hear(self.transcript)
         return None
 
-    async def _leave(self, conversation: Conversation) -> Exit:
+    async def _leave(self, conversation: Conversation) -> ExitCode:
         """Leave running background tasks to `awaken resume`. Without a terminal, wait for them: the
         user did not choose to leave."""
         tasks = await conversation.tasks()
         if tasks is None:
-            return Exit.DONE
+            return ExitCode.DONE
         if is_tty():
             back = f"; to go on: {self._back.resume(conversation.thread)}" if self._back else ""
             self._say(f"background tasks are left: {await tasks.names()}{back}")
-            return Exit.DONE
+            return ExitCode.DONE
         self.transcript = TurnPrinter(self.console, self._back)
         return await conversation.stay(self.transcript)
 

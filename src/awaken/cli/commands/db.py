@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.cli.commands.db_check import check
 from awaken.cli.commands.gc import freed_words
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import MOST_LISTED, print_json, steers
 from awaken.cli.output import complain, count, say, terminal_line
 from awaken.cli.question import shell_word
@@ -43,7 +43,7 @@ db.add_command(check)
 @db.command()
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @steers
-def migrate(dry_run: bool, store: str | None, as_json: bool) -> Exit:
+def migrate(dry_run: bool, store: str | None, as_json: bool) -> ExitCode:
     """Make the tables of a store, or bring them up to date. Nodes may go on to run meanwhile.
 
     A node works with the tables of its own version and of the next one. So migrate first, then
@@ -60,7 +60,7 @@ def migrate(dry_run: bool, store: str | None, as_json: bool) -> Exit:
         return print_json(done)
     for line in migration_lines(done, dry_run=dry_run):
         say(line)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 def is_postgres(address: str) -> bool:
@@ -102,7 +102,7 @@ class Forgotten(Value, frozen=True, kw_only=True):
 @click.option("--scope", required=True, metavar="NAME", help="The tenant.")
 @click.option("--dry-run", is_flag=True, help="List the threads; delete nothing.")
 @steers
-def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> Exit:
+def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> ExitCode:
     """Delete everything that a tenant has: its keys, sessions and audit in the store, threads with
     their runs, profiles, and blobs.
 
@@ -111,7 +111,7 @@ def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> Exit:
     come. Nothing else is held up; and if it is cut short, the next time goes on with the rest.
     """
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         if dry_run:
             return _show(Forgotten(would_free=await _threads_of(desk, scope)), as_json)
         freed = await desk.runtime.forget_scope(scope)
@@ -131,8 +131,8 @@ async def _threads_of(desk: Desk, scope: str) -> tuple[str, ...]:
         query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
-def _show(done: Forgotten, as_json: bool) -> Exit:
-    code = Exit.FAILED if done.kept else Exit.DONE
+def _show(done: Forgotten, as_json: bool) -> ExitCode:
+    code = ExitCode.FAILED if done.kept else ExitCode.DONE
     if as_json:
         print_json(done)
         return code

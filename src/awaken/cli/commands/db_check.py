@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import complain, count, say, silence_unreadable, terminal_line
 from awaken.cli.store_address import existing_store
@@ -44,7 +44,7 @@ class Checked(Value, frozen=True, kw_only=True):
     "this directory]",
 )
 @steers
-def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> Exit:
+def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> ExitCode:
     """Read every row of a store, and say which cannot be read by this version. It changes nothing.
 
     \b
@@ -71,7 +71,7 @@ def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> Exit
         print_json(done)
     else:
         _show(done, mend=mend)
-    return Exit.FAILED if done.left else Exit.DONE
+    return ExitCode.FAILED if done.left else ExitCode.DONE
 
 
 async def _check(address: str, to: Path | None, *, mend: bool) -> Checked:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from awaken.cli.decider import AtTerminal, approval, read_value, user_name
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import ago, call_words, complain_unreadable, open_console, terminal_line
 from awaken.cli.question import Question, line_to_answer, shell_word, visible_line, wants_value
@@ -54,7 +54,7 @@ def decide(
     by: str | None,
     store: str | None,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """Answer a call that waits for a person.
 
     \b
@@ -75,7 +75,7 @@ def decide(
     """
     wanted = _read_words(words, edit, value, reason, digest, by or user_name())
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         subject = await desk.find(id)
         ticket = await _ticket(desk, subject, wanted)
         console = open_console(sys.stdout)
@@ -86,13 +86,13 @@ def decide(
         answer = await _answer(wanted, ticket, console, ask=is_tty() and not as_json)
         if answer is None:
             console.print(Text("not answered", "dim"))
-            return Exit.SUSPENDED
+            return ExitCode.SUSPENDED
         await desk.runtime.decide(ticket.thread_id, {ticket.key: answer}, by=wanted.by)
         live = ticket.run_id not in await desk.left_behind()
         if as_json:
             return print_json(Decided(ticket=await _reload(desk, ticket), live=live))
         _told(console, subject, answer, wanted.by, live=live)
-        return Exit.DONE
+        return ExitCode.DONE
 
     return at_desk(store, work)
 

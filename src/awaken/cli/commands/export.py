@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from awaken.backend.delegate_tool import delegate_tool_name
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import stdout_for_events, store_option
 from awaken.cli.output import complain, say
 from awaken.cli.pytest_file import ReplaySetup, Written, folder_from, slug, write_test
@@ -61,7 +61,7 @@ def export(
     target: str | None,
     tools: Literal["recorded", "real"],
     store: str | None,
-) -> Exit:
+) -> ExitCode:
     """Write a finished run as a test that replays it without a key or a network.
 
     \b
@@ -97,7 +97,7 @@ def export(
         say(made.source.removesuffix("\n"))
     else:
         _write(made, file, force)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 def _write(made: Written, file: Path, force: bool) -> None:

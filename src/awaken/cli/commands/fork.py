@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import count, open_console
 from awaken.cli.question import shell_word
@@ -20,7 +20,7 @@ from awaken.cli.store_view import Desk, at_desk
 )
 @click.option("--as", "new", metavar="NEW_ID", help="The new thread's id.  [default: a fresh one]")
 @steers
-def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: bool) -> Exit:
+def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: bool) -> ExitCode:
     """Start a new thread from an old one, with messages and state as they were then.
 
     \b
@@ -31,7 +31,7 @@ def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: b
     changed.
     """
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         thread = await desk.find_thread(id)
         made = await desk.runtime.fork(thread.id, at=at, new=new)
         if as_json:
@@ -41,6 +41,6 @@ def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: b
             f"thread {made.id} begins with {count(made.message_count, 'message')} of {thread.id}"
         )
         console.print(f"  awaken run MODULE:AGENT … --thread {shell_word(made.id)}")
-        return Exit.DONE
+        return ExitCode.DONE
 
     return at_desk(store, work)

@@ -9,7 +9,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import ago, complain_unreadable, count, open_console, print_table, size
 from awaken.cli.store_view import Desk, at_desk
@@ -94,7 +94,7 @@ def gc(
     vacuum: bool,
     store: str | None,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """Delete old threads, with their runs, messages and events, and say what was freed.
 
     \b
@@ -108,7 +108,7 @@ def gc(
     that it started is kept, or if it was started by a run that is not over.
     """
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         before_ms = desk.now_ms() - int(older_than * 1_000)
         console = open_console(sys.stdout)
         if dry_run:
@@ -139,7 +139,7 @@ def gc(
         if compacted is not None:
             before, after = size(compacted.before), size(compacted.after)
             console.print(f"the file had {before} and has {after} now")
-        return Exit.DONE
+        return ExitCode.DONE
 
     return at_desk(store, work)
 
@@ -182,12 +182,12 @@ async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
     return tuple(old.values())
 
 
-def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> Exit:
+def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> ExitCode:
     if found:
         rows = [(t.id, f"{t.message_count:,}", ago(now_ms, t.updated_at)) for t in found]
         print_table(console, ("THREAD", "MESSAGES:", "CHANGED"), rows)
     console.print(f"{count(len(found), 'thread')} would be deleted; nothing was deleted")
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 def freed_words(freed: Freed) -> str:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import click
 import msgspec
 
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import json_value_option, print_json
 from awaken.cli.output import (
     complain_unreadable,
@@ -157,7 +157,7 @@ def add(
     budget: Budget | None,
     keys: str | None,
     store: str | None,
-) -> Exit:
+) -> ExitCode:
     """Make a key and print it. It is shown this once: what is kept is a hash of it.
 
     \b
@@ -178,14 +178,14 @@ def add(
     else:
         key = place.at_store(lambda access: add_to_store(access, **said), makes_it=True)
     say(key)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 @keys.command(name="list")
 @keys_option
 @store_option
 @json_value_option
-def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
+def list_keys(keys: str | None, store: str | None, as_json: bool) -> ExitCode:
     """List keys, without their secrets."""
     place = _place(keys, store)
     page: Page[tuple[str, KeyEntry]]
@@ -217,14 +217,14 @@ def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
         for id, key in page
     ]
     print_table(open_console(sys.stdout), ("ID", "NAME", "SCOPE", "ROLES", "AGENTS"), rows)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 @keys.command()
 @click.argument("id")
 @keys_option
 @store_option
-def revoke(id: str, keys: str | None, store: str | None) -> Exit:
+def revoke(id: str, keys: str | None, store: str | None) -> ExitCode:
     """Take a key back. Servers refuse it from its next request on, and end its streams."""
     place = _place(keys, store)
     if place.file is not None:
@@ -232,4 +232,4 @@ def revoke(id: str, keys: str | None, store: str | None) -> Exit:
     else:
         place.at_store(lambda access: revoke_in_store(access, id))
     say(f"key {id} is revoked")
-    return Exit.DONE
+    return ExitCode.DONE

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from awaken.cli.commands.export import run_of
-from awaken.cli.exit_codes import Exit, Mistake, ending_words
+from awaken.cli.exit_codes import ExitCode, Mistake, describe_ending
 from awaken.cli.options import json_value_option, print_json, stdout_for_events, store_option
 from awaken.cli.output import open_console, print_fields, print_table, terminal_line
 from awaken.cli.store_view import open_desk
@@ -101,7 +101,7 @@ def replay(
     ignore_text: bool,
     store: str | None,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """Run a finished run again, with another model, prompt or tool set, and show the first
     difference.
 
@@ -147,7 +147,7 @@ def replay(
         print_json(compared)
     else:
         _show(open_console(out), compared, model)
-    return Exit.DONE if compared.same else Exit.FAILED
+    return ExitCode.DONE if compared.same else ExitCode.FAILED
 
 
 async def _again(
@@ -243,7 +243,7 @@ def _money(took: Took) -> str:
 
 
 def _ending(took: Took) -> str:
-    return terminal_line(ending_words(took.ended), 60)
+    return terminal_line(describe_ending(took.ended), 60)
 
 
 def _tokens(took: Took) -> str:

@@ -11,7 +11,7 @@ import click
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.children import agent_of, parent_thread_of
 from awaken.cli.conversation import Conversation
-from awaken.cli.exit_codes import Exit, Mistake, ending_words, exit_of
+from awaken.cli.exit_codes import ExitCode, Mistake, describe_ending, exit_code_for
 from awaken.cli.live_tasks import LiveTasks
 from awaken.cli.options import (
     MOST_LISTED,
@@ -47,7 +47,7 @@ from awaken.runtime.resume import has_agent, list_abandoned, resume_run, resume_
 @json_option
 def resume(
     target: str, id: str | None, model: str | None, store: str | None, yes: bool, as_json: bool
-) -> Exit:
+) -> ExitCode:
     """Resume runs whose process has ended, and runs that were answered meanwhile.
 
     \b
@@ -64,7 +64,7 @@ def resume(
     with stdout_for_events(as_json):
         found = load_target(target)
 
-        async def work(interrupts: Interrupts) -> Exit:
+        async def work(interrupts: Interrupts) -> ExitCode:
             address = store if found.makes_runtime else existing_store(store)
             async with found.open(address, model) as runtime:
                 back = WayBack(target, store)
@@ -95,7 +95,7 @@ class Resumer:
     back: WayBack
     yes: bool
 
-    async def one(self, subject: Subject) -> Exit:
+    async def one(self, subject: Subject) -> ExitCode:
         """Resume a run, or the open run of a thread.
 
         Raises:
@@ -115,7 +115,7 @@ class Resumer:
             return await self._stay(run)
         return await self._take_up(run)
 
-    async def all(self, desk: Desk) -> Exit:
+    async def all(self, desk: Desk) -> ExitCode:
         """Resume every run that was left behind and whose agent is here."""
         codes = await recovered(self.runtime)
         left = await desk.store.list_interrupted(now_ms=desk.now_ms())
@@ -134,28 +134,30 @@ class Resumer:
             complain(f"runs of other agents were left, too: {', '.join(others)}")
         if not codes:
             complain(f"nothing to resume{await self._waiting()}")
-        return next((code for code in codes if code is not Exit.DONE), Exit.DONE)
+        return next((code for code in codes if code is not ExitCode.DONE), ExitCode.DONE)
 
-    async def _try(self, run: RunRecord) -> Exit:
+    async def _try(self, run: RunRecord) -> ExitCode:
         try:
             if run.is_delegated or not has_agent(self.runtime, run):
                 # The run only has to be ended.
                 ended = await resume_run(self.runtime, run)
-                complain(f"run {run.run_id} of {run.agent_id}: {ending_words(ended.termination)}")
-                return Exit.DONE
+                complain(
+                    f"run {run.run_id} of {run.agent_id}: {describe_ending(ended.termination)}"
+                )
+                return ExitCode.DONE
             return await self._take_up(run)
         except (RuntimeFault, ResolveError) as error:
             complain(f"run {run.run_id}: {error}")
-            return Exit.FAILED
+            return ExitCode.FAILED
 
-    async def _take_up(self, run: RunRecord) -> Exit:
+    async def _take_up(self, run: RunRecord) -> ExitCode:
         conversation, view = self._open(run)
         view.note(
             f"thread {run.thread_id}: {run.agent_id} goes on after {count(run.steps, 'step')}"
         )
         return await conversation.take_up(run, view)
 
-    async def _stay(self, run: RunRecord) -> Exit:
+    async def _stay(self, run: RunRecord) -> ExitCode:
         """Wait until the tasks that a run waits for have ended, and the run has read their
         results."""
         conversation, view = self._open(run)
@@ -200,19 +202,19 @@ class Resumer:
         return "; some wait for an answer: awaken runs --status waiting" if page.items else ""
 
 
-async def recovered(runtime: Runtime) -> list[Exit]:
+async def recovered(runtime: Runtime) -> list[ExitCode]:
     """Wait for the runs that a runtime resumed when it was opened. Returns their exit codes.
 
     Closing the runtime earlier would cancel those runs.
     """
-    codes: list[Exit] = []
+    codes: list[ExitCode] = []
     for run in runtime.recovered:
         try:
             result = await run
         except AwakenError as error:
             complain(f"run {run.run_id} of {run.agent_id}: {error}")
-            codes.append(Exit.FAILED)
+            codes.append(ExitCode.FAILED)
             continue
-        complain(f"run {run.run_id} of {run.agent_id}: {ending_words(result.termination)}")
-        codes.append(exit_of(result.termination))
+        complain(f"run {run.run_id} of {run.agent_id}: {describe_ending(result.termination)}")
+        codes.append(exit_code_for(result.termination))
     return codes

@@ -9,7 +9,7 @@ import click
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.commands.resume import recovered
 from awaken.cli.conversation import Conversation
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import (
     json_option,
     open_decider,
@@ -41,7 +41,7 @@ def run(
     queue: bool,
     yes: bool,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """Ask one of your agents once, and watch it answer.
 
     MODULE:AGENT names an Agent, a list of Agents that work together (the first one is asked), or
@@ -65,7 +65,7 @@ def run(
     with stdout_for_events(as_json):
         found = load_target(target)
 
-        async def ask(interrupts: Interrupts) -> Exit:
+        async def ask(interrupts: Interrupts) -> ExitCode:
             back = way_back(target, store, new_thread=thread is None)
             view, lines = open_view(as_json, out, back), Lines()
             async with found.open(store, model) as runtime:

@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from awaken.cli.children import name_of, parent_thread_of
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import MOST_LISTED, lists, print_json, print_more
 from awaken.cli.output import ago, complain_unreadable, open_console, print_table, short
 from awaken.cli.store_view import Desk, at_desk, standing
@@ -42,7 +42,7 @@ def runs(
     cursor: str | None,
     store: str | None,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """List runs, the newest first.
 
     \b
@@ -60,7 +60,7 @@ def runs(
     if orphaned and (thread or status or cursor):
         raise Mistake("--orphaned lists the runs of all threads: leave out the other options")
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         page = await list_orphaned(desk, agent, limit) if orphaned else await listed(desk)
         complain_unreadable(page.unreadable)
         if as_json:

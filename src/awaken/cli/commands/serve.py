@@ -18,7 +18,7 @@ import msgspec
 from awaken.cli.builtin_agent import built_in_agent
 from awaken.cli.commands.db import is_postgres, migrate_tables, migration_lines
 from awaken.cli.entry import ITSELF
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import store_option
 from awaken.cli.output import open_page, say
 from awaken.cli.stdin_lines import is_tty
@@ -193,7 +193,7 @@ def _check_proxies(
 )
 @click.option("--no-open", is_flag=True, help="Do not open the console in a browser.")
 @click.option("--inherited", hidden=True, default="")
-def serve(inherited: str, no_open: bool, **given: Any) -> Exit:
+def serve(inherited: str, no_open: bool, **given: Any) -> ExitCode:
     """Serve your agents to browsers and programs.
 
     APP.PY gives a Runtime, a list of Agents, or Agents; with :NAME, also a function that returns
@@ -217,7 +217,7 @@ def serve(inherited: str, no_open: bool, **given: Any) -> Exit:
     return serve_here(options)
 
 
-def serve_here(options: ServeOptions) -> Exit:
+def serve_here(options: ServeOptions) -> ExitCode:
     """Serve until a signal ends it."""
     load("awaken.server.observe", "set_up_logs")(options.log)
     if options.inherited:
@@ -266,7 +266,7 @@ def _migrate(options: ServeOptions) -> None:
 # -- one process ----------------------------------------------------------------------------------
 
 
-def _serve_alone(options: ServeOptions) -> Exit:
+def _serve_alone(options: ServeOptions) -> ExitCode:
     found = _load(options)
     listening = _bind(options)
 
@@ -278,7 +278,7 @@ def _serve_alone(options: ServeOptions) -> Exit:
         return _run(options, found, listening, started)
 
 
-def _work(options: ServeOptions) -> Exit:
+def _work(options: ServeOptions) -> ExitCode:
     """Serve as a worker of a parent process, which has bound the socket."""
     sock, ready, _ = options.inherited
 
@@ -293,7 +293,7 @@ def _run(
     found: Target,
     listening: socket.socket,
     started: Callable[[Sequence[str], Any], None],
-) -> Exit:
+) -> ExitCode:
     port = options.metrics_port
     metrics = _bind(options, port) if port is not None else None
     runtime = found.open_to_serve(options.store, options.bus)
@@ -326,7 +326,7 @@ def _run(
             load("awaken.server.serve", "why_not")(options.host, options.port, error)
         ) from error
     _leave_threads()
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 def _when_it_ends(pipe: int, call: Callable[[], None]) -> None:
@@ -385,13 +385,13 @@ def _leave_threads() -> None:
     if any(not thread.daemon for thread in others):
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(Exit.DONE)
+        os._exit(ExitCode.DONE)
 
 
 # -- several --------------------------------------------------------------------------------------
 
 
-def _serve_together(options: ServeOptions) -> Exit:
+def _serve_together(options: ServeOptions) -> ExitCode:
     address = store_address(options.store)
     if address.startswith(_STORES_IN_MEMORY):
         raise Mistake(
@@ -405,7 +405,7 @@ def _serve_together(options: ServeOptions) -> Exit:
     )
     agents, own_store = found.agent_ids(), found.makes_runtime
     code = workers.run(lambda: _greet(options, listening, agents, own_store=own_store))
-    return Exit(code) if code in tuple(Exit) else Exit.FAILED
+    return ExitCode(code) if code in tuple(ExitCode) else ExitCode.FAILED
 
 
 # -- telling ------------------------------------------------------------------------------------

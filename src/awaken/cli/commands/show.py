@@ -20,7 +20,7 @@ from awaken.cli.children import (
 )
 from awaken.cli.commands.decide import open_tickets
 from awaken.cli.commands.runs import COLUMNS, run_row
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.missing import Missing
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import (
@@ -87,7 +87,7 @@ class ShownThread(Value, frozen=True, kw_only=True):
     help="How many of the last messages to show; 0 for all.",
 )
 @steers
-def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
+def show(id: str, limit: int, store: str | None, as_json: bool) -> ExitCode:
     """Show a thread or a run: its messages, its calls, the runs it has started, and what waits for
     an answer.
 
@@ -100,10 +100,10 @@ def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
     read is left out and named, and the exit code is 1.
     """
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         subject = await desk.find(id)
         shown, started = await _gather(desk, subject, limit)
-        code = Exit.FAILED if shown.unreadable else Exit.DONE
+        code = ExitCode.FAILED if shown.unreadable else ExitCode.DONE
         if as_json:
             print_json(shown)
             return code

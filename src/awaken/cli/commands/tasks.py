@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from awaken.cli.children import task_title
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import limit_option, print_json, print_more, steers
 from awaken.cli.output import ago, complain_unreadable, open_console, print_table, result_words
 from awaken.cli.run_summary import result_in
@@ -27,7 +27,7 @@ _STATUSES = [status.value for status in TaskStatus]
 @steers
 def tasks(
     thread: str | None, status: str | None, limit: int, store: str | None, as_json: bool
-) -> Exit:
+) -> ExitCode:
     """List background tasks, newest first: those of a thread and the threads beneath it, or all.
 
     \b
@@ -39,7 +39,7 @@ def tasks(
     and `awaken cancel` take a task's id, too. Only the process that runs a task knows its progress.
     """
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         owner = (await desk.find_thread(thread)).id if thread is not None else None
         wanted = TaskStatus(status) if status else None
         found = await list_tasks(desk.store, owner, wanted, limit)

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from awaken.cli.children import name_of
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import lists, print_json, print_more
 from awaken.cli.output import ago, complain_unreadable, open_console, print_table, terminal_line
 from awaken.cli.question import shell_word
@@ -35,7 +35,7 @@ def threads(
     cursor: str | None,
     store: str | None,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """List threads, ordered by when a run last began, paused or ended in them, latest first.
 
     \b
@@ -50,7 +50,7 @@ def threads(
     started them. They are not part of the JSON; --children-of lists them.
     """
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         parent = (await desk.find_thread(children_of)).id if children_of else None
         query = ThreadQuery(
             parent_thread_id=parent,

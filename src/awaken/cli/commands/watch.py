@@ -10,7 +10,7 @@ from contextlib import aclosing
 import click
 
 from awaken.cli.commands.decide import open_tickets
-from awaken.cli.exit_codes import Exit, exit_of
+from awaken.cli.exit_codes import ExitCode, exit_code_for
 from awaken.cli.options import json_option, store_option
 from awaken.cli.output import complain, open_console, say_json
 from awaken.cli.question import line_to_answer, shell_word
@@ -35,7 +35,7 @@ LOOK_EVERY = 2.0
 @json_option
 def watch(
     id: str, after: int, no_follow: bool, forever: bool, store: str | None, as_json: bool
-) -> Exit:
+) -> ExitCode:
     """Watch a thread or a run: first what has happened, then what happens, from any process.
 
     \b
@@ -54,14 +54,14 @@ def watch(
     The exit code is that of the run that ended last, as for `awaken run`; with --no-follow it is 0.
     """
 
-    async def work(desk: Desk) -> Exit:
+    async def work(desk: Desk) -> ExitCode:
         watcher = Watcher(desk, await desk.find(id), as_json=as_json, forever=forever)
         try:
             await watcher.read(after, follow=not no_follow)
         except asyncio.CancelledError:
             watcher.say("no longer watching; the run goes on")
             raise
-        return Exit.DONE if no_follow or not watcher.seen else exit_of(watcher.ending)
+        return ExitCode.DONE if no_follow or not watcher.seen else exit_code_for(watcher.ending)
 
     return at_desk(store, work)
 

@@ -17,7 +17,7 @@ from awaken.cli.decider import Decider, Unattended
 from awaken.cli.demo.story import PROMPT, BookEntry, Books, Crossing, story_agents
 from awaken.cli.demo.summary import print_closing
 from awaken.cli.demo.supervise import HOME_OPTION, SERVED_OPTION, run_demo, serve_demo
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import json_option, open_decider, open_view, stdout_for_events, yes_option
 from awaken.cli.output import has_browser, say
 from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
@@ -53,7 +53,7 @@ def demo(
     no_open: bool,
     home: Path | None,
     served: str | None,
-) -> Exit:
+) -> ExitCode:
     """Watch agents settle a case: parallel tools, typed state, an approval, a hand-over, and a
     process that is killed in the middle and comes back.
 
@@ -67,7 +67,7 @@ def demo(
     """
     if served is not None:
         load("awaken.cli.demo.served", "serve")(served)
-        return Exit.DONE
+        return ExitCode.DONE
     if home is None and place is None:
         place = "terminal" if yes or as_json or fast or not is_tty() else _best_place()
     if place == "console":
@@ -80,7 +80,7 @@ def demo(
     out = sys.stdout
     with stdout_for_events(as_json):
 
-        async def play(interrupts: Interrupts) -> Exit:
+        async def play(interrupts: Interrupts) -> ExitCode:
             player = Player(home, open_view(as_json, out), interrupts, yes=yes, as_json=as_json)
             return await player.play(0.0 if fast else 1.0)
 
@@ -120,7 +120,7 @@ class Player:
         self._yes, self._as_json = yes, as_json
         self._again = False
 
-    async def play(self, speed: float) -> Exit:
+    async def play(self, speed: float) -> ExitCode:
         """Run the story to its end."""
         agents = story_agents(speed, self._books, Crossing(self._offer_to_die, self._found))
         async with Runtime(
@@ -142,7 +142,7 @@ class Player:
             else:
                 self._open()
                 code = await conversation.turn(PROMPT, self._view)
-            if isinstance(self._view, TurnPrinter) and code is Exit.DONE:
+            if isinstance(self._view, TurnPrinter) and code is ExitCode.DONE:
                 await print_closing(
                     self._view.console, runtime, THREAD, self._books, killed=self._again
                 )

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from rich.text import Text
 
 from awaken.cli.entry import ITSELF
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.output import complain, open_console
 from awaken.codec import dumps_text
 from awaken.runtime.loading import load
@@ -24,20 +24,20 @@ HOME_OPTION, SERVED_OPTION = "--home", "--served"
 _PORT = 8700
 
 
-def run_demo(options: Sequence[str], *, as_json: bool) -> Exit:
+def run_demo(options: Sequence[str], *, as_json: bool) -> ExitCode:
     """Play the demo in a child process; when that is killed, the next one goes on."""
     with TemporaryDirectory(prefix="awaken-demo-") as home, _not_interrupted():
         for _ in range(MOST_LIVES):
             worker = subprocess.Popen([*ITSELF, "demo", *options, HOME_OPTION, home])
             code = worker.wait()
             if code != -signal.SIGKILL:
-                return Exit(code) if code in tuple(Exit) else Exit.FAILED
+                return ExitCode(code) if code in tuple(ExitCode) else ExitCode.FAILED
             _mourn(worker.pid, Path(home), as_json=as_json)
     complain(f"killed {MOST_LIVES} times; enough for today")
-    return Exit.FAILED
+    return ExitCode.FAILED
 
 
-def serve_demo(*, opens: bool, speed: float) -> Exit:
+def serve_demo(*, opens: bool, speed: float) -> ExitCode:
     """Serve the demo in a child process until Ctrl-C; when that is killed, the next one goes on.
 
     The socket belongs to this process, so the page stays at its address, and what it asks while no
@@ -61,7 +61,7 @@ def serve_demo(*, opens: bool, speed: float) -> Exit:
             child = subprocess.Popen(words, pass_fds=[listening.fileno()])
             code = child.wait()
             if code != -signal.SIGKILL:
-                return Exit(code) if code in tuple(Exit) else Exit.FAILED
+                return ExitCode(code) if code in tuple(ExitCode) else ExitCode.FAILED
             _mourn(child.pid, Path(home), as_json=False)
             is_again = True
 

@@ -14,7 +14,7 @@ from awaken.cli.asyncio_main import Interrupts, lone_error
 from awaken.cli.decider import Decider
 from awaken.cli.exit_codes import ExitCode, exit_code_for
 from awaken.cli.live_tasks import LiveTasks, next_news, tickets_of, waiting_run
-from awaken.cli.stdin_lines import Interrupted, Lines
+from awaken.cli.stdin_lines import InputInterrupted, StdinLines
 from awaken.cli.store_address import WayBack
 from awaken.cli.thread_printer import MOST_TICKETS, pauses
 from awaken.cli.view import View
@@ -54,7 +54,7 @@ class Conversation:
     agent: str | None
     decider: Decider
     interrupts: Interrupts
-    lines: Lines
+    lines: StdinLines
     when_busy: Literal["refuse", "queue"] = "refuse"
     back: WayBack | None = None
     stays: bool = True
@@ -175,7 +175,7 @@ class Conversation:
                 view.tally.ending, view.tally.awaits_tasks = CANCELLED, False
                 return
         elif asking is not None:
-            with self.interrupts.calling(self.lines.interrupt), suppress(Interrupted):
+            with self.interrupts.calling(self.lines.interrupt), suppress(InputInterrupted):
                 self.stays = await self.answer(asking, view)
             return
         await self._go_on(view)
@@ -289,7 +289,7 @@ class LocalQuestion:
         for ticket in self._tickets:
             try:
                 answer = await conversation.decider.decide(ticket)
-            except Interrupted:
+            except InputInterrupted:
                 return  # the run was cancelled with the question
             if answer is None:
                 self._left = True

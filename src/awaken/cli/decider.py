@@ -13,7 +13,7 @@ import msgspec
 
 from awaken.cli.output import call_words
 from awaken.cli.question import Question, asks_outcome, wants_value
-from awaken.cli.stdin_lines import Interrupted, Lines
+from awaken.cli.stdin_lines import InputInterrupted, StdinLines
 from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json, loads
 from awaken.core.run import RunWaitingTicket
@@ -35,7 +35,7 @@ class Decider(Protocol):
         """The answer, or `None` to leave the call waiting.
 
         Raises:
-            Interrupted: the question was withdrawn.
+            InputInterrupted: the question was withdrawn.
         """
         ...
 
@@ -81,7 +81,9 @@ class Unattended:
 class AtTerminal:
     """Asks on the terminal. At the end of input, the call is left waiting."""
 
-    def __init__(self, lines: Lines, transcript: Callable[[], TurnPrinter], *, yes: bool) -> None:
+    def __init__(
+        self, lines: StdinLines, transcript: Callable[[], TurnPrinter], *, yes: bool
+    ) -> None:
         self.by = user_name()
         self._lines, self._transcript, self._yes = lines, transcript, yes
 
@@ -91,7 +93,7 @@ class AtTerminal:
             self._transcript().note(f"{words} was approved automatically (--yes)")
             return approval(ticket)
         # Input typed before the question appeared was meant for something else.
-        self._lines.forget_typed()
+        self._lines.discard_typed_input()
         try:
             if wants_value(ticket):
                 return ToolCallResume.approve(read_value(await self._ask("value (text or JSON) ›")))
@@ -122,9 +124,9 @@ class AtTerminal:
         transcript = self._transcript()
         transcript.ask(question)
         try:
-            while not (line := (await self._lines.next()).strip()):
+            while not (line := (await self._lines.read_line()).strip()):
                 transcript.ask(question)
-        except (Interrupted, asyncio.CancelledError):
+        except (InputInterrupted, asyncio.CancelledError):
             transcript.break_line()
             raise
         return line

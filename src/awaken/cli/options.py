@@ -15,7 +15,7 @@ from rich.text import Text
 from awaken.cli.decider import AtTerminal, Decider, Unattended
 from awaken.cli.exit_codes import ExitCode
 from awaken.cli.output import complain, open_console, say_json
-from awaken.cli.stdin_lines import Lines, is_tty
+from awaken.cli.stdin_lines import StdinLines, is_tty
 from awaken.cli.store_address import DEFAULT_STORE, STORE_VARIABLE, WayBack
 from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import JsonLines, View
@@ -94,7 +94,7 @@ def stdout_for_events(as_json: bool) -> AbstractContextManager[object]:
     return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
-def open_decider(lines: Lines, view: Callable[[], View], *, yes: bool) -> Decider:
+def open_decider(lines: StdinLines, view: Callable[[], View], *, yes: bool) -> Decider:
     """The person at the terminal, if there is one; else a decider that approves or denies all.
 
     Args:

@@ -16,7 +16,7 @@ from awaken.cli.conversation import Conversation
 from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import open_decider, runs_agents, yes_option
 from awaken.cli.output import call_words, open_console, terminal_line
-from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
+from awaken.cli.stdin_lines import InputInterrupted, StdinLines, is_tty
 from awaken.cli.store_address import WayBack, way_back
 from awaken.cli.target import Target, load_target
 from awaken.cli.transcript import TurnPrinter
@@ -68,7 +68,7 @@ def chat(
 
     async def talk(interrupts: Interrupts) -> ExitCode:
         back = way_back(target or BUILT_IN, store)
-        lines, room = Lines(), Room(open_console(sys.stdout), back)
+        lines, room = StdinLines(), Room(open_console(sys.stdout), back)
         async with found.open(store, model) as runtime:
             conversation = Conversation(
                 runtime=runtime,
@@ -110,7 +110,7 @@ class Room:
             except EOFError:
                 self.console.print()
                 return await self._leave(conversation)
-            except Interrupted:
+            except InputInterrupted:
                 self.console.print()
                 return ExitCode.INTERRUPTED
             match line:
@@ -145,13 +145,13 @@ class Room:
         lines, interrupts = conversation.lines, conversation.interrupts
         if not self.transcript.tally.awaits_tasks:
             with interrupts.calling(lines.interrupt):
-                return (await lines.next()).strip()
-        line, news = start_task(lines.next()), start_task(conversation.news())
+                return (await lines.read_line()).strip()
+        line, news = start_task(lines.read_line()), start_task(conversation.news())
         try:
             with interrupts.calling(line.cancel):
                 await asyncio.wait((line, news), return_when=asyncio.FIRST_COMPLETED)
             if line.cancelled():
-                raise Interrupted
+                raise InputInterrupted
             if line.done():
                 return line.result().strip()
         finally:

@@ -15,7 +15,7 @@ from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import ago, call_words, complain_unreadable, open_console, terminal_line
 from awaken.cli.question import Question, line_to_answer, shell_word, visible_line, wants_value
-from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
+from awaken.cli.stdin_lines import InputInterrupted, StdinLines, is_tty
 from awaken.cli.store_view import Desk, Subject, at_desk
 from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json
@@ -222,8 +222,8 @@ async def _ask(ticket: Ticket, console: Console, reason: str | None) -> ToolCall
     transcript = TurnPrinter(console)
     asked = RunWaitingTicket.of(ticket)
     try:
-        answer = await AtTerminal(Lines(), lambda: transcript, yes=False).decide(asked)
-    except Interrupted:
+        answer = await AtTerminal(StdinLines(), lambda: transcript, yes=False).decide(asked)
+    except InputInterrupted:
         return None
     if answer is None:
         return None

@@ -24,7 +24,7 @@ from awaken.cli.options import (
     yes_option,
 )
 from awaken.cli.output import complain, count
-from awaken.cli.stdin_lines import Lines
+from awaken.cli.stdin_lines import StdinLines
 from awaken.cli.store_address import WayBack, existing_store
 from awaken.cli.store_view import Desk, Subject
 from awaken.cli.target import load_target
@@ -165,7 +165,7 @@ class Resumer:
         return await conversation.stay(view)
 
     def _open(self, run: RunRecord) -> tuple[Conversation, View]:
-        view, lines = self.new_view(), Lines()
+        view, lines = self.new_view(), StdinLines()
         conversation = Conversation(
             runtime=self.runtime,
             thread=run.thread_id,

@@ -18,7 +18,7 @@ from awaken.cli.options import (
     stdout_for_events,
     yes_option,
 )
-from awaken.cli.stdin_lines import Lines
+from awaken.cli.stdin_lines import StdinLines
 from awaken.cli.store_address import way_back
 from awaken.cli.target import load_target
 from awaken.ids import UUID7
@@ -67,7 +67,7 @@ def run(
 
         async def ask(interrupts: Interrupts) -> ExitCode:
             back = way_back(target, store, new_thread=thread is None)
-            view, lines = open_view(as_json, out, back), Lines()
+            view, lines = open_view(as_json, out, back), StdinLines()
             async with found.open(store, model) as runtime:
                 conversation = Conversation(
                     runtime=runtime,

@@ -20,7 +20,7 @@ from awaken.cli.demo.supervise import HOME_OPTION, SERVED_OPTION, run_demo, serv
 from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import json_option, open_decider, open_view, stdout_for_events, yes_option
 from awaken.cli.output import has_browser, say
-from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
+from awaken.cli.stdin_lines import InputInterrupted, StdinLines, is_tty
 from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import View
 from awaken.core.store.commits import CallPhase
@@ -114,7 +114,7 @@ class Player:
         self, home: Path, view: View, interrupts: Interrupts, *, yes: bool, as_json: bool
     ) -> None:
         self._home, self._view, self._interrupts = home, view, interrupts
-        self._lines = Lines()
+        self._lines = StdinLines()
         self._books = Books(home / "books.jsonl")
         self._attended = is_tty() and not as_json
         self._yes, self._as_json = yes, as_json
@@ -184,11 +184,11 @@ class Player:
 
     async def _wants_to_kill(self) -> bool:
         assert isinstance(self._view, TurnPrinter), "questions are asked in transcripts only"
-        self._lines.forget_typed()
+        self._lines.discard_typed_input()
         self._view.ask(_OFFER.format(pid=os.getpid()))
         try:
-            answer = await self._lines.next()
-        except (EOFError, Interrupted):
+            answer = await self._lines.read_line()
+        except (EOFError, InputInterrupted):
             self._view.break_line()
             return False
         return answer.strip().lower() in ("k", "kill")

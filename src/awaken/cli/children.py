@@ -13,7 +13,7 @@ import msgspec
 
 from awaken.cli.exit_codes import describe_ending
 from awaken.cli.output import call_words, result_words, terminal_line
-from awaken.cli.run_summary import failure_in, result_in
+from awaken.cli.run_summary import extract_error, extract_result
 from awaken.codec import Json, loads
 from awaken.core.event import (
     ActivitySnapshot,
@@ -88,11 +88,11 @@ class Children:
             ):
                 return _ended(child, "✗", result.tool_name, result.model_text(), room)
             case ToolCallResumed(target_id=id, result=value) as resumed:
-                failure = failure_in(value)
+                failure = extract_error(value)
                 if resumed.outcome not in (None, *_CARRIED_OUT):
                     failure = resumed.reason or f"was {resumed.outcome}"
                 mark = "✓" if failure is None else "✗"
-                said = failure or result_in(value)
+                said = failure or extract_result(value)
                 return _ended(child, mark, child.tools.get(id, "a call"), said, room)
             case RunFinish(result=result, termination=ending) if child.is_task:
                 words = _answer(extract_response(result)) or describe_ending(ending)
@@ -131,7 +131,7 @@ def _ended(child: Child, mark: str, tool: str, said: Json, room: Callable[[int],
 def _answer(text: str) -> str:
     """A task's result as text; if it is an agent's, only the answer."""
     try:
-        answer = result_in(loads(text))
+        answer = extract_result(loads(text))
     except (msgspec.DecodeError, RecursionError):
         return text
     return answer if isinstance(answer, str) else text

@@ -89,7 +89,7 @@ class Conversation:
     async def _carry_on(self, run: RunRecord, view: View) -> None:
         store = self.runtime.store
         tickets = await store.list_tickets(TicketQuery(run_id=run.run_id, limit=MOST_TICKETS))
-        view.tally.know(await store.load_calls(run.run_id), tickets.items)
+        view.summary.add_earlier_calls(await store.load_calls(run.run_id), tickets.items)
         await self._play(stream_resumed(self.runtime, run), view)
 
     async def _play(self, stream: RunStream, view: View) -> None:
@@ -99,14 +99,16 @@ class Conversation:
                     async with stream as events:
                         await self._read(events, view, group)
                 except AgentLoopError as error:
-                    view.tally.ending = view.tally.ending or Failed(value=str(error))
+                    view.summary.ending = view.summary.ending or Failed(value=str(error))
 
     async def _end(self, view: View) -> ExitCode:
         """Wait for background tasks if `stays` is set. Returns how the turn ended."""
-        while self.stays and view.tally.awaits_tasks:
+        while self.stays and view.summary.awaits_tasks:
             await self._stay(view)
         view.finish()
-        return ExitCode.SUSPENDED if view.tally.awaits_tasks else exit_code_for(view.tally.ending)
+        return (
+            ExitCode.SUSPENDED if view.summary.awaits_tasks else exit_code_for(view.summary.ending)
+        )
 
     # -- background tasks ---------------------------------------------------------------------
 
@@ -114,8 +116,8 @@ class Conversation:
         """Wait until a run no longer waits for its background tasks. Returns how it ended."""
         head = await self.runtime.store.load_thread(self.thread)
         self._seq = head.event_count if head is not None else 0
-        view.tally.thread = self.thread
-        self.stays = view.tally.awaits_tasks = True
+        view.summary.thread = self.thread
+        self.stays = view.summary.awaits_tasks = True
         return await self._end(view)
 
     async def hear(self, view: View) -> ExitCode:
@@ -172,7 +174,7 @@ class Conversation:
             await self.runtime.cancel(self.thread)
             if await self.tasks() is not None:
                 # Tasks that cannot be stopped are not waited for.
-                view.tally.ending, view.tally.awaits_tasks = CANCELLED, False
+                view.summary.ending, view.summary.awaits_tasks = CANCELLED, False
                 return
         elif asking is not None:
             with self.interrupts.calling(self.lines.interrupt), suppress(InputInterrupted):
@@ -233,9 +235,9 @@ class Conversation:
                 # Ctrl-C came before there was a run to cancel; cancelling twice is harmless.
                 self.runtime.engine.cancel(self.thread)
             elif event.thread_id == self.thread and pauses(event):
-                view.tally.questions = await self._tickets(event.run_id)
+                view.summary.questions = await self._tickets(event.run_id)
                 if not left:
-                    asking = LocalQuestion(self, view.tally.questions)
+                    asking = LocalQuestion(self, view.summary.questions)
                     asking.begin(group, view)
         if asking is not None:
             await asking.over(view)
@@ -294,7 +296,7 @@ class LocalQuestion:
             if answer is None:
                 self._left = True
                 break
-            view.decided(ticket, answer)
+            view.on_decision(ticket, answer)
             answers[ticket] = answer
         if answers and not conversation.interrupts.hit:
             await self._send(answers, view)
@@ -325,7 +327,7 @@ class LocalQuestion:
                 if ticket.status is TicketStatus.EXPIRED:
                     view.note(f"{asked.tool_name} was not answered in time")
                 elif answer is not None:
-                    view.decided(asked, answer)
+                    view.on_decision(asked, answer)
                     view.note(
                         f"{asked.tool_name} was answered by {answer.by or 'an unnamed approver'}"
                     )

@@ -66,13 +66,13 @@ class ThreadPrinter:
 
     def _new_view(self, console: Console) -> TurnPrinter:
         view = TurnPrinter(console, None, self._children)
-        view.tally.thread = self._thread
+        view.summary.thread = self._thread
         return view
 
     def count(self, event: RunEvent) -> None:
         """Take an event into account, and print nothing."""
-        self.view.tally.add(event)
-        self.ending = self.view.tally.ending
+        self.view.summary.add(event)
+        self.ending = self.view.summary.ending
 
     async def show(self, event: RunEvent) -> None:
         """Print what an event tells; events come in order, those of runs beneath among them."""
@@ -81,9 +81,9 @@ class ThreadPrinter:
             return
         if self.view.over:
             self.view = self._new_view(self.view.console)
-        if self.view.tally.agent is None and not isinstance(event.event, RunStart):
+        if self.view.summary.agent is None and not isinstance(event.event, RunStart):
             record = await self._runtime.find_run(event.run_id)
-            self.view.tally.agent = record.agent_id if record is not None else "assistant"
+            self.view.summary.agent = record.agent_id if record is not None else "assistant"
         if isinstance(event.event, StepStart):
             self._answer = event.event.message_id
         if isinstance(event.event, ToolCallResumed):
@@ -92,7 +92,7 @@ class ThreadPrinter:
         self.view.show(event)
         if self._numbered and isinstance(event.event, StepEnd):
             self.view.remark("·", f"step ended · seq {event.seq}")
-        self.ending = self.view.tally.ending
+        self.ending = self.view.summary.ending
         if is_over(event):
             self.view.finish()
 
@@ -111,7 +111,7 @@ class ThreadPrinter:
         for ticket in (await self._runtime.list_tickets(query)).items:
             answer = ticket.decision if ticket.call_id == call_id else None
             if answer is not None and answer.updated_at <= event.at_ms:
-                self.view.tally.decided(call_id, answer, ticket.asker)
+                self.view.summary.add_decision(call_id, answer, ticket.asker)
 
     async def _say(self) -> None:
         """Print what was said up to the answer of this step, once it is there."""
@@ -128,7 +128,7 @@ class ThreadPrinter:
         self._answer = None
         self._ask(before[max((p + 1 for p in _places(before, Role.ASSISTANT)), default=0) :])
         if text := answer.text():
-            self.view.said(self.view.tally.agent or "assistant", text)
+            self.view.said(self.view.summary.agent or "assistant", text)
 
     def _ask(self, messages: list[Message]) -> None:
         for message in messages:

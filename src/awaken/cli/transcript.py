@@ -12,9 +12,16 @@ from rich.text import Text
 
 from awaken.cli.children import Children
 from awaken.cli.output import LONGEST, Flow, call_words, clean, result_words, seconds, terminal_line
-from awaken.cli.run_summary import UNANSWERED, CallState, CallTally, Tally, failure_in, result_in
+from awaken.cli.run_summary import (
+    UNANSWERED,
+    CallState,
+    CallSummary,
+    RunSummary,
+    extract_error,
+    extract_result,
+)
 from awaken.cli.store_address import WayBack
-from awaken.cli.view import afterword, summary
+from awaken.cli.view import render_closing_notes, render_summary
 from awaken.codec import Json
 from awaken.core.event import (
     ActivitySnapshot,
@@ -63,7 +70,7 @@ class TurnPrinter:
         way_back: WayBack | None = None,
         children: Children | None = None,
     ) -> None:
-        self.tally = Tally()
+        self.summary = RunSummary()
         self._children = children or Children()
         self.over = False
         self.console = console
@@ -80,15 +87,15 @@ class TurnPrinter:
     # -- what it is told ----------------------------------------------------------------------
 
     def show(self, event: RunEvent) -> None:
-        self.tally.add(event)
-        if self.tally.is_own(event):
+        self.summary.add(event)
+        if self.summary.is_own(event):
             self._show(event.event)
         elif aside := self._children.tell(event, self._room):
             self._detail(*aside)
         self._spin()
 
-    def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
-        self.tally.decided(ticket.tool_call_id, answer, ticket.asker)
+    def on_decision(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
+        self.summary.add_decision(ticket.tool_call_id, answer, ticket.asker)
         self._spin()
 
     def note(self, text: str) -> None:
@@ -128,12 +135,12 @@ class TurnPrinter:
     def finish(self) -> None:
         self._rest()
         self.over = True
-        ending = self.tally.ending
+        ending = self.summary.ending
         style = "green" if isinstance(ending, NaturalEnd) else "yellow"
         self._print("")
-        for words in afterword(self.tally, self._way_back):
+        for words in render_closing_notes(self.summary, self._way_back):
             self._print(words, style)
-        self._print(summary(self.tally, self._way_back), f"bold {style}")
+        self._print(render_summary(self.summary, self._way_back), f"bold {style}")
 
     # -- events -------------------------------------------------------------------------------
 
@@ -174,7 +181,7 @@ class TurnPrinter:
 
     @_show.register
     def _(self, event: ActivitySnapshot) -> None:
-        call = self.tally.call(event.message_id)
+        call = self.summary.call(event.message_id)
         text = event.content
         if event.activity_type == PROGRESS_ACTIVITY and isinstance(text, dict):
             text = text.get("message")
@@ -183,14 +190,14 @@ class TurnPrinter:
 
     @_show.register
     def _(self, event: ToolCallDone) -> None:
-        if call := self.tally.call(event.id):
+        if call := self.summary.call(event.id):
             result = event.result
             self._ended(call, result.data if result.message is None else result.message)
 
     @_show.register
     def _(self, event: ToolCallResumed) -> None:
-        if call := self.tally.call(event.target_id):
-            said = failure_in(event.result) or result_in(event.result)
+        if call := self.summary.call(event.target_id):
+            said = extract_error(event.result) or extract_result(event.result)
             self._ended(call, event.reason if call.state in UNANSWERED else said)
 
     @_show.register
@@ -218,16 +225,16 @@ class TurnPrinter:
         )
 
     def _header(self) -> None:
-        if self.tally.agent is not None and self._speaker != self.tally.agent:
-            self.speaks(self.tally.agent)
+        if self.summary.agent is not None and self._speaker != self.summary.agent:
+            self.speaks(self.summary.agent)
 
-    def _ended(self, call: CallTally, result: Json) -> None:
+    def _ended(self, call: CallSummary, result: Json) -> None:
         if self._speaker is None:
             self._header()  # the call was made before this transcript began
         if rest := self._tool_output.pop(call.id, ""):
             self._detail("┊", call.name, rest)
         mark, style = _MARKS[call.state]
-        took = seconds(call.took_ms)
+        took = seconds(call.duration_ms)
         room = self._room(len(took) + len(call.name) + 8)
         match call.state:
             case CallState.WAITING:
@@ -283,7 +290,9 @@ class TurnPrinter:
 
     def _spin(self) -> None:
         """Show a spinner with the running calls while no text arrives."""
-        names = [terminal_line(call.name, 24) for call in self.tally.in_state(CallState.RUNNING)]
+        names = [
+            terminal_line(call.name, 24) for call in self.summary.calls_in_state(CallState.RUNNING)
+        ]
         if self._watched and names and self._flow is None and self._spinner is None:
             words = Text(", ".join(names[:4]) + (", …" if len(names) > 4 else ""), "dim")
             spinner = Padding(Spinner("dots", words, style="cyan"), (0, 0, 0, 2), expand=False)

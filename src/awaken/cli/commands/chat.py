@@ -143,7 +143,7 @@ class Room:
 
     async def _line_or_news(self, conversation: Conversation) -> str | None:
         lines, interrupts = conversation.lines, conversation.interrupts
-        if not self.transcript.tally.awaits_tasks:
+        if not self.transcript.summary.awaits_tasks:
             with interrupts.calling(lines.interrupt):
                 return (await lines.read_line()).strip()
         line, news = start_task(lines.read_line()), start_task(conversation.news())

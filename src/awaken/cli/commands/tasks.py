@@ -11,7 +11,7 @@ from awaken.cli.children import task_title
 from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import limit_option, print_json, print_more, steers
 from awaken.cli.output import ago, complain_unreadable, open_console, print_table, result_words
-from awaken.cli.run_summary import result_in
+from awaken.cli.run_summary import extract_result
 from awaken.cli.store_view import Desk, at_desk, task_standing
 from awaken.core.task import TaskStatus
 from awaken.runtime.waiting import BackgroundTask, list_tasks
@@ -56,7 +56,7 @@ def tasks(
 
 
 def _row(task: BackgroundTask, left_behind: frozenset[str], now_ms: int) -> tuple[str | Text, ...]:
-    result = result_words(result_in(task.result)) if task.result is not None else ""
+    result = result_words(extract_result(task.result)) if task.result is not None else ""
     return (
         task.id,
         task_title(task),

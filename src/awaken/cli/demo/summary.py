@@ -13,7 +13,7 @@ from rich.text import Text
 
 from awaken.cli.demo.story import CASE, LOOKUPS, Books, CaseFile
 from awaken.cli.output import count, seconds
-from awaken.cli.run_summary import Tally
+from awaken.cli.run_summary import RunSummary
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import ResumeAction, Ticket
 from awaken.runtime import Runtime
@@ -32,14 +32,14 @@ async def print_closing(
     console: Console, runtime: Runtime, thread: str, books: Books, *, killed: bool
 ) -> None:
     """Print what the demo has shown, and what to try next."""
-    tally = Tally()
+    summary = RunSummary()
     async for event in runtime.events(thread, follow=False):
-        tally.add(event)
+        summary.add(event)
     console.print()
     console.print(Text("What you saw", "bold"))
     tickets = (await runtime.list_tickets(TicketQuery(thread_id=thread))).items
     lines = [
-        *_seen(tally, tickets),
+        *_describe_run(summary, tickets),
         _case(await runtime.state(thread, CASE)),
         _crash(books, killed=killed),
     ]
@@ -62,18 +62,18 @@ def _as_typed(command: str) -> str:
     return f"{beside} {rest}" if Path(beside).is_file() else f"python -m awaken.cli {rest}"
 
 
-def _seen(tally: Tally, tickets: Sequence[Ticket]) -> list[str]:
-    lookups = [call for call in tally.calls if call.name in LOOKUPS]
-    together, apart = max(c.took_ms for c in lookups), sum(c.took_ms for c in lookups)
+def _describe_run(summary: RunSummary, tickets: Sequence[Ticket]) -> list[str]:
+    lookups = [call for call in summary.calls if call.name in LOOKUPS]
+    together, apart = max(c.duration_ms for c in lookups), sum(c.duration_ms for c in lookups)
     answer = next(ticket.decision for ticket in tickets if ticket.tool_name == "refund")
     denied = answer is not None and answer.action is ResumeAction.CANCEL
     return [
         f"{count(len(lookups), 'tool')} side by side: {seconds(together)} instead of "
         f"{seconds(apart)}",
         f"a refund that waited for an approval, and was {'denied' if denied else 'approved'}",
-        f"a hand-over: support began, {tally.agent} finished, on one thread",
-        f"{count(tally.events, 'event')} kept in the thread, each committed together with what it "
-        "tells",
+        f"a hand-over: support began, {summary.agent} finished, on one thread",
+        f"{count(summary.events, 'event')} kept in the thread, each committed together with what "
+        "it tells",
     ]
 
 

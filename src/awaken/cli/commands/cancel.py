@@ -11,7 +11,7 @@ from rich.text import Text
 from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import complain, count, open_console, print_table, short
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt
 
 PATIENCE = 5.0
@@ -52,9 +52,9 @@ def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> ExitCo
     unknown.
     """
 
-    async def work(desk: Desk) -> ExitCode:
-        subject = await desk.find(id)
-        receipt = await desk.runtime.cancel(subject.id, deadline=deadline)
+    async def work(store_view: StoreView) -> ExitCode:
+        subject = await store_view.find(id)
+        receipt = await store_view.runtime.cancel(subject.id, deadline=deadline)
         if not receipt:
             complain(f"nothing to cancel: no run of {subject.words} is open, nor beneath it")
             return ExitCode.FAILED
@@ -64,7 +64,7 @@ def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> ExitCo
             _show(open_console(sys.stdout), receipt)
         return ExitCode.DONE if receipt.complete else ExitCode.SUSPENDED
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
 def _show(console: Console, receipt: CancelReceipt) -> None:

@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from awaken.cli.commands.db_check import check
-from awaken.cli.commands.gc import freed_words
+from awaken.cli.commands.gc import describe_freed
 from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import MOST_LISTED, print_json, steers
 from awaken.cli.output import complain, count, say, terminal_line
 from awaken.cli.question import shell_word
 from awaken.cli.store_address import store_address
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.secret import shown_address
 from awaken.core.store.threads import Freed, ThreadQuery
 from awaken.core.value import Value
@@ -111,27 +111,31 @@ def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> ExitC
     come. Nothing else is held up; and if it is cut short, the next time goes on with the rest.
     """
 
-    async def work(desk: Desk) -> ExitCode:
+    async def work(store_view: StoreView) -> ExitCode:
         if dry_run:
-            return _show(Forgotten(would_free=await _threads_of(desk, scope)), as_json)
-        freed = await desk.runtime.forget_scope(scope)
-        return _show(Forgotten(freed=freed, kept=await _threads_of(desk, scope)), as_json)
+            return _print_forgotten(
+                Forgotten(would_free=await _list_scope_threads(store_view, scope)), as_json
+            )
+        freed = await store_view.runtime.forget_scope(scope)
+        return _print_forgotten(
+            Forgotten(freed=freed, kept=await _list_scope_threads(store_view, scope)), as_json
+        )
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
-async def _threads_of(desk: Desk, scope: str) -> tuple[str, ...]:
+async def _list_scope_threads(store_view: StoreView, scope: str) -> tuple[str, ...]:
     found: list[str] = []
     query = ThreadQuery(scope=scope, limit=MOST_LISTED)
     while True:
-        page = await desk.store.list_threads(query)
+        page = await store_view.store.list_threads(query)
         found += [thread.id for thread in page] + [row.id for row in page.unreadable]
         if page.cursor is None:
             return tuple(found)
         query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
-def _show(done: Forgotten, as_json: bool) -> ExitCode:
+def _print_forgotten(done: Forgotten, as_json: bool) -> ExitCode:
     code = ExitCode.FAILED if done.kept else ExitCode.DONE
     if as_json:
         print_json(done)
@@ -141,7 +145,7 @@ def _show(done: Forgotten, as_json: bool) -> ExitCode:
     if done.would_free is not None:
         say(f"{count(len(done.would_free), 'thread')} would be deleted; nothing was deleted")
     if done.freed is not None:
-        say(freed_words(done.freed))
+        say(describe_freed(done.freed))
     for id in done.kept or ():
         complain(f"{id} runs, and is kept: `awaken cancel {shell_word(id)}`, then do this again")
     return code

@@ -16,7 +16,7 @@ from awaken.cli.options import print_json, steers
 from awaken.cli.output import ago, call_words, complain_unreadable, open_console, terminal_line
 from awaken.cli.question import Question, line_to_answer, shell_word, visible_line, wants_value
 from awaken.cli.stdin_lines import InputInterrupted, StdinLines, is_tty
-from awaken.cli.store_view import Desk, Subject, at_desk
+from awaken.cli.store_view import StoreView, Subject, run_with_store_view
 from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json
 from awaken.core.run import RunWaitingTicket
@@ -75,26 +75,26 @@ def decide(
     """
     wanted = _read_words(words, edit, value, reason, digest, by or user_name())
 
-    async def work(desk: Desk) -> ExitCode:
-        subject = await desk.find(id)
-        ticket = await _ticket(desk, subject, wanted)
+    async def work(store_view: StoreView) -> ExitCode:
+        subject = await store_view.find(id)
+        ticket = await _ticket(store_view, subject, wanted)
         console = open_console(sys.stdout)
         if not as_json:
-            _show(console, ticket, desk.now_ms(), whole=wanted.verdict is not None)
+            _show(console, ticket, store_view.now_ms(), whole=wanted.verdict is not None)
         if wanted.verdict is None and not as_json:
             console.print(Text(f"  {line_to_answer(subject.id, ticket)}", "dim"))
         answer = await _answer(wanted, ticket, console, ask=is_tty() and not as_json)
         if answer is None:
             console.print(Text("not answered", "dim"))
             return ExitCode.SUSPENDED
-        await desk.runtime.decide(ticket.thread_id, {ticket.key: answer}, by=wanted.by)
-        live = ticket.run_id not in await desk.left_behind()
+        await store_view.runtime.decide(ticket.thread_id, {ticket.key: answer}, by=wanted.by)
+        live = ticket.run_id not in await store_view.find_resumable()
         if as_json:
-            return print_json(Decided(ticket=await _reload(desk, ticket), live=live))
+            return print_json(Decided(ticket=await _reload(store_view, ticket), live=live))
         _told(console, subject, answer, wanted.by, live=live)
         return ExitCode.DONE
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
 # -- what was said ------------------------------------------------------------------------------
@@ -153,14 +153,14 @@ def _read_words(
     )
 
 
-async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
+async def _ticket(store_view: StoreView, subject: Subject, wanted: Wanted) -> Ticket:
     """The open ticket that the command line names.
 
     Raises:
         Mistake: there is none, several are possible, or a yes could answer another question.
     """
     target, digest = wanted.target, wanted.digest
-    page = await open_tickets(desk, subject)
+    page = await open_tickets(store_view, subject)
     complain_unreadable(page.unreadable)
     tickets = page.items
     if not tickets:
@@ -187,11 +187,11 @@ async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
     return ticket
 
 
-async def open_tickets(desk: Desk, subject: Subject) -> Page[Ticket]:
+async def open_tickets(store_view: StoreView, subject: Subject) -> Page[Ticket]:
     """The open tickets, oldest first."""
     run = subject.run.run_id if subject.run is not None else None
     query = TicketQuery(thread_id=subject.thread.id, run_id=run, status=TicketStatus.OPEN)
-    return await desk.runtime.list_tickets(query)
+    return await store_view.runtime.list_tickets(query)
 
 
 # -- the answer ---------------------------------------------------------------------------------
@@ -237,9 +237,9 @@ def _bound(answer: ToolCallResume, digest: str, reason: str | None) -> ToolCallR
     )
 
 
-async def _reload(desk: Desk, ticket: Ticket) -> Ticket:
+async def _reload(store_view: StoreView, ticket: Ticket) -> Ticket:
     query = TicketQuery(thread_id=ticket.thread_id, run_id=ticket.run_id, limit=1_000)
-    page = await desk.runtime.list_tickets(query)
+    page = await store_view.runtime.list_tickets(query)
     return next((now for now in page.items if now.key == ticket.key), ticket)
 
 

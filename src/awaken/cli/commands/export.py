@@ -16,7 +16,7 @@ from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import stdout_for_events, store_option
 from awaken.cli.output import complain, say
 from awaken.cli.pytest_file import ReplaySetup, Written, folder_from, slug, write_test
-from awaken.cli.store_view import Desk, open_desk
+from awaken.cli.store_view import StoreView, open_store_view
 from awaken.cli.target import TargetAgent, load_target
 from awaken.codec import dumps_text
 from awaken.runtime import Agent
@@ -82,8 +82,8 @@ def export(
         raise Mistake("--tools real needs the agent whose tools are meant: --agent MODULE:AGENT")
 
     async def main() -> Recording:
-        async with open_desk(store) as desk:
-            return await read_recording(desk.store, await run_of(desk, id))
+        async with open_store_view(store) as store_view:
+            return await read_recording(store_view.store, await run_of(store_view, id))
 
     recording = asyncio.run(main())
     file = Path(output or f"test_{slug(recording.agent)}_{slug(recording.run_id)[-8:]}.py")
@@ -121,13 +121,13 @@ def _write(made: Written, file: Path, force: bool) -> None:
     say("\n".join([*map(str, contents), f"  pytest {shlex.quote(str(file))}"]))
 
 
-async def run_of(desk: Desk, text: str) -> str:
+async def run_of(store_view: StoreView, text: str) -> str:
     """The run that an id names; for a thread, its latest run.
 
     Raises:
         Mistake: there is none, or there are several.
     """
-    subject = await desk.find(text)
+    subject = await store_view.find(text)
     run_id = subject.run.run_id if subject.run is not None else subject.thread.latest_run_id
     if run_id is None:
         raise Mistake(f"{subject.words} has no run")

@@ -10,7 +10,7 @@ from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import count, open_console
 from awaken.cli.question import shell_word
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 
 
 @click.command(short_help="Start a new thread from any point of an old one.")
@@ -31,9 +31,9 @@ def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: b
     changed.
     """
 
-    async def work(desk: Desk) -> ExitCode:
-        thread = await desk.find_thread(id)
-        made = await desk.runtime.fork(thread.id, at=at, new=new)
+    async def work(store_view: StoreView) -> ExitCode:
+        thread = await store_view.find_thread(id)
+        made = await store_view.runtime.fork(thread.id, at=at, new=new)
         if as_json:
             return print_json(made)
         console = open_console(sys.stdout)
@@ -43,4 +43,4 @@ def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: b
         console.print(f"  awaken run MODULE:AGENT … --thread {shell_word(made.id)}")
         return ExitCode.DONE
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)

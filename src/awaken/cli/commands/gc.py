@@ -12,7 +12,7 @@ from rich.console import Console
 from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import ago, complain_unreadable, count, open_console, print_table, size
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.store.threads import ChildStrategy, Freed, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.core.value import Value
@@ -108,32 +108,36 @@ def gc(
     that it started is kept, or if it was started by a run that is not over.
     """
 
-    async def work(desk: Desk) -> ExitCode:
-        before_ms = desk.now_ms() - int(older_than * 1_000)
+    async def work(store_view: StoreView) -> ExitCode:
+        before_ms = store_view.now_ms() - int(older_than * 1_000)
         console = open_console(sys.stdout)
         if dry_run:
-            found = (await desk.find_thread(thread),) if thread else await _old(desk, before_ms)
+            found = (
+                (await store_view.find_thread(thread),)
+                if thread
+                else await _find_old_threads(store_view, before_ms)
+            )
             if as_json:
                 return print_json(Collected(would_free=found))
-            return _show(console, found, desk.now_ms())
+            return _show(console, found, store_view.now_ms())
         if thread:
-            head = await desk.find_thread(thread)
+            head = await store_view.find_thread(thread)
             strategy = ChildStrategy(children)
-            freed = await desk.runtime.delete_thread(head.id, children=strategy, force=force)
-            swept = await desk.runtime.sweep_blobs()
+            freed = await store_view.runtime.delete_thread(head.id, children=strategy, force=force)
+            swept = await store_view.runtime.sweep_blobs()
             freed = msgspec.structs.replace(
                 freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes
             )
         else:
-            freed = await desk.runtime.prune(older_than=older_than)
+            freed = await store_view.runtime.prune(older_than=older_than)
         deeds = None
         if audit is not None:
-            old = desk.now_ms() - int(audit * 1_000)
-            deeds = await desk.store.access.delete_deeds(before_ms=old)
-        compacted = await _compact(desk) if vacuum else None
+            old = store_view.now_ms() - int(audit * 1_000)
+            deeds = await store_view.store.access.delete_deeds(before_ms=old)
+        compacted = await _compact(store_view) if vacuum else None
         if as_json:
             return print_json(Collected(freed=freed, deeds=deeds, compacted=compacted))
-        console.print(freed_words(freed))
+        console.print(describe_freed(freed))
         if deeds is not None:
             console.print(f"deleted {count(deeds, 'line')} of the audit")
         if compacted is not None:
@@ -141,20 +145,20 @@ def gc(
             console.print(f"the file had {before} and has {after} now")
         return ExitCode.DONE
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
-async def _compact(desk: Desk) -> Compacted:
+async def _compact(store_view: StoreView) -> Compacted:
     """
     Raises:
         Mistake: the store cannot do that.
     """
-    if not isinstance(desk.store, SqliteStore):
-        raise Mistake(f"{desk.address} has nothing to vacuum: leave --vacuum out")
-    return await desk.store.compact()
+    if not isinstance(store_view.store, SqliteStore):
+        raise Mistake(f"{store_view.address} has nothing to vacuum: leave --vacuum out")
+    return await store_view.store.compact()
 
 
-async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
+async def _find_old_threads(store_view: StoreView, before_ms: int) -> tuple[Thread, ...]:
     """The threads that `prune` would delete, unless they are used meanwhile."""
     old: dict[str, Thread] = {}
     needed: set[str | None] = set()
@@ -162,7 +166,7 @@ async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
     open_runs: list[str] = []
     cursor: str | None = None
     while True:
-        page = await desk.runtime.list_threads(ThreadQuery(limit=_PAGE, cursor=cursor))
+        page = await store_view.runtime.list_threads(ThreadQuery(limit=_PAGE, cursor=cursor))
         complain_unreadable(page.unreadable)
         for thread in page.items:
             beneath.setdefault(thread.parent_thread_id, []).append(thread.id)
@@ -190,7 +194,7 @@ def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> ExitCode:
     return ExitCode.DONE
 
 
-def freed_words(freed: Freed) -> str:
+def describe_freed(freed: Freed) -> str:
     """What was deleted, in a line."""
     if not freed.threads and not freed.blobs:
         return "nothing to delete"

@@ -17,7 +17,7 @@ from awaken.cli.commands.export import run_of
 from awaken.cli.exit_codes import ExitCode, Mistake, describe_ending
 from awaken.cli.options import json_value_option, print_json, stdout_for_events, store_option
 from awaken.cli.output import open_console, print_fields, print_table, terminal_line
-from awaken.cli.store_view import open_desk
+from awaken.cli.store_view import open_store_view
 from awaken.cli.target import Target, load_target
 from awaken.core.lifecycle import TerminationReason
 from awaken.core.value import Value
@@ -124,8 +124,8 @@ def replay(
         raise Mistake("--tools real needs the agent whose tools are meant: name MODULE:AGENT")
 
     async def main() -> tuple[Recording, Recording]:
-        async with open_desk(store) as desk:
-            was = await read_recording(desk.store, await run_of(desk, id))
+        async with open_store_view(store) as store_view:
+            was = await read_recording(store_view.store, await run_of(store_view, id))
         return was, await _again(was, found, model, _read(prompt), tools)
 
     out = sys.stdout

@@ -26,7 +26,7 @@ from awaken.cli.options import (
 from awaken.cli.output import complain, count
 from awaken.cli.stdin_lines import StdinLines
 from awaken.cli.store_address import WayBack, existing_store
-from awaken.cli.store_view import Desk, Subject
+from awaken.cli.store_view import StoreView, Subject
 from awaken.cli.target import load_target
 from awaken.cli.view import View
 from awaken.core.lifecycle import RunStatus
@@ -76,10 +76,10 @@ def resume(
                     back=back,
                     yes=yes,
                 )
-                desk = Desk(runtime, address or target)
+                store_view = StoreView(runtime, address or target)
                 if id is not None:
-                    return await resumer.one(await desk.find(id))
-                return await resumer.all(desk)
+                    return await resumer.one(await store_view.find(id))
+                return await resumer.all(store_view)
 
         return run_to_exit(work)
 
@@ -115,10 +115,10 @@ class Resumer:
             return await self._stay(run)
         return await self._take_up(run)
 
-    async def all(self, desk: Desk) -> ExitCode:
+    async def all(self, store_view: StoreView) -> ExitCode:
         """Resume every run that was left behind and whose agent is here."""
         codes = await recovered(self.runtime)
-        left = await desk.store.list_interrupted(now_ms=desk.now_ms())
+        left = await store_view.store.list_interrupted(now_ms=store_view.now_ms())
         owners = await self._take_up_tasks()
         # Delegates are not among them: they go on with their parent runs.
         for run in await list_abandoned(self.runtime):

@@ -10,7 +10,7 @@ from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import complain, open_console
 from awaken.cli.question import shell_word
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.value import Value
 
 
@@ -35,9 +35,9 @@ def send(id: str, text: str, store: str | None, as_json: bool) -> ExitCode:
     The exit code is 1 if there is no open run to read it.
     """
 
-    async def work(desk: Desk) -> ExitCode:
-        subject = await desk.find(id)
-        if not await desk.runtime.send(subject.id, text):
+    async def work(store_view: StoreView) -> ExitCode:
+        subject = await store_view.find(id)
+        if not await store_view.runtime.send(subject.id, text):
             complain(
                 f"no run of {subject.words} is open to read it; this starts one: "
                 f"awaken run MODULE:AGENT … --thread {shell_word(subject.thread.id)}"
@@ -49,4 +49,4 @@ def send(id: str, text: str, store: str | None, as_json: bool) -> ExitCode:
         open_console(sys.stdout).print("sent; the model reads it at its next step")
         return ExitCode.DONE
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)

@@ -14,7 +14,7 @@ from awaken.cli.exit_codes import ExitCode, exit_code_for
 from awaken.cli.options import json_option, store_option
 from awaken.cli.output import complain, open_console, say_json
 from awaken.cli.question import line_to_answer, shell_word
-from awaken.cli.store_view import Desk, Subject, at_desk
+from awaken.cli.store_view import StoreView, Subject, run_with_store_view
 from awaken.cli.thread_printer import ThreadPrinter, is_over, pauses
 from awaken.core.event import RunEvent
 from awaken.core.lifecycle import TerminationReason
@@ -54,8 +54,8 @@ def watch(
     The exit code is that of the run that ended last, as for `awaken run`; with --no-follow it is 0.
     """
 
-    async def work(desk: Desk) -> ExitCode:
-        watcher = Watcher(desk, await desk.find(id), as_json=as_json, forever=forever)
+    async def work(store_view: StoreView) -> ExitCode:
+        watcher = Watcher(store_view, await store_view.find(id), as_json=as_json, forever=forever)
         try:
             await watcher.read(after, follow=not no_follow)
         except asyncio.CancelledError:
@@ -63,19 +63,21 @@ def watch(
             raise
         return ExitCode.DONE if no_follow or not watcher.seen else exit_code_for(watcher.ending)
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
 class Watcher:
     """Reads one thread, or one run of it, to the end."""
 
-    def __init__(self, desk: Desk, subject: Subject, *, as_json: bool, forever: bool) -> None:
+    def __init__(
+        self, store_view: StoreView, subject: Subject, *, as_json: bool, forever: bool
+    ) -> None:
         self.seen = False
-        self._desk, self._subject = desk, subject
+        self._store_view, self._subject = store_view, subject
         self._as_json, self._forever = as_json, forever
         self._beneath: set[str] = set()
         self._reader = ThreadPrinter(
-            desk.runtime, subject.thread.id, open_console(sys.stdout), numbered=True
+            store_view.runtime, subject.thread.id, open_console(sys.stdout), numbered=True
         )
 
     @property
@@ -87,7 +89,7 @@ class Watcher:
         follow = follow and (self._forever or await self._open())
         caught_up = asyncio.Event()
         events = follow_tree(
-            self._desk.store,
+            self._store_view.store,
             LocalBus(),
             self._subject.thread.id,
             after,
@@ -130,28 +132,28 @@ class Watcher:
         else:
             await self._reader.show(event)
         if pauses(event) and self._is_own(event) and await self._is_latest(event):
-            for ticket in await open_tickets(self._desk, self._subject):
+            for ticket in await open_tickets(self._store_view, self._subject):
                 self.say(f"to answer: {line_to_answer(self._subject.id, ticket)}")
 
     async def _open(self) -> bool:
         """Whether there is, or may be, more to come."""
         if self._subject.run is not None:
-            run = await self._desk.runtime.find_run(self._subject.run.run_id)
+            run = await self._store_view.runtime.find_run(self._subject.run.run_id)
             return run is not None and not run.status.is_terminal
-        thread = await self._desk.store.load_thread(self._subject.thread.id)
+        thread = await self._store_view.store.load_thread(self._subject.thread.id)
         return thread is not None and thread.open_run_id is not None
 
     async def _is_latest(self, event: RunEvent) -> bool:
-        thread = await self._desk.store.load_thread(event.thread_id)
+        thread = await self._store_view.store.load_thread(event.thread_id)
         return thread is not None and thread.event_count <= (event.seq or 0)
 
     async def _look_out(self, begin: asyncio.Event) -> None:
-        """Say so if nobody carries the run on."""
+        """Print a note when no process runs an open run any more."""
         told: str | None = None
         await begin.wait()
         while True:
-            left_behind = await self._desk.left_behind()
-            lost = next((id for id in await self._open_runs() if id in left_behind), None)
+            resumable = await self._store_view.find_resumable()
+            lost = next((id for id in await self._open_runs() if id in resumable), None)
             if lost is not None and lost != told:
                 told = lost
                 self.say(
@@ -162,7 +164,7 @@ class Watcher:
 
     async def _open_runs(self) -> list[str]:
         """What is open in the thread, and in those beneath it."""
-        store, id = self._desk.store, self._subject.thread.id
+        store, id = self._store_view.store, self._subject.thread.id
         head = await store.load_thread(id)
         heads = [] if head is None else [head, *await descendants(store, id)]
         return [head.open_run_id for head in heads if head.open_run_id is not None]

@@ -122,10 +122,10 @@ class AtTerminal:
 
     async def _ask(self, question: str) -> str:
         transcript = self._transcript()
-        transcript.ask(question)
+        transcript.print_question(question)
         try:
             while not (line := (await self._lines.read_line()).strip()):
-                transcript.ask(question)
+                transcript.print_question(question)
         except (InputInterrupted, asyncio.CancelledError):
             transcript.break_line()
             raise

@@ -78,8 +78,8 @@ def resume(
                 )
                 store_view = StoreView(runtime, address or target)
                 if id is not None:
-                    return await resumer.one(await store_view.find(id))
-                return await resumer.all(store_view)
+                    return await resumer.resume_one(await store_view.find(id))
+                return await resumer.resume_all(store_view)
 
         return run_to_exit(work)
 
@@ -95,11 +95,11 @@ class Resumer:
     back: WayBack
     yes: bool
 
-    async def one(self, subject: Subject) -> ExitCode:
+    async def resume_one(self, subject: Subject) -> ExitCode:
         """Resume a run, or the open run of a thread.
 
         Raises:
-            Mistake: the run is over, or is a delegate, which goes on with its parent run.
+            Mistake: the run has ended, or is a delegate, which is resumed with its parent run.
         """
         run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
         run = await self.runtime.find_run(run_id) if run_id is not None else None
@@ -111,29 +111,29 @@ class Resumer:
                 f"with it: resume thread {parent.thread_id}"
             )
         if run.is_background_task_waiting():
-            await self._take_up_tasks(run.thread_id)
-            return await self._stay(run)
-        return await self._take_up(run)
+            await self._resume_tasks(run.thread_id)
+            return await self._wait_for_tasks(run)
+        return await self._resume(run)
 
-    async def all(self, store_view: StoreView) -> ExitCode:
-        """Resume every run that was left behind and whose agent is here."""
-        codes = await recovered(self.runtime)
-        left = await store_view.store.list_interrupted(now_ms=store_view.now_ms())
-        owners = await self._take_up_tasks()
+    async def resume_all(self, store_view: StoreView) -> ExitCode:
+        """Resume every run that has no process any more and whose agent is in `agents`."""
+        codes = await wait_recovered(self.runtime)
+        resumable = await store_view.store.list_interrupted(now_ms=store_view.now_ms())
+        owners = await self._resume_tasks()
         # Delegates are not among them: they go on with their parent runs.
         for run in await list_abandoned(self.runtime):
-            if self.interrupts.ever_hit:
+            if self.interrupts.was_ever_pressed:
                 break
             if not run.is_task:
                 codes.append(await self._try(run))
-        for run in await self._waiting_for_tasks(owners):
-            if not self.interrupts.ever_hit:
-                codes.append(await self._stay(run))
-        others = sorted({agent_of(run) for run in left} - set(self.agents))
+        for run in await self._list_runs_waiting_for_tasks(owners):
+            if not self.interrupts.was_ever_pressed:
+                codes.append(await self._wait_for_tasks(run))
+        others = sorted({agent_of(run) for run in resumable} - set(self.agents))
         if others:
             complain(f"runs of other agents were left, too: {', '.join(others)}")
         if not codes:
-            complain(f"nothing to resume{await self._waiting()}")
+            complain(f"nothing to resume{await self._describe_waiting()}")
         return next((code for code in codes if code is not ExitCode.DONE), ExitCode.DONE)
 
     async def _try(self, run: RunRecord) -> ExitCode:
@@ -145,26 +145,25 @@ class Resumer:
                     f"run {run.run_id} of {run.agent_id}: {describe_ending(ended.termination)}"
                 )
                 return ExitCode.DONE
-            return await self._take_up(run)
+            return await self._resume(run)
         except (RuntimeFault, ResolveError) as error:
             complain(f"run {run.run_id}: {error}")
             return ExitCode.FAILED
 
-    async def _take_up(self, run: RunRecord) -> ExitCode:
-        conversation, view = self._open(run)
+    async def _resume(self, run: RunRecord) -> ExitCode:
+        conversation, view = self._open_conversation(run)
         view.note(
             f"thread {run.thread_id}: {run.agent_id} goes on after {count(run.steps, 'step')}"
         )
-        return await conversation.take_up(run, view)
+        return await conversation.resume_run(run, view)
 
-    async def _stay(self, run: RunRecord) -> ExitCode:
-        """Wait until the tasks that a run waits for have ended, and the run has read their
-        results."""
-        conversation, view = self._open(run)
+    async def _wait_for_tasks(self, run: RunRecord) -> ExitCode:
+        """Wait until the tasks of a run have ended and the run has read their results."""
+        conversation, view = self._open_conversation(run)
         view.note(f"thread {run.thread_id}: {run.agent_id} goes on with its background tasks")
-        return await conversation.stay(view)
+        return await conversation.wait_for_tasks(view)
 
-    def _open(self, run: RunRecord) -> tuple[Conversation, View]:
+    def _open_conversation(self, run: RunRecord) -> tuple[Conversation, View]:
         view, lines = self.new_view(), StdinLines()
         conversation = Conversation(
             runtime=self.runtime,
@@ -177,7 +176,7 @@ class Resumer:
         )
         return conversation, view
 
-    async def _take_up_tasks(self, thread: str | None = None) -> set[str | None]:
+    async def _resume_tasks(self, thread: str | None = None) -> set[str | None]:
         """Resume the abandoned tasks of one thread or of all. Returns the threads that own them."""
         owners: set[str | None] = set()
         for run in await list_abandoned(self.runtime):
@@ -186,23 +185,23 @@ class Resumer:
                 owners.add(parent_thread_of(run))
         return owners
 
-    async def _waiting_for_tasks(self, owners: Collection[str | None]) -> list[RunRecord]:
-        """Runs that wait for tasks that run here, or did until just now."""
+    async def _list_runs_waiting_for_tasks(self, owners: Collection[str | None]) -> list[RunRecord]:
+        """List the runs that wait for tasks of this process: tasks that run, or ended just now."""
         page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=MOST_LISTED))
         return [
             run
             for run in page
             if run.is_background_task_waiting()
             and run.agent_id in self.agents
-            and (run.thread_id in owners or await LiveTasks(self.runtime, run).running())
+            and (run.thread_id in owners or await LiveTasks(self.runtime, run).list_running())
         ]
 
-    async def _waiting(self) -> str:
+    async def _describe_waiting(self) -> str:
         page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=1))
         return "; some wait for an answer: awaken runs --status waiting" if page.items else ""
 
 
-async def recovered(runtime: Runtime) -> list[ExitCode]:
+async def wait_recovered(runtime: Runtime) -> list[ExitCode]:
     """Wait for the runs that a runtime resumed when it was opened. Returns their exit codes.
 
     Closing the runtime earlier would cancel those runs.

@@ -7,7 +7,7 @@ import sys
 import click
 
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
-from awaken.cli.commands.resume import recovered
+from awaken.cli.commands.resume import wait_recovered
 from awaken.cli.conversation import Conversation
 from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import (
@@ -79,8 +79,8 @@ def run(
                     back=back,
                     when_busy="queue" if queue else "refuse",
                 )
-                code = await conversation.turn(prompt, view)
-                await recovered(runtime)
+                code = await conversation.run_turn(prompt, view)
+                await wait_recovered(runtime)
                 return code
 
         return run_to_exit(ask)

@@ -325,7 +325,7 @@ def _run(
         raise Mistake(
             load("awaken.server.serve", "why_not")(options.host, options.port, error)
         ) from error
-    _leave_threads()
+    _exit_despite_threads()
     return ExitCode.DONE
 
 
@@ -379,7 +379,7 @@ def _bind(options: ServeOptions, port: int | None = None) -> socket.socket:
     return bound
 
 
-def _leave_threads() -> None:
+def _exit_despite_threads() -> None:
     """Exit at once if a tool's thread would keep the process alive: its run was left to others."""
     others = [t for t in threading.enumerate() if t is not threading.main_thread()]
     if any(not thread.daemon for thread in others):

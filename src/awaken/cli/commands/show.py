@@ -11,11 +11,11 @@ from rich.text import Text
 
 from awaken.cli.children import (
     MOST_STARTED,
-    Started,
+    StartedRun,
     agent_of,
+    list_started_runs,
     name_of,
     parent_thread_of,
-    started_by,
     task_title,
 )
 from awaken.cli.commands.decide import open_tickets
@@ -136,7 +136,7 @@ def show(id: str, limit: int, store: str | None, as_json: bool) -> ExitCode:
 
 async def _load_shown_thread(
     store_view: StoreView, subject: Subject, limit: int
-) -> tuple[ShownThread, Sequence[Started]]:
+) -> tuple[ShownThread, Sequence[StartedRun]]:
     thread, run = subject.thread, subject.run
     latest = run.run_id if run is not None else thread.open_run_id or thread.latest_run_id
     missing = Missing(store_view.store, thread)
@@ -147,7 +147,7 @@ async def _load_shown_thread(
         page = await store_view.runtime.list_runs(RunQuery(thread_id=thread.id, limit=MOST_RUNS))
         missing.add(page.unreadable)
         runs, messages = page.items, await missing.last_messages(limit)
-    started = await started_by(store_view.store, [run.run_id for run in reversed(runs)])
+    started = await list_started_runs(store_view.store, [run.run_id for run in reversed(runs)])
     tickets = await open_tickets(store_view, subject)
     missing.add(tickets.unreadable)
     calls = await missing.calls(latest) if latest is not None else ()
@@ -276,18 +276,18 @@ def _print_message(
     text = message.text()
     match message.role:
         case Role.USER if message.is_visible_user():
-            transcript.said("you", text)
+            transcript.print_message("you", text)
         case Role.ASSISTANT:
             speaker = speakers.get(run_id, "assistant")
-            transcript.said(speaker, text)
+            transcript.print_message(speaker, text)
             for call in message.tool_calls or ():
                 names[call.id] = call.name
-                transcript.remark("→", call_words(call.name, call.arguments), "cyan")
+                transcript.print_remark("→", call_words(call.name, call.arguments), "cyan")
                 if call.name == HANDOFF_TOOL and isinstance(call.arguments, Mapping):
                     speakers[run_id] = str(call.arguments.get("agent"))
         case Role.TOOL:
             name = names.get(message.tool_call_id or "", "a tool")
-            transcript.remark("←", f"{terminal_line(name)}: {result_words(text)}")
+            transcript.print_remark("←", f"{terminal_line(name)}: {result_words(text)}")
         case _:
             pass  # messages from the runtime to the model are not part of the conversation
 
@@ -336,7 +336,7 @@ def _print_calls(console: Console, shown: ShownThread) -> None:
 
 
 def _print_started(
-    console: Console, started: Sequence[Started], resumable: frozenset[str], now_ms: int
+    console: Console, started: Sequence[StartedRun], resumable: frozenset[str], now_ms: int
 ) -> None:
     if not started:
         return

@@ -15,7 +15,7 @@ from awaken.cli.options import json_option, store_option
 from awaken.cli.output import complain, open_console, say_json
 from awaken.cli.question import line_to_answer, shell_word
 from awaken.cli.store_view import StoreView, Subject, run_with_store_view
-from awaken.cli.thread_printer import ThreadPrinter, is_over, pauses
+from awaken.cli.thread_printer import ThreadPrinter, is_over, is_pause
 from awaken.core.event import RunEvent
 from awaken.core.lifecycle import TerminationReason
 from awaken.runtime.live.tree import follow_tree
@@ -131,7 +131,7 @@ class Watcher:
             self._reader.count(event)
         else:
             await self._reader.show(event)
-        if pauses(event) and self._is_own(event) and await self._is_latest(event):
+        if is_pause(event) and self._is_own(event) and await self._is_latest(event):
             for ticket in await open_tickets(self._store_view, self._subject):
                 self.say(f"to answer: {line_to_answer(self._subject.id, ticket)}")
 

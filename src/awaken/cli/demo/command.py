@@ -138,10 +138,10 @@ class Player:
             self._again = left is not None
             if left is not None:
                 await self._come_back(runtime, left.run_id)
-                code = await conversation.take_up(left, self._view)
+                code = await conversation.resume_run(left, self._view)
             else:
                 self._open()
-                code = await conversation.turn(PROMPT, self._view)
+                code = await conversation.run_turn(PROMPT, self._view)
             if isinstance(self._view, TurnPrinter) and code is ExitCode.DONE:
                 await print_closing(
                     self._view.console, runtime, THREAD, self._books, killed=self._again
@@ -161,7 +161,7 @@ class Player:
         console.print(Text("awaken demo", "bold"))
         words = "Two agents, six tools, one approval, one crash. The model is scripted, the rest is"
         console.print(Text(f"{words} real.", "dim"))
-        self._view.said("you", PROMPT)
+        self._view.print_message("you", PROMPT)
 
     # -- the crash ----------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class Player:
     async def _wants_to_kill(self) -> bool:
         assert isinstance(self._view, TurnPrinter), "questions are asked in transcripts only"
         self._lines.discard_typed_input()
-        self._view.ask(_OFFER.format(pid=os.getpid()))
+        self._view.print_question(_OFFER.format(pid=os.getpid()))
         try:
             answer = await self._lines.read_line()
         except (EOFError, InputInterrupted):

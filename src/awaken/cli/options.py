@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.decider import AtTerminal, Decider, Unattended
+from awaken.cli.decider import Decider, RuleDecider, TerminalDecider
 from awaken.cli.exit_codes import ExitCode
 from awaken.cli.output import complain, open_console, say_json
 from awaken.cli.stdin_lines import StdinLines, is_tty
@@ -107,9 +107,9 @@ def open_decider(lines: StdinLines, view: Callable[[], View], *, yes: bool) -> D
         return shown
 
     if isinstance(view(), TurnPrinter) and is_tty():
-        return AtTerminal(lines, transcript, yes=yes)
-    why = "--yes" if yes else "no terminal to ask: run it in one, or with --yes"
-    return Unattended(approve=yes, why=why, say=complain)
+        return TerminalDecider(lines, transcript, yes=yes)
+    reason = "--yes" if yes else "no terminal to ask: run it in one, or with --yes"
+    return RuleDecider(approve=yes, reason=reason, say=complain)
 
 
 def print_json(value: object) -> ExitCode:

@@ -14,7 +14,7 @@ from awaken.cli.output import complain, count, open_console, print_table, short
 from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt
 
-PATIENCE = 5.0
+DEFAULT_DEADLINE_SECONDS = 5.0
 _COLUMNS = ("OUTCOME", "KIND", "NAME", "RUN", "NOTE")
 _STYLES = {
     CancelOutcome.STOPPED: "yellow",
@@ -33,7 +33,7 @@ _ENDINGS = {
 @click.option(
     "--deadline",
     type=click.FloatRange(0),
-    default=PATIENCE,
+    default=DEFAULT_DEADLINE_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="How long to wait for it to end.",
@@ -61,13 +61,13 @@ def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> ExitCo
         if as_json:
             print_json(receipt)
         else:
-            _show(open_console(sys.stdout), receipt)
+            _print_receipt(open_console(sys.stdout), receipt)
         return ExitCode.DONE if receipt.complete else ExitCode.SUSPENDED
 
     return run_with_store_view(store, work)
 
 
-def _show(console: Console, receipt: CancelReceipt) -> None:
+def _print_receipt(console: Console, receipt: CancelReceipt) -> None:
     if receipt.items:
         first = receipt.items[0]
         console.print(f"run {first.run_id} {_ENDINGS[first.outcome]}")

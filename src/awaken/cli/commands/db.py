@@ -89,7 +89,7 @@ def migration_lines(done: postgres.Migrated, *, dry_run: bool = False) -> Iterat
     yield f"schema {done.schema} {state} at version {done.version}"
 
 
-class Forgotten(Value, frozen=True, kw_only=True):
+class ForgetOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: what was deleted, and the threads that are kept, because they run, or
     that would be deleted."""
 
@@ -113,12 +113,12 @@ def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> ExitC
 
     async def work(store_view: StoreView) -> ExitCode:
         if dry_run:
-            return _print_forgotten(
-                Forgotten(would_free=await _list_scope_threads(store_view, scope)), as_json
+            return _print_output(
+                ForgetOutput(would_free=await _list_scope_threads(store_view, scope)), as_json
             )
         freed = await store_view.runtime.forget_scope(scope)
-        return _print_forgotten(
-            Forgotten(freed=freed, kept=await _list_scope_threads(store_view, scope)), as_json
+        return _print_output(
+            ForgetOutput(freed=freed, kept=await _list_scope_threads(store_view, scope)), as_json
         )
 
     return run_with_store_view(store, work)
@@ -135,7 +135,7 @@ async def _list_scope_threads(store_view: StoreView, scope: str) -> tuple[str, .
         query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
-def _print_forgotten(done: Forgotten, as_json: bool) -> ExitCode:
+def _print_output(done: ForgetOutput, as_json: bool) -> ExitCode:
     code = ExitCode.FAILED if done.kept else ExitCode.DONE
     if as_json:
         print_json(done)

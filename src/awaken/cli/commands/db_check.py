@@ -19,7 +19,7 @@ from awaken.stores.sql.row_check import Backup, CheckedRow, HasRows, check_rows
 from awaken.stores.sqlite import SqliteStore
 
 
-class Checked(Value, frozen=True, kw_only=True):
+class CheckOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: how many rows there are, those that cannot be read, and the file with
     the old bytes of those that were mended."""
 
@@ -70,11 +70,11 @@ def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> Exit
     if as_json:
         print_json(done)
     else:
-        _show(done, mend=mend)
+        _print_output(done, mend=mend)
     return ExitCode.FAILED if done.left else ExitCode.DONE
 
 
-async def _check(address: str, to: Path | None, *, mend: bool) -> Checked:
+async def _check(address: str, to: Path | None, *, mend: bool) -> CheckOutput:
     """
     Raises:
         Mistake: the store has no rows that can be checked, or the file cannot be written.
@@ -97,7 +97,7 @@ async def _check(address: str, to: Path | None, *, mend: bool) -> Checked:
     finally:
         await store.close()
     made = str(backup.path) if backup is not None and backup.is_made else None
-    return Checked(rows=rows, unreadable=tuple(unreadable), backup=made)
+    return CheckOutput(rows=rows, unreadable=tuple(unreadable), backup=made)
 
 
 def _unused(beside: Path) -> Path:
@@ -110,7 +110,7 @@ def _unused(beside: Path) -> Path:
     return path
 
 
-def _show(done: Checked, *, mend: bool) -> None:
+def _print_output(done: CheckOutput, *, mend: bool) -> None:
     for row in done.unreadable:
         say(terminal_line(f"{row.name}: {row.reason} ({_outcome(row, mend=mend)})", 1_000))
     if done.backup is not None:

@@ -23,7 +23,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _PAGE = 1_000
 
 
-def read_duration(ctx: click.Context, param: click.Parameter, text: str) -> float:
+def parse_duration(ctx: click.Context, param: click.Parameter, text: str) -> float:
     """Seconds from `30d`, `12h` or `90m`.
 
     Raises:
@@ -37,12 +37,12 @@ def read_duration(ctx: click.Context, param: click.Parameter, text: str) -> floa
     return float(found[1]) * _UNITS[found[2]]
 
 
-def read_age(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """The same, for an option that may be left out."""
-    return None if text is None else read_duration(ctx, param, text)
+def parse_age(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """Seconds from a duration, or `None` if the option was left out."""
+    return None if text is None else parse_duration(ctx, param, text)
 
 
-class Collected(Value, frozen=True, kw_only=True):
+class GcOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: what was deleted, or would be, and the file's size before and after.
     `deeds` is how many lines of the audit were deleted."""
 
@@ -55,7 +55,7 @@ class Collected(Value, frozen=True, kw_only=True):
 @click.command(short_help="Delete old threads, and say what was freed.")
 @click.option(
     "--older-than",
-    callback=read_duration,
+    callback=parse_duration,
     metavar="AGE",
     default="30d",
     show_default=True,
@@ -77,7 +77,7 @@ class Collected(Value, frozen=True, kw_only=True):
 @click.option(
     "--audit-older-than",
     "audit",
-    callback=read_age,
+    callback=parse_age,
     metavar="AGE",
     help="Also delete from the audit of servers what is older. Without it, all of it is kept.",
 )
@@ -118,8 +118,8 @@ def gc(
                 else await _find_old_threads(store_view, before_ms)
             )
             if as_json:
-                return print_json(Collected(would_free=found))
-            return _show(console, found, store_view.now_ms())
+                return print_json(GcOutput(would_free=found))
+            return _print_would_delete(console, found, store_view.now_ms())
         if thread:
             head = await store_view.find_thread(thread)
             strategy = ChildStrategy(children)
@@ -136,7 +136,7 @@ def gc(
             deeds = await store_view.store.access.delete_deeds(before_ms=old)
         compacted = await _compact(store_view) if vacuum else None
         if as_json:
-            return print_json(Collected(freed=freed, deeds=deeds, compacted=compacted))
+            return print_json(GcOutput(freed=freed, deeds=deeds, compacted=compacted))
         console.print(describe_freed(freed))
         if deeds is not None:
             console.print(f"deleted {count(deeds, 'line')} of the audit")
@@ -186,7 +186,7 @@ async def _find_old_threads(store_view: StoreView, before_ms: int) -> tuple[Thre
     return tuple(old.values())
 
 
-def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> ExitCode:
+def _print_would_delete(console: Console, found: tuple[Thread, ...], now_ms: int) -> ExitCode:
     if found:
         rows = [(t.id, f"{t.message_count:,}", ago(now_ms, t.updated_at)) for t in found]
         print_table(console, ("THREAD", "MESSAGES:", "CHANGED"), rows)
@@ -195,7 +195,7 @@ def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> ExitCode:
 
 
 def describe_freed(freed: Freed) -> str:
-    """What was deleted, in a line."""
+    """One line: how much was deleted."""
     if not freed.threads and not freed.blobs:
         return "nothing to delete"
     parts = [

@@ -21,7 +21,6 @@ from awaken.cli.children import (
 from awaken.cli.commands.decide import open_tickets
 from awaken.cli.commands.runs import COLUMNS, run_row
 from awaken.cli.exit_codes import ExitCode
-from awaken.cli.missing import Missing
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import (
     LONGEST_FIELD,
@@ -44,6 +43,7 @@ from awaken.cli.store_view import (
     format_thread_state,
     run_with_store_view,
 )
+from awaken.cli.tolerant_reader import TolerantReader
 from awaken.cli.transcript import TurnPrinter
 from awaken.core.budget import Amount
 from awaken.core.message import MessageRecord, Role
@@ -139,19 +139,19 @@ async def _load_shown_thread(
 ) -> tuple[ShownThread, Sequence[StartedRun]]:
     thread, run = subject.thread, subject.run
     latest = run.run_id if run is not None else thread.open_run_id or thread.latest_run_id
-    missing = Missing(store_view.store, thread)
+    reader = TolerantReader(store_view.store, thread)
     runs: tuple[RunRecord, ...]
     if run is not None:
-        runs, messages = (run,), (await _load_run_messages(missing, run))[-limit:]
+        runs, messages = (run,), (await _load_run_messages(reader, run))[-limit:]
     else:
         page = await store_view.runtime.list_runs(RunQuery(thread_id=thread.id, limit=MOST_RUNS))
-        missing.add(page.unreadable)
-        runs, messages = page.items, await missing.last_messages(limit)
+        reader.add(page.unreadable)
+        runs, messages = page.items, await reader.last_messages(limit)
     started = await list_started_runs(store_view.store, [run.run_id for run in reversed(runs)])
     tickets = await open_tickets(store_view, subject)
-    missing.add(tickets.unreadable)
-    calls = await missing.calls(latest) if latest is not None else ()
-    await missing.look_for_thread()
+    reader.add(tickets.unreadable)
+    calls = await reader.calls(latest) if latest is not None else ()
+    await reader.check_thread()
     shown = ShownThread(
         thread=thread,
         runs=runs,
@@ -159,12 +159,12 @@ async def _load_shown_thread(
         messages=messages,
         tickets=tickets.items,
         calls=calls,
-        unreadable=missing.rows,
+        unreadable=reader.rows,
     )
     return shown, started
 
 
-async def _load_run_messages(missing: Missing, run: RunRecord) -> tuple[MessageRecord, ...]:
+async def _load_run_messages(reader: TolerantReader, run: RunRecord) -> tuple[MessageRecord, ...]:
     """The input and output messages of a run."""
     asked = run.request.input_message_ids if run.request is not None else ()
     wrote = run.output.range if run.output is not None else None
@@ -173,7 +173,7 @@ async def _load_run_messages(missing: Missing, run: RunRecord) -> tuple[MessageR
     if wrote is None:
         return ()
     after = max(0, wrote.from_seq - 1 - len(asked))
-    records = await missing.messages(after, wrote.to_seq)
+    records = await reader.messages(after, wrote.to_seq)
     return tuple(
         record
         for record in records

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.conversation import Conversation
-from awaken.cli.decider import Decider, Unattended
+from awaken.cli.decider import Decider, RuleDecider
 from awaken.cli.demo.story import PROMPT, BookEntry, Books, Crossing, story_agents
 from awaken.cli.demo.summary import print_closing
 from awaken.cli.demo.supervise import HOME_OPTION, SERVED_OPTION, run_demo, serve_demo
@@ -151,8 +151,10 @@ class Player:
     def _decider(self) -> Decider:
         if self._attended and not self._yes:
             return open_decider(self._lines, lambda: self._view, yes=False)
-        why = "--yes" if self._yes else "--json" if self._as_json else "there is no terminal to ask"
-        return Unattended(approve=True, why=why, say=self._view.note)
+        reason = (
+            "--yes" if self._yes else "--json" if self._as_json else "there is no terminal to ask"
+        )
+        return RuleDecider(approve=True, reason=reason, say=self._view.note)
 
     def _open(self) -> None:
         if not isinstance(self._view, TurnPrinter):

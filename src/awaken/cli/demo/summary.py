@@ -40,20 +40,20 @@ async def print_closing(
     tickets = (await runtime.list_tickets(TicketQuery(thread_id=thread))).items
     lines = [
         *_describe_run(summary, tickets),
-        _case(await runtime.state(thread, CASE)),
-        _crash(books, killed=killed),
+        _describe_case(await runtime.state(thread, CASE)),
+        _describe_crash(books, killed=killed),
     ]
     for line in lines:
         console.print(Text("  · ").append(line))
     console.print()
     console.print(Text("Try next", "bold"))
-    rows = [(_as_typed(command), what) for command, what in NEXT]
+    rows = [(_adapt_command(command), what) for command, what in NEXT]
     width = max(len(command) for command, _ in rows) + 2
     for command, what in rows:
         console.print(Text("  ").append(f"{command:<{width}}", "cyan").append(what, "dim"))
 
 
-def _as_typed(command: str) -> str:
+def _adapt_command(command: str) -> str:
     """A command as it can be typed here: `awaken` may not be on the shell's path."""
     program, _, rest = command.partition(" ")
     if program != "awaken" or shutil.which(program):
@@ -77,13 +77,13 @@ def _describe_run(summary: RunSummary, tickets: Sequence[Ticket]) -> list[str]:
     ]
 
 
-def _case(case: CaseFile) -> str:
+def _describe_case(case: CaseFile) -> str:
     facts = "".join(f"\n      {source:<8}{fact}" for source, fact in case.facts.items())
     cost = f"\n      {'cost':<8}{case.cost_cents} cents"
     return f"what the tools wrote to one state key, merged into one typed value:{facts}{cost}"
 
 
-def _crash(books: Books, *, killed: bool) -> str:
+def _describe_crash(books: Books, *, killed: bool) -> str:
     entries = books.entries()
     kept = "; ".join(f"{entry.what}, key {entry.key}" for entry in entries)
     if not killed:

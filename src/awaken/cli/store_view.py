@@ -11,7 +11,7 @@ from rich.text import Text
 
 from awaken.cli.exit_codes import WAITS_FOR_TASKS, ExitCode, Mistake, describe_ending
 from awaken.cli.output import silence_unreadable, terminal_line
-from awaken.cli.store_address import existing_store
+from awaken.cli.store_address import resolve_existing_store
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord
@@ -143,15 +143,15 @@ class StoreView:
         return found
 
     def _lookup_error(self, text: str, threads: Sequence[str], runs: Sequence[str] = ()) -> Mistake:
-        named = [f"thread {id}" for id in threads] + [f"run {id}" for id in runs]
-        if not named:
+        found = [f"thread {id}" for id in threads] + [f"run {id}" for id in runs]
+        if not found:
             return Mistake(
                 f"{self.address} has nothing that begins with {text!r}: `awaken threads` and "
                 "`awaken runs` list what there is"
             )
-        more = ", …" if len(named) > MOST_NAMED else ""
+        more = ", …" if len(found) > MOST_NAMED else ""
         return Mistake(
-            f"{text!r} can be several: {', '.join(named[:MOST_NAMED])}{more}. Give more of the id"
+            f"{text!r} can be several: {', '.join(found[:MOST_NAMED])}{more}. Give more of the id"
         )
 
 
@@ -163,7 +163,7 @@ async def open_store_view(store: str | None) -> AsyncIterator[StoreView]:
         Mistake: there is no such store.
         StoreUnavailable: the store cannot be used.
     """
-    address = existing_store(store)
+    address = resolve_existing_store(store)
     with silence_unreadable():
         async with Runtime([], store=address, recover=False) as runtime:
             yield StoreView(runtime, address)

@@ -11,7 +11,7 @@ import click
 from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import complain, count, say, silence_unreadable, terminal_line
-from awaken.cli.store_address import existing_store
+from awaken.cli.store_address import resolve_existing_store
 from awaken.core.secret import shown_address
 from awaken.core.value import Value
 from awaken.runtime.loading import open_store
@@ -64,7 +64,7 @@ def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> Exit
         raise Mistake("--backup is for --mend: without it, nothing is changed")
     if to is not None and to.exists():
         raise Mistake(f"{to} is there already: name a new file")
-    address = existing_store(store)
+    address = resolve_existing_store(store)
     with silence_unreadable():
         done = asyncio.run(_check(address, to, mend=mend))
     if as_json:
@@ -85,7 +85,7 @@ async def _check(address: str, to: Path | None, *, mend: bool) -> CheckOutput:
     backup = None
     if mend:
         beside = Path(store.path) if isinstance(store, SqliteStore) else Path("awaken")
-        backup = Backup(to or _unused(beside))
+        backup = Backup(to or _choose_backup_path(beside))
     rows, unreadable = 0, list[CheckedRow]()
     try:
         await store.open()
@@ -100,7 +100,7 @@ async def _check(address: str, to: Path | None, *, mend: bool) -> CheckOutput:
     return CheckOutput(rows=rows, unreadable=tuple(unreadable), backup=made)
 
 
-def _unused(beside: Path) -> Path:
+def _choose_backup_path(beside: Path) -> Path:
     """The name of a file that is not there yet."""
     stem = f"{beside.name}.mended-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     number, name = 1, f"{stem}.jsonl"

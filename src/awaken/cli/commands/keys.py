@@ -22,7 +22,7 @@ from awaken.cli.output import (
     say,
     silence_unreadable,
 )
-from awaken.cli.store_address import existing_store, store_address
+from awaken.cli.store_address import resolve_existing_store, store_address
 from awaken.core.access import KeyEntry, Role
 from awaken.core.access_store import Access
 from awaken.core.budget import Budget
@@ -50,7 +50,7 @@ class _KeyLocation(msgspec.Struct, frozen=True):
     store: str | None = None
 
     def use_store(self, work: Callable[[Access], Awaitable[T]], *, creates: bool = False) -> T:
-        address = store_address(self.store) if creates else existing_store(self.store)
+        address = store_address(self.store) if creates else resolve_existing_store(self.store)
         if address.startswith("memory:"):
             raise Mistake(f"{address} is gone when this command ends: name a store that stays")
 

@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.commands.export import run_of
+from awaken.cli.commands.export import find_run_id
 from awaken.cli.exit_codes import ExitCode, Mistake, describe_ending
 from awaken.cli.options import json_value_option, print_json, stdout_for_events, store_option
 from awaken.cli.output import open_console, print_fields, print_table, terminal_line
@@ -125,7 +125,7 @@ def replay(
 
     async def main() -> tuple[Recording, Recording]:
         async with open_store_view(store) as store_view:
-            was = await read_recording(store_view.store, await run_of(store_view, id))
+            was = await read_recording(store_view.store, await find_run_id(store_view, id))
         return was, await _replay_run(was, found, model, _read_prompt(prompt), tools)
 
     out = sys.stdout
@@ -154,7 +154,7 @@ async def _replay_run(
     was: Recording, found: Target | None, model: str | None, prompt: str | None, tools: Tools
 ) -> Recording:
     own = found is not None
-    agents = found.everyone() if found is not None else None
+    agents = found.all_agents() if found is not None else None
     scene = was.scene(own_code=own)
     if found is not None:
         # If there is only one agent, it is used even if its name has changed.

@@ -25,7 +25,7 @@ from awaken.cli.options import (
 )
 from awaken.cli.output import complain, count
 from awaken.cli.stdin_lines import StdinLines
-from awaken.cli.store_address import WayBack, existing_store
+from awaken.cli.store_address import WayBack, resolve_existing_store
 from awaken.cli.store_view import StoreView, Subject
 from awaken.cli.target import load_target
 from awaken.cli.view import View
@@ -65,7 +65,7 @@ def resume(
         found = load_target(target)
 
         async def work(interrupts: Interrupts) -> ExitCode:
-            address = store if found.makes_runtime else existing_store(store)
+            address = store if found.makes_runtime else resolve_existing_store(store)
             async with found.open(address, model) as runtime:
                 back = WayBack(target, store)
                 resumer = Resumer(

@@ -22,8 +22,8 @@ from awaken.runtime.live.tree import follow_tree
 from awaken.runtime.metrics_hooks import descendants
 from awaken.stores.bus.local import LocalBus
 
-LOOK_EVERY = 2.0
-"""Seconds between two looks whether the process that runs the thread is still there."""
+POLL_SECONDS = 2.0
+"""Seconds between two checks for runs whose process has ended."""
 
 
 @click.command(short_help="Watch a thread or a run, in whichever process it is.")
@@ -75,18 +75,18 @@ class Watcher:
         self.seen = False
         self._store_view, self._subject = store_view, subject
         self._as_json, self._forever = as_json, forever
-        self._beneath: set[str] = set()
-        self._reader = ThreadPrinter(
+        self._child_run_ids: set[str] = set()
+        self._printer = ThreadPrinter(
             store_view.runtime, subject.thread.id, open_console(sys.stdout), numbered=True
         )
 
     @property
     def ending(self) -> TerminationReason | None:
-        return self._reader.ending
+        return self._printer.ending
 
     async def read(self, after: int, *, follow: bool) -> None:
-        """Show what is there, and with `follow` what comes, until there is nothing to wait for."""
-        follow = follow and (self._forever or await self._open())
+        """Show the stored events and, with `follow`, the next ones, until no run is open."""
+        follow = follow and (self._forever or await self._has_open_run())
         caught_up = asyncio.Event()
         events = follow_tree(
             self._store_view.store,
@@ -97,46 +97,46 @@ class Watcher:
             caught_up=caught_up,
         )
         async with asyncio.TaskGroup() as group:
-            lookout = group.create_task(self._look_out(caught_up)) if follow else None
+            check = group.create_task(self._watch_for_lost_process(caught_up)) if follow else None
             async with aclosing(events):
                 await self._read(events, follow)
-            if lookout is not None:
-                lookout.cancel()
+            if check is not None:
+                check.cancel()
 
     async def _read(self, events: AsyncIterator[RunEvent], follow: bool) -> None:
         async for event in events:
-            if event.seq is None or not self._is_meant(event):
+            if event.seq is None or not self._is_watched(event):
                 continue  # texts are printed from the log
             await self._show(event)
             over = follow and is_over(event) and not self._forever and self._is_own(event)
-            if over and not await self._open() and await self._is_latest(event):
+            if over and not await self._has_open_run() and await self._is_latest(event):
                 return
 
     def _is_own(self, event: RunEvent) -> bool:
         return event.thread_id == self._subject.thread.id
 
-    def _is_meant(self, event: RunEvent) -> bool:
-        """Whether an event is of the thread, or of the run, that is watched, or of one beneath."""
+    def _is_watched(self, event: RunEvent) -> bool:
+        """Whether an event belongs to the watched thread or run, or to its delegates and tasks."""
         run = self._subject.run
         if run is None or event.run_id == run.run_id:
             return True
-        if event.parent_run_id in (run.run_id, *self._beneath):
-            self._beneath.add(event.run_id)
-        return event.run_id in self._beneath
+        if event.parent_run_id in (run.run_id, *self._child_run_ids):
+            self._child_run_ids.add(event.run_id)
+        return event.run_id in self._child_run_ids
 
     async def _show(self, event: RunEvent) -> None:
         self.seen = True
         if self._as_json:
             say_json(event)
-            self._reader.count(event)
+            self._printer.count(event)
         else:
-            await self._reader.show(event)
+            await self._printer.show(event)
         if is_pause(event) and self._is_own(event) and await self._is_latest(event):
             for ticket in await open_tickets(self._store_view, self._subject):
                 self.say(f"to answer: {line_to_answer(self._subject.id, ticket)}")
 
-    async def _open(self) -> bool:
-        """Whether there is, or may be, more to come."""
+    async def _has_open_run(self) -> bool:
+        """Whether the watched run, or a run of the watched thread, is open."""
         if self._subject.run is not None:
             run = await self._store_view.runtime.find_run(self._subject.run.run_id)
             return run is not None and not run.status.is_terminal
@@ -147,23 +147,23 @@ class Watcher:
         thread = await self._store_view.store.load_thread(event.thread_id)
         return thread is not None and thread.event_count <= (event.seq or 0)
 
-    async def _look_out(self, begin: asyncio.Event) -> None:
+    async def _watch_for_lost_process(self, caught_up: asyncio.Event) -> None:
         """Print a note when no process runs an open run any more."""
-        told: str | None = None
-        await begin.wait()
+        reported_id: str | None = None
+        await caught_up.wait()
         while True:
             resumable = await self._store_view.find_resumable()
-            lost = next((id for id in await self._open_runs() if id in resumable), None)
-            if lost is not None and lost != told:
-                told = lost
+            lost = next((id for id in await self._list_open_runs() if id in resumable), None)
+            if lost is not None and lost != reported_id:
+                reported_id = lost
                 self.say(
                     "nobody runs it now; this goes on with it: awaken resume MODULE:AGENT "
                     + shell_word(self._subject.id)
                 )
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def _open_runs(self) -> list[str]:
-        """What is open in the thread, and in those beneath it."""
+    async def _list_open_runs(self) -> list[str]:
+        """The ids of the open runs of the thread and of its child threads."""
         store, id = self._store_view.store, self._subject.thread.id
         head = await store.load_thread(id)
         heads = [] if head is None else [head, *await descendants(store, id)]
@@ -173,4 +173,4 @@ class Watcher:
         if self._as_json:
             complain(text)
         else:
-            self._reader.view.note(text)
+            self._printer.view.note(text)

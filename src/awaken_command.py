@@ -12,22 +12,22 @@ import sys
 from importlib import import_module
 
 INTERRUPTED = 130
-"""The value of `Exit.INTERRUPTED`, which is not loaded yet."""
+"""The value of `ExitCode.INTERRUPTED`, which is not loaded yet."""
 
 
 def main() -> int:
     """Run the command line; returns its exit code."""
     before = signal.getsignal(signal.SIGINT)
     # In the background of a shell, the command ignores Ctrl-C from the start.
-    hears = before is signal.default_int_handler
-    if hears:
+    handles_ctrl_c = before is signal.default_int_handler
+    if handles_ctrl_c:
         # Not an exception: code that is being imported may catch it, or replace it by its own.
         signal.signal(signal.SIGINT, _leave)
     app = import_module("awaken.cli.app")
-    if hears:
+    if handles_ctrl_c:
         signal.signal(signal.SIGINT, before)
     code: int = app.main()
-    if hears:
+    if handles_ctrl_c:
         signal.signal(signal.SIGINT, _leave)
     return code
 

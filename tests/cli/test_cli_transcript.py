@@ -137,7 +137,7 @@ def test_waiting_for_a_person_is_not_counted_as_the_tools_time() -> None:
     pause = RunFinish(thread_id="t", run_id="r", termination=SUSPENDED_END)
     reader.show(START, call("1", "pay"), done("1", ToolResult.suspended("pay", "?")), pause)
     ticket = RunWaitingTicket(ticket_id="1", tool_call_id="1", tool_name="pay", updated_at=0)
-    reader.transcript.decided(ticket, ToolCallResume.approve())
+    reader.transcript.on_decision(ticket, ToolCallResume.approve())
     reader.show(START, at_ms=5000)
     reader.show(ToolCallResumed(target_id="1", result="paid"), at_ms=5300)
     reader.finish(NATURAL_END, at_ms=5400)
@@ -214,8 +214,8 @@ def test_what_runs_beneath_do_is_shown_by_name_further_in_and_their_words_are_no
         "      ✗ agent-b: lose: lost",
         "  ✓ 0.0 s  agent_run_a: All paid.",
     ]
-    assert reader.transcript.tally.calls[0].name == "agent_run_a"
-    assert len(reader.transcript.tally.calls) == 1
+    assert reader.transcript.summary.calls[0].name == "agent_run_a"
+    assert len(reader.transcript.summary.calls) == 1
 
 
 def test_a_run_that_waits_for_its_tasks_is_not_called_done() -> None:

@@ -14,7 +14,7 @@ from store_kit import write_store
 from team_kit import write_team
 
 from awaken import Message, Runtime, ToolCallResume
-from awaken.cli.pytest_file import Source, SourceCall, block, quoted, write_test
+from awaken.cli.pytest_file import Source, SourceCall, block, quote_text, write_test
 from awaken.codec import loads
 from awaken.core.lifecycle import NATURAL_END
 from awaken.core.run import RunRecord
@@ -275,7 +275,7 @@ def test_a_test_that_fails_already_is_written_with_a_warning(here: Here, home: P
     ],
 )
 def test_any_text_is_itself_again(text: str) -> None:
-    assert eval(quoted(text)) == text
+    assert eval(quote_text(text)) == text
     scope: dict[str, str] = {}
     exec(block("TEXT", text), scope)
     assert scope["TEXT"] == text

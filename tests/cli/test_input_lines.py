@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from awaken.cli.stdin_lines import Interrupted, Lines
+from awaken.cli.stdin_lines import InputInterrupted, StdinLines
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 @pytest.fixture(params=["watched", "aside"])
 async def lines(
     request: pytest.FixtureRequest, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> Lines:
+) -> StdinLines:
     """By the loop, or by a thread where the loop cannot watch a file, as on Windows."""
     if request.param == "aside":
 
@@ -35,31 +35,31 @@ async def lines(
             raise NotImplementedError
 
         monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", cannot)
-    return Lines(pipe[0])
+    return StdinLines(pipe[0])
 
 
-async def test_lines_are_read_one_by_one(lines: Lines, pipe: tuple[int, int]) -> None:
+async def test_lines_are_read_one_by_one(lines: StdinLines, pipe: tuple[int, int]) -> None:
     os.write(pipe[1], b"one\ntw")
-    assert await lines.next() == "one"
+    assert await lines.read_line() == "one"
     os.write(pipe[1], b"o\r\n")
-    assert await lines.next() == "two"
+    assert await lines.read_line() == "two"
 
 
 async def test_a_line_that_is_given_up_is_there_for_the_next_who_asks(
-    lines: Lines, pipe: tuple[int, int]
+    lines: StdinLines, pipe: tuple[int, int]
 ) -> None:
     async with asyncio.timeout(100), asyncio.TaskGroup() as group:
-        asking = group.create_task(_interrupted(lines))
+        asking = group.create_task(_read_until_interrupted(lines))
         while not asking.done():
             lines.interrupt()
             await asyncio.sleep(0)
         os.write(pipe[1], b"late\n")
-        assert await lines.next() == "late"
+        assert await lines.read_line() == "late"
 
 
-async def _interrupted(lines: Lines) -> None:
-    with pytest.raises(Interrupted):
-        await lines.next()
+async def _read_until_interrupted(lines: StdinLines) -> None:
+    with pytest.raises(InputInterrupted):
+        await lines.read_line()
 
 
 def test_the_command_line_needs_no_module_that_only_unix_has() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from awaken.cli.builtin_agent import calculate, count_words
-from awaken.cli.decider import read_approval, read_value
+from awaken.cli.decider import parse_approval, parse_value
 from awaken.cli.output import (
     Flow,
     ago,
@@ -171,14 +171,14 @@ def test_text_without_spaces_is_not_held_back() -> None:
 def test_answers_are_yes_or_no_or_why_not(
     typed: str, action: ResumeAction, reason: str | None
 ) -> None:
-    answer = read_approval(typed, TICKET)
+    answer = parse_approval(typed, TICKET)
     assert answer is not None
     assert (answer.action, answer.reason, answer.result) == (action, reason, None)
 
 
 def test_a_yes_with_conditions_is_no_answer() -> None:
-    assert read_approval("yes, if it is cheap", TICKET) is None
-    assert read_approval("y?", TICKET) is None
+    assert parse_approval("yes, if it is cheap", TICKET) is None
+    assert parse_approval("y?", TICKET) is None
 
 
 def test_a_yes_to_a_tool_that_takes_the_decision_gives_it_its_own_arguments() -> None:
@@ -190,15 +190,15 @@ def test_a_yes_to_a_tool_that_takes_the_decision_gives_it_its_own_arguments() ->
         resume_mode=ToolCallResumeMode.PASS_DECISION_TO_TOOL,
         updated_at=0,
     )
-    answer = read_approval("y", ticket)
+    answer = parse_approval("y", ticket)
     assert answer is not None
     assert answer.result == {"euros": 7}
 
 
 def test_values_are_json_or_else_text() -> None:
-    assert read_value('{"a": 1}') == {"a": 1}
-    assert read_value("7") == 7
-    assert read_value("light blue") == "light blue"
+    assert parse_value('{"a": 1}') == {"a": 1}
+    assert parse_value("7") == 7
+    assert parse_value("light blue") == "light blue"
 
 
 @pytest.mark.anyio

@@ -25,8 +25,8 @@ from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock
 from awaken.testing.conformance.helpers import (
     PATIENCE,
+    expect_error,
     record,
-    refused,
     says,
     ticket,
     write,
@@ -68,7 +68,7 @@ async def test_a_process_is_unready_from_a_refused_write_until_one_succeeds(
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             assert await ready(client) == READY, "no write was refused"
-            await refused(StoreUnavailable, store.claim("t", at_ms=1))
+            await expect_error(StoreUnavailable, store.claim("t", at_ms=1))
             assert await ready(client) == REFUSES
             other.execute("ROLLBACK")
             assert await ready(client) == REFUSES, "it has just tried"
@@ -76,7 +76,7 @@ async def test_a_process_is_unready_from_a_refused_write_until_one_succeeds(
             assert await ready(client) == READY
 
             other.execute("BEGIN IMMEDIATE")
-            await refused(StoreUnavailable, store.claim("t", at_ms=1))
+            await expect_error(StoreUnavailable, store.claim("t", at_ms=1))
             assert await ready(client) == REFUSES
             other.execute("ROLLBACK")
             await store.claim("t", at_ms=1)
@@ -89,7 +89,7 @@ async def test_a_lease_that_is_renewed_makes_a_process_ready_again(postgres: Pos
     async with serving(store, clock) as client:
         assert await ready(client) == READY
         async with refusing_writes(postgres.dsn):
-            await refused(StoreUnavailable, store.claim("t", at_ms=1))
+            await expect_error(StoreUnavailable, store.claim("t", at_ms=1))
             assert await ready(client) == REFUSES
         async with asyncio.timeout(PATIENCE):
             while await ready(client) != READY:  # noqa: ASYNC110  # the clock stands still
@@ -114,7 +114,7 @@ async def test_each_kind_of_write_makes_a_process_ready_again(postgres: Postgres
         await write(store, run=record("r", status=RunStatus.WAITING), tickets=(ticket(),))
         async with refusing_writes(postgres.dsn):
             for one in WRITES.values():
-                await refused(StoreUnavailable, one(store))
+                await expect_error(StoreUnavailable, one(store))
             assert await ready(client) == REFUSES
         for name, one in WRITES.items():
             assert await ready(client) == REFUSES, "it has just tried"
@@ -123,5 +123,5 @@ async def test_each_kind_of_write_makes_a_process_ready_again(postgres: Postgres
             await one(store)
             assert await ready(client) == READY, name
             async with refusing_writes(postgres.dsn):
-                await refused(StoreUnavailable, store.claim("third", at_ms=1))
+                await expect_error(StoreUnavailable, store.claim("third", at_ms=1))
     await store.close()

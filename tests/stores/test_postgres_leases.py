@@ -25,9 +25,9 @@ from awaken.testing.conformance.helpers import (
     DONE,
     PATIENCE,
     WAITING,
+    expect_error,
     names,
     record,
-    refused,
     says,
     texts,
     ticket,
@@ -82,7 +82,7 @@ async def test_a_node_that_is_cut_off_stops_before_others_take_its_threads(
 
             wire.swallow()
             assert one.lease.held
-            await refused(ThreadOwned, two.claim("t", at_ms=2))
+            await expect_error(ThreadOwned, two.claim("t", at_ms=2))
             theirs = await claimed(two)
             assert not one.lease.held, "the other node has claimed the thread"
             assert theirs.taken_from == one.owner
@@ -93,7 +93,7 @@ async def test_a_node_that_is_cut_off_stops_before_others_take_its_threads(
                 await one.lease.regained()
             assert one.lease.held
             assert lost == [mine], "the other thread is still its own"
-            await refused(StaleFence, write(one, messages=says("one"), fence=mine))
+            await expect_error(StaleFence, write(one, messages=says("one"), fence=mine))
             await write(one, "kept", messages=says("one"), fence=kept)
             await one.claim("new", at_ms=3)
             assert await texts(two) == ["two"]
@@ -113,7 +113,7 @@ async def test_a_blocked_event_loop_loses_no_thread(postgres: Postgres) -> None:
                     with pytest.raises(TimeoutError):
                         async with asyncio.timeout(LEASE / 2):
                             await two.released("t")
-                    answers.append((await refused(ThreadOwned, two.claim("t", at_ms=2))).owner)
+                    answers.append((await expect_error(ThreadOwned, two.claim("t", at_ms=2))).owner)
 
         other = threading.Thread(target=lambda: asyncio.run(try_to_take()))
         other.start()
@@ -136,7 +136,7 @@ async def test_after_an_outage_no_node_takes_what_its_owner_still_wants(
         await _end_lease(postgres, address, one.owner)
 
         assert names(await two.list_interrupted(now_ms=1)) == ["r"]
-        await refused(ThreadOwned, two.claim("t", at_ms=2))
+        await expect_error(ThreadOwned, two.claim("t", at_ms=2))
         assert await two.claim_next(["agent"], limit=5, at_ms=2, overdue_ms=0) == ()
         await two.claim("free", at_ms=2)
         await write(one, messages=says("still mine"), fence=fence)

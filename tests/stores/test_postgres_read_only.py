@@ -11,7 +11,7 @@ from awaken.errors import ConfigError, StoreUnavailable
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import connect
-from awaken.testing.conformance.helpers import PATIENCE, refused, says, texts, write
+from awaken.testing.conformance.helpers import PATIENCE, expect_error, says, texts, write
 from postgres_kit import Postgres, free_port, refusing_writes
 from postgres_wire import Wire, wired
 
@@ -58,7 +58,7 @@ async def test_a_claim_is_refused_with_the_reason_while_the_server_takes_no_writ
     store = PostgresStore(postgres.address())
     await store.open()
     async with refusing_writes(postgres.dsn):
-        error = await refused(StoreUnavailable, store.claim("t", at_ms=1))
+        error = await expect_error(StoreUnavailable, store.claim("t", at_ms=1))
         assert "takes no writes now" in str(error)
     assert await store.list_claims() == []
     await store.claim("t", at_ms=2)

@@ -24,9 +24,9 @@ from awaken.stores.sql.queries import TABLES
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.helpers import (
     event,
+    expect_error,
     raw,
     record,
-    refused,
     says,
     ticket,
     waiting_threads,
@@ -142,7 +142,7 @@ async def test_what_a_head_says_is_of_the_kind_it_should_be(good: Path, tmp_path
         for value in ("text", b"bytes") if column != "parent" else (b"bytes",):
             path = tmp_path / f"{number}-{value!r}.db"
             store = crafted(good, path, f"UPDATE threads SET {column} = ?", value)
-            await refused(Serialization, store.load_thread("t"))
+            await expect_error(Serialization, store.load_thread("t"))
             if column != "active_at":  # by which the list is sorted
                 left_out = {row.id for row in (await store.list_threads(ThreadQuery())).unreadable}
                 assert left_out == {"t", "child"}
@@ -153,7 +153,7 @@ async def test_a_circle_of_parents_is_no_endless_walk(good: Path, tmp_path: Path
     circle = "UPDATE threads SET parent = iif(id = 't', 'child', 't'), open_run = NULL"
     store = crafted(good, tmp_path / "circle.db", circle)
 
-    error = await refused(InvalidRecord, write(store, "new", parent_thread_id="child"))
+    error = await expect_error(InvalidRecord, write(store, "new", parent_thread_id="child"))
     freed = await store.delete_thread("t", children=ChildStrategy.CASCADE, force=True, at_ms=5)
 
     assert "descend from itself" in str(error)
@@ -215,7 +215,7 @@ async def test_what_stands_in_for_a_table_is_refused_before_it_is_read(
     store = crafted(good, path, script)
     before = content(path)
 
-    error = await refused(StoreUnavailable, asyncio.wait_for(store.list_outboxes(), 30))
+    error = await expect_error(StoreUnavailable, asyncio.wait_for(store.list_outboxes(), 30))
 
     assert f"{named!r}, which awaken did not create" in str(error)
     await store.close()
@@ -272,6 +272,6 @@ async def test_a_cursor_made_by_hand_is_no_cursor(kind: str, tmp_path: Path) -> 
     ]
     for text in forged:
         cursor = urlsafe_b64encode(text).decode()
-        await refused(InvalidRecord, store.list_threads(ThreadQuery(cursor=cursor)))
-    await refused(InvalidRecord, store.list_threads(ThreadQuery(cursor="\ud800")))
+        await expect_error(InvalidRecord, store.list_threads(ThreadQuery(cursor=cursor)))
+    await expect_error(InvalidRecord, store.list_threads(ThreadQuery(cursor="\ud800")))
     await store.close()

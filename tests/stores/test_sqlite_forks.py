@@ -14,7 +14,7 @@ import pytest
 
 from awaken.errors import ThreadOwned
 from awaken.stores.sqlite import SqliteStore, owners
-from awaken.testing.conformance.helpers import names, refused, says, texts, write
+from awaken.testing.conformance.helpers import expect_error, names, says, texts, write
 
 pytestmark = [
     pytest.mark.anyio,
@@ -115,7 +115,7 @@ async def test_a_child_that_lives_on_does_not_keep_its_dead_parents_threads(
     """A worker of a pool, say; the lock goes with the process that took it."""
     with parent(path, LIVES_ON) as process:
         assert said(process) == "child"
-        await refused(ThreadOwned, store.claim("t", at_ms=2))
+        await expect_error(ThreadOwned, store.claim("t", at_ms=2))
         assert names(await store.list_interrupted(now_ms=2)) == []
 
         process.send_signal(signal.SIGKILL)

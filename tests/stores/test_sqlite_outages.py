@@ -14,7 +14,7 @@ from awaken.core.lifecycle import NATURAL_END, RunStatus
 from awaken.errors import AgentLoopError, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, ScriptedModel, tool_call_response
-from awaken.testing.conformance.helpers import refused, says, write
+from awaken.testing.conformance.helpers import expect_error, says, write
 
 pytestmark = pytest.mark.anyio
 
@@ -65,8 +65,8 @@ async def test_a_release_that_failed_is_made_up_for(store: SqliteStore, path: Pa
     fence = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), fence=fence)
     with outage(path):
-        await refused(StoreUnavailable, store.release(fence))
-    await refused(ThreadOwned, other.claim("t", at_ms=2))
+        await expect_error(StoreUnavailable, store.release(fence))
+    await expect_error(ThreadOwned, other.claim("t", at_ms=2))
 
     await write(store, "u", messages=says("anything"))
 
@@ -80,8 +80,8 @@ async def test_a_release_that_failed_does_not_take_from_the_next_owner(
     """It is made up for late, and the thread was taken again meanwhile: the fence is another."""
     fence = await store.claim("t", at_ms=1)
     with outage(path):
-        await refused(StoreUnavailable, store.release(fence))
-        await refused(StoreUnavailable, write(store, "u", messages=says("in vain")))
+        await expect_error(StoreUnavailable, store.release(fence))
+        await expect_error(StoreUnavailable, write(store, "u", messages=says("in vain")))
 
     newer = await store.claim("t", at_ms=2)
     await write(store, messages=says("a"), fence=newer)

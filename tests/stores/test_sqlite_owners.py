@@ -18,7 +18,7 @@ from awaken.clock import SYSTEM_CLOCK
 from awaken.core.store.commits import Fence
 from awaken.errors import StaleFence, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.helpers import names, record, refused, says, texts, write
+from awaken.testing.conformance.helpers import expect_error, names, record, says, texts, write
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +74,7 @@ def lock_files(path: Path) -> list[str]:
 
 async def test_a_killed_owner_is_followed_at_once(store: SqliteStore, path: Path) -> None:
     with another_process(path) as (child, owner):
-        owned = await refused(ThreadOwned, store.claim("t", at_ms=2))
+        owned = await expect_error(ThreadOwned, store.claim("t", at_ms=2))
         assert owned.owner == owner
         assert str(child.pid) in owner
         assert lock_files(path) == [f"{path.name}-owner-{owner}"]
@@ -115,8 +115,8 @@ async def test_owners_are_found_by_any_name_of_the_file(
     await store.claim("t", at_ms=1)
     await other.claim("u", at_ms=1)
 
-    await refused(ThreadOwned, other.claim("t", at_ms=2))
-    await refused(ThreadOwned, store.claim("u", at_ms=2))
+    await expect_error(ThreadOwned, other.claim("t", at_ms=2))
+    await expect_error(ThreadOwned, store.claim("u", at_ms=2))
     await other.close()
     await store.claim("u", at_ms=3)
 
@@ -145,7 +145,7 @@ async def test_files_of_the_dead_are_tidied_away(store: SqliteStore, path: Path)
 
     assert compacted.dead_owners == 3
     assert lock_files(path) == sorted(f"{path.name}-owner-{s.owner}" for s in (store, other))
-    await refused(ThreadOwned, store.claim("t", at_ms=2))
+    await expect_error(ThreadOwned, store.claim("t", at_ms=2))
     await other.close()
 
 
@@ -199,7 +199,7 @@ async def test_a_store_that_was_forgotten_gives_up_its_threads(
 ) -> None:
     forgotten = SqliteStore(path)
     await forgotten.claim("t", at_ms=1)
-    await refused(ThreadOwned, store.claim("t", at_ms=2))
+    await expect_error(ThreadOwned, store.claim("t", at_ms=2))
 
     del forgotten
     gc.collect()
@@ -226,7 +226,7 @@ async def test_stores_that_claim_at_once_agree_on_one(path: Path) -> None:
     assert len(won) == 1
     for store in stores:
         if store.owner != won[0].owner:
-            await refused(StaleFence, write(store, messages=says("x")))
+            await expect_error(StaleFence, write(store, messages=says("x")))
         else:
             await write(store, messages=says("a"), fence=won[0])
     for store in stores:

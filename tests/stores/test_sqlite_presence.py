@@ -15,7 +15,7 @@ from awaken import Agent, Runtime
 from awaken.errors import AwakenError, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel
-from awaken.testing.conformance.helpers import record, refused, says, texts, write
+from awaken.testing.conformance.helpers import expect_error, record, says, texts, write
 
 pytestmark = pytest.mark.anyio
 
@@ -61,17 +61,17 @@ async def test_a_commit_to_a_file_that_is_not_there_any_more_is_no_success(
     mishap(path)
 
     for _ in range(2):
-        error = await refused(StoreUnavailable, write(store, messages=says("lost")))
+        error = await expect_error(StoreUnavailable, write(store, messages=says("lost")))
         assert f"{path}" in str(error)
         assert "was deleted or replaced while the database" in str(error)
-        await refused(StoreUnavailable, store.claim("u", at_ms=2))
-        await refused(StoreUnavailable, store.compact())
+        await expect_error(StoreUnavailable, store.claim("u", at_ms=2))
+        await expect_error(StoreUnavailable, store.compact())
 
 
 async def test_a_reader_of_a_replaced_file_is_told(store: SqliteStore, path: Path) -> None:
     assert await texts(store) == ["before"]
     restore(path)
-    await refused(StoreUnavailable, store.load_messages("t"))
+    await expect_error(StoreUnavailable, store.load_messages("t"))
 
 
 async def test_a_caller_that_waits_for_changes_is_told_that_none_will_come(
@@ -90,9 +90,9 @@ async def test_a_file_that_comes_back_is_used_again_after_the_store_was_closed(
 ) -> None:
     away = f"{path}.away"
     os.rename(path, away)
-    await refused(StoreUnavailable, write(store, messages=says("lost")))
+    await expect_error(StoreUnavailable, write(store, messages=says("lost")))
     os.rename(away, path)
-    await refused(StoreUnavailable, write(store, messages=says("lost")))
+    await expect_error(StoreUnavailable, write(store, messages=says("lost")))
 
     await store.close()
     await store.open()
@@ -111,13 +111,13 @@ async def test_the_store_of_the_old_file_takes_nothing_from_the_new_one(
     await write(new, messages=says("new"))
     await new.claim("u", at_ms=1)
 
-    await refused(StoreUnavailable, write(store, messages=says("lost")))
+    await expect_error(StoreUnavailable, write(store, messages=says("lost")))
     await store.close()
 
     await write(new, messages=says("newer"))
     another = SqliteStore(path)
     assert await texts(another) == ["new", "newer"]
-    await refused(ThreadOwned, another.claim("u", at_ms=2))
+    await expect_error(ThreadOwned, another.claim("u", at_ms=2))
     await another.close()
     await new.close()
     with closing(sqlite3.connect(path)) as db:

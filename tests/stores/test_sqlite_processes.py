@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.helpers import says, texts, until_told, write
+from awaken.testing.conformance.helpers import says, texts, wait_until_named, write
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +106,7 @@ await store.close()
 
     with child(path, program) as other:
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            commands = tasks.create_task(until_told(store, "t"))
+            commands = tasks.create_task(wait_until_named(store, "t"))
             follower = tasks.create_task(followed())
             await asyncio.sleep(0)
             tell(other)
@@ -133,7 +133,7 @@ await store.close()
 """
     with child(path, program) as other:
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            commands = tasks.create_task(until_told(store, "t"))
+            commands = tasks.create_task(wait_until_named(store, "t"))
             tell(other)
             while not commands.done():
                 await write(store, "busy")

@@ -10,7 +10,7 @@ import pytest
 from awaken.core.suspension import Decision, ToolCallResume
 from awaken.errors import DecisionRefused
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.helpers import WAITING, record, refused, ticket, write
+from awaken.testing.conformance.helpers import WAITING, expect_error, record, ticket, write
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 
 async def why(store: SqliteStore, *decisions: Decision, at_ms: int = 500) -> str:
-    refusal = await refused(DecisionRefused, store.decide("t", decisions, at_ms=at_ms))
+    refusal = await expect_error(DecisionRefused, store.decide("t", decisions, at_ms=at_ms))
     return refusal.why
 
 
@@ -39,7 +39,9 @@ async def test_an_unknown_ticket_is_answered_with_those_that_wait(store: SqliteS
     said = await why(store, ("m:7", YES()))
     assert said == "no such ticket; waiting: 'm:0' (pay), 'm:1' (ship), 'm:2' (tool)"
 
-    refusal = await refused(DecisionRefused, store.decide("elsewhere", [("m:0", YES())], at_ms=1))
+    refusal = await expect_error(
+        DecisionRefused, store.decide("elsewhere", [("m:0", YES())], at_ms=1)
+    )
     assert refusal.why == "no ticket of the thread is waiting"
 
 

@@ -18,8 +18,8 @@ import pytest
 from awaken.core.store.commits import ThreadCommit
 from awaken.errors import StoreError, StoreUnavailable, ThreadOwned, VersionConflict
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.helpers import record, refused, says, write
-from awaken.testing.conformance.submissions import claimed, submission
+from awaken.testing.conformance.helpers import expect_error, record, says, write
+from awaken.testing.conformance.submissions import claim_and_release, submission
 
 pytestmark = pytest.mark.anyio
 
@@ -68,14 +68,14 @@ async def test_a_submission_that_the_disk_refused_left_nothing_behind(
     """Its key can be used again; and no claim of it is kept that was not written."""
     await write(store, "u", messages=says("a"))
     with disk_refuses(path):
-        await refused(StoreError, store.submit(submission("in vain", key="k")))
+        await expect_error(StoreError, store.submit(submission("in vain", key="k")))
     assert await other.load_thread("t") is None
     assert await other.load_run("in vain") is None
 
     assert (await store.submit(submission("s", key="k"))).is_new
     with disk_refuses(path):
-        await refused(StoreError, store.claim_next(["agent"], limit=1, at_ms=1, overdue_ms=0))
-    assert await claimed(other) == ["s"]
+        await expect_error(StoreError, store.claim_next(["agent"], limit=1, at_ms=1, overdue_ms=0))
+    assert await claim_and_release(other) == ["s"]
     assert not (await store.submit(submission("s", key="k"))).is_new
 
 
@@ -86,11 +86,11 @@ async def test_a_release_is_tried_until_the_disk_has_taken_it(
     fence = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), fence=fence)
     with disk_refuses(path):
-        await refused(StoreError, store.release(fence))
+        await expect_error(StoreError, store.release(fence))
         for _ in range(3):
             assert len(await store.load_messages("t")) == 1
-            await refused(StoreError, write(store, "u", messages=says("in vain")))
-    await refused(ThreadOwned, other.claim("t", at_ms=2))
+            await expect_error(StoreError, write(store, "u", messages=says("in vain")))
+    await expect_error(ThreadOwned, other.claim("t", at_ms=2))
 
     await write(store, "u", messages=says("anything"))
 
@@ -106,7 +106,7 @@ async def test_a_caller_that_does_not_wait_for_its_release_gets_it_all_the_same(
         await asyncio.sleep(0)
         release.cancel()
         await asyncio.wait([release])
-        await refused(StoreError, write(store, "u", messages=says("in vain")))
+        await expect_error(StoreError, write(store, "u", messages=says("in vain")))
 
     await write(store, "u", messages=says("anything"))
 
@@ -118,12 +118,12 @@ async def test_a_store_says_whether_its_disk_takes_writes(path: Path, store: Sql
     fence = await store.claim("t", at_ms=1)
     assert not store.is_refusing_writes
     with disk_refuses(path):
-        await refused(StoreError, write(store, messages=says("in vain"), fence=fence))
+        await expect_error(StoreError, write(store, messages=says("in vain"), fence=fence))
         assert store.is_refusing_writes
-        await refused(StoreUnavailable, store.check_write())
+        await expect_error(StoreUnavailable, store.check_write())
         assert await store.claim_next(["agent"], limit=1, at_ms=1, overdue_ms=0) == ()
         assert store.is_refusing_writes
-    await refused(ThreadOwned, store.claim("t", at_ms=2))
+    await expect_error(ThreadOwned, store.claim("t", at_ms=2))
     assert store.is_refusing_writes
     await store.check_write()
     assert not store.is_refusing_writes
@@ -141,8 +141,8 @@ async def test_a_claim_whose_caller_is_gone_is_given_up_though_the_disk_refuses_
         claim.cancel()
         await asyncio.wait([claim])
         assert claim.cancelled()
-        await refused(StoreError, write(store, "u", messages=says("in vain")))
-    await refused(ThreadOwned, other.claim("t", at_ms=2))
+        await expect_error(StoreError, write(store, "u", messages=says("in vain")))
+    await expect_error(ThreadOwned, other.claim("t", at_ms=2))
 
     await write(store, "u", messages=says("anything"))
 
@@ -155,10 +155,10 @@ async def test_a_commit_that_was_to_release_and_failed_still_owns_the_thread(
     """Also when the store is closed: what it had is free at once, and not only by its lock."""
     fence = await store.claim("t", at_ms=1)
     with disk_refuses(path):
-        await refused(
+        await expect_error(
             StoreError, write(store, messages=says("a"), run=record("r"), fence=fence, release=True)
         )
-    await refused(ThreadOwned, other.claim("t", at_ms=2))
+    await expect_error(ThreadOwned, other.claim("t", at_ms=2))
 
     await store.close()
 
@@ -173,9 +173,9 @@ async def test_an_outage_leaves_no_error_that_no_caller_hears_of(
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     fence = await store.claim("t", at_ms=1)
     with disk_refuses(path):
-        await refused(StoreError, store.release(fence))
+        await expect_error(StoreError, store.release(fence))
         await store.load_thread("t")  # tries the release again, with no caller that waits
-        await refused(StoreError, write(store, "u", messages=says("in vain")))
+        await expect_error(StoreError, write(store, "u", messages=says("in vain")))
     await write(store, "u", messages=says("anything"))
     gc.collect()
 

@@ -16,7 +16,7 @@ import pytest
 from awaken.errors import StoreUnavailable, ThreadOwned
 from awaken.stores.sql.migrations import Migration, load_migrations
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.helpers import names, record, refused, says, texts, write
+from awaken.testing.conformance.helpers import expect_error, names, record, says, texts, write
 
 pytestmark = pytest.mark.anyio
 
@@ -129,7 +129,7 @@ async def test_a_lock_that_is_held_is_an_owner_whatever_is_in_its_file(path: Pat
     fd = os.open(f"{path}-owner-somebody", os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
     store = SqliteStore(path)
-    await refused(ThreadOwned, store.claim("t", at_ms=2))
+    await expect_error(ThreadOwned, store.claim("t", at_ms=2))
     os.close(fd)
     await store.claim("t", at_ms=3)
     await store.close()
@@ -142,7 +142,7 @@ async def test_an_owner_does_not_lock_what_lies_at_its_name(path: Path, tmp_path
     os.symlink(tmp_path / "precious", f"{path}-owner-{store.owner}")
     await store.open()
 
-    await refused(StoreUnavailable, store.claim("t", at_ms=1))
+    await expect_error(StoreUnavailable, store.claim("t", at_ms=1))
 
     await store.close()
     assert content(tmp_path / "precious") == "words"

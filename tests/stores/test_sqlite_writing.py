@@ -30,7 +30,7 @@ from awaken.testing.conformance.helpers import (
     record,
     says,
     texts,
-    until_told,
+    wait_until_named,
     write,
 )
 
@@ -316,7 +316,7 @@ async def test_a_closed_store_says_so_until_it_is_opened(path: Path) -> None:
     store = SqliteStore(path)
     fence = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), fence=fence)
-    waiting = asyncio.ensure_future(until_told(store, "t"))
+    waiting = asyncio.ensure_future(wait_until_named(store, "t"))
     await asyncio.sleep(0)
     before = store.owner
     await store.close()

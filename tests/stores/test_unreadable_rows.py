@@ -30,7 +30,7 @@ from awaken.stores.sql.row_check import Backup, HasRows, check_rows
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, text_response, tool_calls_response
 from awaken.testing.conformance.access import a_deed
-from awaken.testing.conformance.helpers import names, record, refused, says, write
+from awaken.testing.conformance.helpers import expect_error, names, record, says, write
 from poisoned_kit import (
     ALL,
     IN_LISTS,
@@ -210,7 +210,7 @@ async def test_keys_sessions_and_deeds_that_cannot_be_read_cost_themselves(
 async def test_what_is_asked_for_by_its_id_and_cannot_be_read_is_named(store: Store) -> None:
     run = run_of("run-user")
 
-    error = await refused(UnreadableRecord, store.load_run(run))
+    error = await expect_error(UnreadableRecord, store.load_run(run))
 
     assert (error.kind, error.name, error.thread_id) == ("run", run, "run-user")
     assert "awaken db check" in str(error)
@@ -228,7 +228,7 @@ async def test_a_commit_that_cannot_be_read_is_named_with_its_messages(
     await spoil_commit(address, store, "healthy", 1)
 
     for reading in (store.load_messages("healthy"), store.load_context("healthy")):
-        error = await refused(UnreadableRecord, reading)
+        error = await expect_error(UnreadableRecord, reading)
         assert (error.kind, error.name, error.thread_id) == ("commit", "1", "healthy")
         assert error.messages == (1, 1)
     assert len(await store.load_messages("healthy", after=1)) == 1

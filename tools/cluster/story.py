@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from awaken.cli.output import count
-from awaken.cli.stdin_lines import Lines
+from awaken.cli.stdin_lines import StdinLines
 from awaken.stores.postgres import PostgresStore
 from cluster.client import Client
 from cluster.nodes import Node, Nodes
@@ -135,11 +135,11 @@ async def play(cluster: Cluster, client: Client, nodes: Nodes, console: Console)
 async def attend(cluster: Cluster, client: Client, thread: str) -> None:
     """Kill the node that answers with every line that is read, until the input ends or for ever.
     If no node answers, ask again instead."""
-    lines = Lines()
+    lines = StdinLines()
     async with asyncio.TaskGroup() as group:
         with suppress(EOFError):
             while True:
-                await lines.next()
+                await lines.read_line()
                 if await cluster.kill_answering(thread):
                     group.create_task(cluster.recover(thread))
                 else:

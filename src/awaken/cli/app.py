@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.output import complain, say
 from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, RuntimeFault
 from awaken.lazy import lazy_names
@@ -115,28 +115,28 @@ def main(args: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     logging.lastResort = CleanLog(logging.WARNING)
     try:
-        return int(cli.main(args, prog_name="awaken", standalone_mode=False) or Exit.DONE)
+        return int(cli.main(args, prog_name="awaken", standalone_mode=False) or ExitCode.DONE)
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)  # the message quotes the user's input
         say(shown.getvalue().removesuffix("\n"), err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return Exit.INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output is gone; Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.FAILED
+        return ExitCode.FAILED
     except (ConfigError, BuildError, ResolveError, RuntimeFault) as error:
         complain(str(error))
-        return Exit.MISUSED
+        return ExitCode.MISUSED
     except AwakenError as error:
         complain(str(error))
-        return Exit.FAILED
+        return ExitCode.FAILED
     except Exception as error:
         if _is_interrupt(error):
             say("", err=True)  # as click does for an interrupt that is not replaced
-            return Exit.INTERRUPTED
+            return ExitCode.INTERRUPTED
         raise
 
 

@@ -1,7 +1,7 @@
 """Delegates and tasks: the runs that other runs have started.
 
-`Children` makes lines about them for the transcript of the run that started them; `started_by`
-reads their records.
+`Children` renders lines about them for the transcript of the run that started them;
+`list_started_runs` reads their records.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.cli.exit_codes import ending_words
+from awaken.cli.exit_codes import describe_ending
 from awaken.cli.output import call_words, result_words, terminal_line
-from awaken.cli.run_summary import failure_in, result_in
+from awaken.cli.run_summary import extract_error, extract_result
 from awaken.codec import Json, loads
 from awaken.core.event import (
     ActivitySnapshot,
@@ -40,68 +40,70 @@ _CARRIED_OUT = (ResumedOutcome.SUCCEEDED, ResumedOutcome.FAILED)
 
 
 class Children:
-    """The runs beneath a run, by id.
+    """The delegates and tasks of a run, by run id.
 
     A delegate's answer is shown as the result of the call that started it. Its other texts are not
-    shown: they would be taken for the answer.
+    shown: a reader would take them for the answer.
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, Child] = {}
+        self._children: dict[str, Child] = {}
 
     def __contains__(self, run_id: str) -> bool:
-        return run_id in self._known
+        return run_id in self._children
 
     def add(
         self, run_id: str, name: str, parent_run_id: str | None, *, is_task: bool = False
     ) -> Child:
         """Remember a run by the name of its agent or task."""
-        above = self._known.get(parent_run_id or "")
-        level = 1 if above is None else above.level + 1
-        child = self._known[run_id] = Child(name, level, is_task)
+        parent = self._children.get(parent_run_id or "")
+        level = 1 if parent is None else parent.level + 1
+        child = self._children[run_id] = Child(name, level, is_task)
         return child
 
-    def tell(self, told: RunEvent, room: Callable[[int], int]) -> Aside | None:
-        """The line for an event, or `None` if the event is not shown.
+    def render_event(self, run_event: RunEvent, room: Callable[[int], int]) -> ChildNote | None:
+        """Render the line for an event. Returns `None` if the event is not shown.
 
         Args:
             room: returns how long a text may be if a given number of characters of its line are
                 taken.
         """
-        match told.event:
-            case RunStart(identity=RunIdentity(agent_id=agent)) if told.run_id not in self:
-                self.add(told.run_id, agent, told.parent_run_id)
+        match run_event.event:
+            case RunStart(identity=RunIdentity(agent_id=agent)) if run_event.run_id not in self:
+                self.add(run_event.run_id, agent, run_event.parent_run_id)
                 return None
-        child = self._known.get(told.run_id)
+        child = self._children.get(run_event.run_id)
         if child is None:
-            child = self.add(told.run_id, "delegate", told.parent_run_id)
+            child = self.add(run_event.run_id, "delegate", run_event.parent_run_id)
         taken = len(child.name) + 2 * child.level + 6
-        match told.event:
+        match run_event.event:
             case ToolCallReady(id=id, name=tool, arguments=arguments):
                 child.tools[id] = tool
-                return Aside("→", child.name, call_words(tool, arguments, room(taken)), child.level)
+                return ChildNote(
+                    "→", child.name, call_words(tool, arguments, room(taken)), child.level
+                )
             case ToolCallDone(result=result, outcome=ToolCallOutcome.SUCCEEDED):
                 said = result.data if result.message is None else result.message
-                return _ended(child, "✓", result.tool_name, said, room)
+                return _render_call_end(child, "✓", result.tool_name, said, room)
             case ToolCallDone(
                 result=result, outcome=ToolCallOutcome.FAILED | ToolCallOutcome.DENIED
             ):
-                return _ended(child, "✗", result.tool_name, result.model_text(), room)
+                return _render_call_end(child, "✗", result.tool_name, result.model_text(), room)
             case ToolCallResumed(target_id=id, result=value) as resumed:
-                failure = failure_in(value)
+                failure = extract_error(value)
                 if resumed.outcome not in (None, *_CARRIED_OUT):
                     failure = resumed.reason or f"was {resumed.outcome}"
                 mark = "✓" if failure is None else "✗"
-                said = failure or result_in(value)
-                return _ended(child, mark, child.tools.get(id, "a call"), said, room)
+                said = failure or extract_result(value)
+                return _render_call_end(child, mark, child.tools.get(id, "a call"), said, room)
             case RunFinish(result=result, termination=ending) if child.is_task:
-                words = _answer(extract_response(result)) or ending_words(ending)
+                words = _parse_answer(extract_response(result)) or describe_ending(ending)
                 mark = "✓" if isinstance(ending, NaturalEnd) else "✗"
-                return Aside(mark, child.name, result_words(words, room(taken)), child.level)
+                return ChildNote(mark, child.name, result_words(words, room(taken)), child.level)
             case ActivitySnapshot(content={"message": str(message)}):
-                return Aside("·", child.name, message, child.level)
+                return ChildNote("·", child.name, message, child.level)
             case Error(message=message):
-                return Aside("✗", child.name, terminal_line(message, room(taken)), child.level)
+                return ChildNote("✗", child.name, terminal_line(message, room(taken)), child.level)
         return None
 
 
@@ -113,7 +115,7 @@ class Child:
         self.tools: dict[str, str] = {}
 
 
-class Aside(NamedTuple):
+class ChildNote(NamedTuple):
     """A line about a child run: its mark, name and text, and its depth."""
 
     mark: str
@@ -122,16 +124,18 @@ class Aside(NamedTuple):
     level: int
 
 
-def _ended(child: Child, mark: str, tool: str, said: Json, room: Callable[[int], int]) -> Aside:
+def _render_call_end(
+    child: Child, mark: str, tool: str, said: Json, room: Callable[[int], int]
+) -> ChildNote:
     tool = terminal_line(tool)
     left = room(len(child.name) + len(tool) + 2 * child.level + 8)
-    return Aside(mark, child.name, f"{tool}: {result_words(said, left)}", child.level)
+    return ChildNote(mark, child.name, f"{tool}: {result_words(said, left)}", child.level)
 
 
-def _answer(text: str) -> str:
+def _parse_answer(text: str) -> str:
     """A task's result as text; if it is an agent's, only the answer."""
     try:
-        answer = result_in(loads(text))
+        answer = extract_result(loads(text))
     except (msgspec.DecodeError, RecursionError):
         return text
     return answer if isinstance(answer, str) else text
@@ -142,23 +146,25 @@ def _answer(text: str) -> str:
 MOST_STARTED = 200
 
 
-class Started(NamedTuple):
-    """A run, and its depth beneath the run that was asked for."""
+class StartedRun(NamedTuple):
+    """A run that another run started, and its depth below the run that the caller gave."""
 
     level: int
     run: RunRecord
 
 
-async def started_by(threads: Threads, run_ids: Iterable[str], level: int = 1) -> list[Started]:
-    """The runs that these runs have started, oldest first, each followed by those it has started
-    itself."""
-    found: list[Started] = []
+async def list_started_runs(
+    threads: Threads, run_ids: Iterable[str], level: int = 1
+) -> list[StartedRun]:
+    """List the runs that these runs have started, oldest first. Each is followed by the runs that
+    it has started itself."""
+    found: list[StartedRun] = []
     for run_id in run_ids:
         page = await threads.list_runs(RunQuery(parent_run_id=run_id, limit=MOST_STARTED))
         for run in reversed(page.items):
             if len(found) < MOST_STARTED:
-                found.append(Started(level, run))
-                found += await started_by(threads, [run.run_id], level + 1)
+                found.append(StartedRun(level, run))
+                found += await list_started_runs(threads, [run.run_id], level + 1)
     return found[:MOST_STARTED]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 _INTERRUPTED = 130
-"""The value of `Exit.INTERRUPTED`, which is not loaded yet."""
+"""The value of `ExitCode.INTERRUPTED`, which is not loaded yet."""
 
 # `-P` keeps the current folder off the path: with `-m` alone, a `click.py` that lies there would be
 # run. A target that the user names is imported from there all the same.

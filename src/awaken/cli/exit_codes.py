@@ -21,8 +21,8 @@ from awaken.core.lifecycle import (
 WAITS_FOR_TASKS = "waiting for tasks"
 
 
-class Exit(IntEnum):
-    """Exit codes; 130 is what shells expect after Ctrl-C."""
+class ExitCode(IntEnum):
+    """The exit codes of the commands; 130 is what shells expect after Ctrl-C."""
 
     DONE = 0
     FAILED = 1
@@ -34,26 +34,26 @@ class Exit(IntEnum):
 class Mistake(click.ClickException):
     """Something on the command line cannot work; the message says what to do instead."""
 
-    exit_code = Exit.MISUSED
+    exit_code = ExitCode.MISUSED
 
     def __init__(self, message: str) -> None:
         super().__init__(clean(message))  # the text may quote the user's own code
 
 
-def exit_of(ending: TerminationReason | None) -> Exit:
-    """The exit code for a run's end; a run without one has failed."""
+def exit_code_for(ending: TerminationReason | None) -> ExitCode:
+    """The exit code for a run's end. A run without a recorded end has failed."""
     match ending:
         case NaturalEnd() | BehaviorRequested():
-            return Exit.DONE
+            return ExitCode.DONE
         case CancelledEnd():
-            return Exit.INTERRUPTED
+            return ExitCode.INTERRUPTED
         case Suspended():
-            return Exit.SUSPENDED
+            return ExitCode.SUSPENDED
         case Blocked() | Stopped() | Failed() | None:
-            return Exit.FAILED
+            return ExitCode.FAILED
 
 
-def ending_words(ending: TerminationReason | None) -> str:
+def describe_ending(ending: TerminationReason | None) -> str:
     """How a run ended, in a few words."""
     match ending:
         case NaturalEnd():

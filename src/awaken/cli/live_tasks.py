@@ -1,4 +1,4 @@
-"""An agent's background tasks, as the process that runs them sees them."""
+"""The background tasks of an agent, in the process that runs them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from awaken.runtime import Runtime
 from awaken.runtime.metrics_hooks import descendants
 from awaken.runtime.waiting import BackgroundTask
 
-GLANCE = 0.3
-"""Seconds between two checks of tasks: there is no wake-up when they report or ask something."""
+POLL_SECONDS = 0.3
+"""Seconds between two checks of the tasks, which wake no waiter when they report or ask."""
 
-Show = Callable[[RunEvent], object]
+ShowEvent = Callable[[RunEvent], object]
 
 
-async def waiting_run(runtime: Runtime, thread: str) -> RunRecord | None:
+async def find_waiting_run(runtime: Runtime, thread: str) -> RunRecord | None:
     """The run of a thread that waits for its background tasks, or `None`."""
     head = await runtime.store.load_thread(thread)
     if head is None or head.open_run_id is None:
@@ -33,30 +33,30 @@ async def waiting_run(runtime: Runtime, thread: str) -> RunRecord | None:
     return run if run is not None and run.is_background_task_waiting() else None
 
 
-async def next_news(
-    tasks: LiveTasks, known: Container[str], show: Show | None = None
+async def wait_for_report(
+    tasks: LiveTasks, asked_keys: Container[str], show: ShowEvent | None = None
 ) -> RunRecord | None:
     """Wait until a task has reported to the waiting run, or the run no longer waits. Returns `None`
-    then.
+    in both cases.
 
     If an agent in a background task needs an answer first, returns that agent's run.
 
     Args:
-        known: keys of questions that were asked before.
-        show: is called with the tasks' progress, as events.
+        asked_keys: the keys of tickets that the person at the terminal was asked about before.
+        show: is called with each event of the tasks' progress.
     """
     runtime, thread, seen = tasks.runtime, tasks.run.thread_id, 0
-    while await waiting_run(runtime, thread) is not None:
+    while await find_waiting_run(runtime, thread) is not None:
         if await runtime.store.load_commands(thread):
             return None
         if show is not None:
-            for event in await tasks.progress():
+            for event in await tasks.take_progress_events():
                 show(event)
-        for asking in await _asking(runtime, thread):
-            if any(ticket.key not in known for ticket in tickets_of(asking)):
+        for asking in await _list_asking_runs(runtime, thread):
+            if any(ticket.key not in asked_keys for ticket in tickets_of(asking)):
                 return asking
         try:
-            async with asyncio.timeout(GLANCE):
+            async with asyncio.timeout(POLL_SECONDS):
                 seen = await runtime.store.changed(thread, seen)
         except TimeoutError:
             pass
@@ -68,8 +68,8 @@ def tickets_of(run: RunRecord) -> Sequence[RunWaitingTicket]:
     return run.waiting.tickets if run.waiting is not None else ()
 
 
-async def _asking(runtime: Runtime, thread: str) -> list[RunRecord]:
-    """The runs of agents in background tasks that wait for an answer themselves."""
+async def _list_asking_runs(runtime: Runtime, thread: str) -> list[RunRecord]:
+    """List the runs of agents in background tasks that themselves wait for an answer."""
     found: list[RunRecord] = []
     for head in await descendants(runtime.store, thread):
         run = await runtime.find_run(head.open_run_id) if head.open_run_id is not None else None
@@ -87,9 +87,9 @@ class LiveTasks:
     def __init__(self, runtime: Runtime, run: RunRecord, clock: Clock = SYSTEM_CLOCK) -> None:
         self.runtime, self.run = runtime, run
         self._clock = clock
-        self._shown: dict[str, TaskProgress] = {}
+        self._last_progress: dict[str, TaskProgress] = {}
 
-    async def running(self) -> list[BackgroundTask]:
+    async def list_running(self) -> list[BackgroundTask]:
         """The tasks of the run's own thread, oldest first."""
         thread = self.run.thread_id
         tasks = await self.runtime.tasks(thread, status=TaskStatus.RUNNING)
@@ -101,17 +101,17 @@ class LiveTasks:
 
     async def names(self) -> str:
         """The names of the tasks; empty if there are none."""
-        return ", ".join(terminal_line(task_title(task)) for task in await self.running())
+        return ", ".join(terminal_line(task_title(task)) for task in await self.list_running())
 
-    async def progress(self) -> list[RunEvent]:
-        """The tasks' progress since the last call, as events."""
+    async def take_progress_events(self) -> list[RunEvent]:
+        """The tasks' progress since the last call of this method, as events."""
         events: list[RunEvent] = []
-        for task in await self.running():
-            if task.progress is None or task.progress == self._shown.get(task.id):
+        for task in await self.list_running():
+            if task.progress is None or task.progress == self._last_progress.get(task.id):
                 continue
-            if task.id not in self._shown:
+            if task.id not in self._last_progress:
                 events.append(self._event(task, self._start(task)))
-            self._shown[task.id] = task.progress
+            self._last_progress[task.id] = task.progress
             content = {"message": task.progress.message, "progress": task.progress.fraction}
             report = ActivitySnapshot(
                 message_id=task.task_id,

@@ -12,10 +12,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.decider import AtTerminal, Decider, Unattended
-from awaken.cli.exit_codes import Exit
+from awaken.cli.decider import Decider, RuleDecider, TerminalDecider
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.output import complain, open_console, say_json
-from awaken.cli.stdin_lines import Lines, is_tty
+from awaken.cli.stdin_lines import StdinLines, is_tty
 from awaken.cli.store_address import DEFAULT_STORE, STORE_VARIABLE, WayBack
 from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import JsonLines, View
@@ -94,7 +94,7 @@ def stdout_for_events(as_json: bool) -> AbstractContextManager[object]:
     return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
-def open_decider(lines: Lines, view: Callable[[], View], *, yes: bool) -> Decider:
+def open_decider(lines: StdinLines, view: Callable[[], View], *, yes: bool) -> Decider:
     """The person at the terminal, if there is one; else a decider that approves or denies all.
 
     Args:
@@ -107,21 +107,21 @@ def open_decider(lines: Lines, view: Callable[[], View], *, yes: bool) -> Decide
         return shown
 
     if isinstance(view(), TurnPrinter) and is_tty():
-        return AtTerminal(lines, transcript, yes=yes)
-    why = "--yes" if yes else "no terminal to ask: run it in one, or with --yes"
-    return Unattended(approve=yes, why=why, say=complain)
+        return TerminalDecider(lines, transcript, yes=yes)
+    reason = "--yes" if yes else "no terminal to ask: run it in one, or with --yes"
+    return RuleDecider(approve=yes, reason=reason, say=complain)
 
 
-def print_json(value: object) -> Exit:
+def print_json(value: object) -> ExitCode:
     """Print one value as a line of JSON."""
     say_json(value)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
-def print_more(console: Console, any_shown: bool, none: str, cursor: str | None) -> Exit:
+def print_more(console: Console, any_shown: bool, none: str, cursor: str | None) -> ExitCode:
     """End a list: say that it is empty, or how to see the rest."""
     if cursor is not None:
         console.print(Text(f"there are more: --cursor {shlex.quote(cursor)}", "dim"))
     elif not any_shown:
         console.print(Text(none, "dim"))
-    return Exit.DONE
+    return ExitCode.DONE

@@ -219,10 +219,10 @@ def clean(text: str) -> str:
 def json_text(value: Json) -> str:
     """A value as JSON in one line; characters that could control a terminal are escaped."""
     # In JSON such characters occur only inside strings, where an escape means the same character.
-    return _CONTROL.sub(lambda found: escaped(found[0]), dumps_text(value))
+    return _CONTROL.sub(lambda found: escape(found[0]), dumps_text(value))
 
 
-def escaped(character: str) -> str:
+def escape(character: str) -> str:
     """A character as JSON escapes it."""
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

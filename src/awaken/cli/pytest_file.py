@@ -350,9 +350,9 @@ class Source:
     def write(self, value: Any, *, before: str = "", indent: int = 0) -> str:
         """The source of a value, after the text `before` on its first line, indented by
         `indent`."""
-        return self._laid(before, value, indent, WIDTH)
+        return self._lay_out(before, value, indent, WIDTH)
 
-    def _laid(self, before: str, value: Any, indent: int, room: int) -> str:
+    def _lay_out(self, before: str, value: Any, indent: int, room: int) -> str:
         """In one line if there is room, else one line for each item."""
         whole, pad = f"{' ' * indent}{before}{self._line(value)}", " " * indent
         parts = self._parts(value)
@@ -360,7 +360,7 @@ class Source:
             return whole
         opening, items, closing = parts
         # Each item is followed by a comma.
-        inner = [self._laid(head, item, indent + 4, WIDTH - 1) + "," for head, item in items]
+        inner = [self._lay_out(head, item, indent + 4, WIDTH - 1) + "," for head, item in items]
         return "\n".join([f"{pad}{before}{opening}", *inner, f"{pad}{closing}"])
 
     def _line(self, value: Any) -> str:
@@ -396,7 +396,7 @@ class Source:
         return None
 
     def _text(self, text: str) -> str:
-        literal = quoted(text)
+        literal = quote_text(text)
         if len(literal) <= SHORT:
             return literal
         if text not in self._known:
@@ -449,21 +449,21 @@ def _set_fields(value: msgspec.Struct) -> Iterable[tuple[str, Any]]:
         yield info.name, item
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """A text as a literal in one line, in the quotes that need fewer backslashes."""
     quote = '"' if text.count('"') <= text.count("'") else "'"
-    return quote + "".join(_escaped(letter, quote) for letter in text) + quote
+    return quote + "".join(_escape(letter, quote) for letter in text) + quote
 
 
 def block(name: str, text: str) -> str:
     """A long text as a constant, line by line; a line of the text that is too long is continued
     with a backslash."""
-    lines = [_wrapped(line) for line in text.split("\n")]
+    lines = [_wrap(line) for line in text.split("\n")]
     return f'{name} = """\\\n' + "\n".join(lines) + '"""'
 
 
-def _wrapped(line: str) -> str:
-    escaped = "".join(_escaped(letter, "") if letter != "\t" else letter for letter in line)
+def _wrap(line: str) -> str:
+    escaped = "".join(_escape(letter, "") if letter != "\t" else letter for letter in line)
     # A quote at the end of the last line would touch the closing quotes.
     escaped = re.sub(r'"(?="")|"$', lambda _: '\\"', escaped)
     if escaped.endswith((" ", "\t")):
@@ -476,7 +476,7 @@ def _wrapped(line: str) -> str:
     return "\\\n".join(pieces)
 
 
-def _escaped(letter: str, quote: str) -> str:
+def _escape(letter: str, quote: str) -> str:
     if letter == quote:
         return f"\\{letter}"
     if letter in _PLAIN:

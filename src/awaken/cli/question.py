@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from awaken.cli.output import escaped, terminal_line
+from awaken.cli.output import escape, terminal_line
 from awaken.codec import Json, dumps_text
 from awaken.core.suspension import AskedCall, ToolCallResumeMode
 from awaken.core.tool import OUTCOME_UNKNOWN
@@ -35,14 +35,14 @@ class Question:
         self.is_cut = False
         if isinstance(arguments, dict):
             members = [(self._short_text(key), self._short(arguments[key], 1)) for key in arguments]
-            self.words = _call(name, members)
+            self.words = _render_members(name, members)
         else:
-            self.words = _written(name, self._short(arguments, 1))
+            self.words = _render_call(name, self._short(arguments, 1))
 
     @property
     def whole(self) -> str:
         """The whole call, however long."""
-        return _written(self._name, self._arguments)
+        return _render_call(self._name, self._arguments)
 
     def _short(self, value: Json, depth: int) -> Json:
         """The value with its long texts, lists and objects shortened."""
@@ -78,13 +78,13 @@ class Question:
         return f"{text[:half]}… {len(text) - 2 * half:,} characters more …{text[-half:]}"
 
 
-def _written(name: str, arguments: Json) -> str:
+def _render_call(name: str, arguments: Json) -> str:
     if isinstance(arguments, dict):
-        return _call(name, arguments.items())
+        return _render_members(name, arguments.items())
     return visible(f"{name}({'' if arguments is None else dumps_text(arguments)})")
 
 
-def _call(name: str, members: Iterable[tuple[str, Json]]) -> str:
+def _render_members(name: str, members: Iterable[tuple[str, Json]]) -> str:
     # A key that is not an identifier is quoted: it could look like other arguments.
     words = ", ".join(
         f"{key if key.isidentifier() else dumps_text(key)}={dumps_text(value)}"
@@ -95,10 +95,10 @@ def _call(name: str, members: Iterable[tuple[str, Json]]) -> str:
 
 def visible(text: str) -> str:
     """`text` with every invisible character escaped."""
-    text = _UNSEEN.sub(lambda found: escaped(found[0]), text)
+    text = _UNSEEN.sub(lambda found: escape(found[0]), text)
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else escaped(one) for one in text)
+    return "".join(one if one.isprintable() else escape(one) for one in text)
 
 
 def visible_line(text: str) -> str:

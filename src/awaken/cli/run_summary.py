@@ -44,7 +44,7 @@ _CUT_SHORT = (str(ToolError.cancelled("the run was cancelled")), INTERRUPTED)
 
 
 class CallState(StrEnum):
-    """The state of a call, as a reader sees it."""
+    """The state of a call, as a transcript shows it."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -59,14 +59,14 @@ class CallState(StrEnum):
 
 
 UNANSWERED = (CallState.DENIED, CallState.EXPIRED, CallState.SUPERSEDED, CallState.CANCELLED)
-"""The states of calls that had to wait and were not allowed to run."""
+"""The states of calls that waited for an approver and never ran."""
 
 _OPEN = {CallPhase.INTENT: CallState.RUNNING, CallPhase.SUSPENDED: CallState.WAITING}
 
 
-class CallTally(msgspec.Struct):
-    """One call; `began_at_ms` is when the model made it, or when it was answered if it had to
-    wait."""
+class CallSummary(msgspec.Struct):
+    """One tool call. `began_at_ms` is the time of the model's call or, if the call waited for an
+    approver, the time of the answer."""
 
     id: str
     name: str
@@ -78,16 +78,17 @@ class CallTally(msgspec.Struct):
 
     @property
     def approved(self) -> bool:
-        """Whether it had to wait, and was allowed to run."""
+        """Whether the call waited for an approver, and the approver allowed it."""
         return self.answer is not None and self.answer.action is ResumeAction.RESUME
 
     @property
-    def took_ms(self) -> int:
+    def duration_ms(self) -> int:
         return 0 if self.ended_at_ms is None else max(0, self.ended_at_ms - self.began_at_ms)
 
 
-class Tally:
-    """Takes the events of one turn, in order. Only the costs of delegates are counted."""
+class RunSummary:
+    """Sums up the events of one turn, which are added in order. Of the events of delegates, only
+    the costs count."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -95,81 +96,83 @@ class Tally:
         self.steps = 0
         self.tokens = 0
         self.cost: float | None = None
-        self.calls: list[CallTally] = []
+        self.calls: list[CallSummary] = []
         self.questions: Sequence[RunWaitingTicket] = ()
         self.thread = ""
         self.agent: str | None = None
         self.state: dict[str, Any] = {}
-        self.said_something = False
+        self.has_text = False
         self.ending: TerminationReason | None = None
         self.awaits_tasks = False
         self.waited_ms = 0
         self._began_at_ms: int | None = None
         self._last_at_ms = 0
         self._paused_at_ms: int | None = None
-        self._by_id: dict[str, CallTally] = {}
+        self._by_id: dict[str, CallSummary] = {}
 
     @property
-    def took_ms(self) -> int:
+    def duration_ms(self) -> int:
         """Milliseconds from the first event to the last, including the wait for approvers."""
         return 0 if self._began_at_ms is None else self._last_at_ms - self._began_at_ms
 
-    def call(self, id: str) -> CallTally | None:
+    def call(self, id: str) -> CallSummary | None:
         """The latest call with that id (providers reuse ids), or `None`."""
         return self._by_id.get(id)
 
-    def cut_short(self) -> list[CallTally]:
-        """Calls that began and were interrupted."""
+    def interrupted_calls(self) -> list[CallSummary]:
+        """The calls that began and were interrupted."""
         # An approved call runs as soon as it is approved; if it is cancelled, it has no end event.
-        cut = self.in_state(CallState.INTERRUPTED, CallState.UNKNOWN, CallState.RUNNING)
+        cut = self.calls_in_state(CallState.INTERRUPTED, CallState.UNKNOWN, CallState.RUNNING)
         return [call for call in cut if call.state is not CallState.RUNNING or call.approved]
 
-    def never_begun(self) -> list[CallTally]:
-        """Calls that the model made and that never began."""
-        open_ = self.in_state(CallState.RUNNING, CallState.WAITING, *UNANSWERED)
+    def unstarted_calls(self) -> list[CallSummary]:
+        """The calls that the model made and that never began."""
+        open_ = self.calls_in_state(CallState.RUNNING, CallState.WAITING, *UNANSWERED)
         return [call for call in open_ if not call.approved]
 
     def open_questions(self) -> list[RunWaitingTicket]:
         """The tickets of the last pause that are still open."""
-        calls = {call.id for call in self.in_state(CallState.WAITING) if call.answer is None}
+        calls = {call.id for call in self.calls_in_state(CallState.WAITING) if call.answer is None}
         return [ticket for ticket in self.questions if ticket.tool_call_id in calls]
 
-    def in_state(self, *states: CallState) -> list[CallTally]:
+    def calls_in_state(self, *states: CallState) -> list[CallSummary]:
         return [call for call in self.calls if call.state in states]
 
-    def is_own(self, told: RunEvent) -> bool:
+    def is_own(self, run_event: RunEvent) -> bool:
         """Whether an event belongs to the thread itself, and not to a delegate."""
-        return self.thread in ("", told.thread_id)
+        return self.thread in ("", run_event.thread_id)
 
-    def decided(self, call_id: str, answer: ToolCallResume, asker: Asker | None = None) -> None:
-        """Note the answer to a waiting call."""
+    def add_decision(
+        self, call_id: str, answer: ToolCallResume, asker: Asker | None = None
+    ) -> None:
+        """Record the answer to a waiting call."""
         if call := self._by_id.get(call_id):
             # A call that asks on behalf of a delegate goes on with either answer, to pass it on.
             call.answer = answer if asker is None else ToolCallResume.approve(by=answer.by)
             if call.approved:
                 call.state = CallState.RUNNING
 
-    def know(self, calls: Iterable[CallEntry], tickets: Iterable[Ticket]) -> None:
+    def add_earlier_calls(self, calls: Iterable[CallEntry], tickets: Iterable[Ticket]) -> None:
         """Add calls that were made before the first event, and their answers."""
         for entry in calls:
             state = _OPEN.get(entry.phase)
             if state is not None:
-                call = CallTally(entry.call_id, entry.tool_name, entry.arguments, 0, state=state)
+                call = CallSummary(entry.call_id, entry.tool_name, entry.arguments, 0, state=state)
                 self.calls.append(call)
                 self._by_id[call.id] = call
         for ticket in tickets:
             if ticket.decision is not None:
-                self.decided(ticket.call_id, ticket.decision, ticket.asker)
+                self.add_decision(ticket.call_id, ticket.decision, ticket.asker)
 
-    def add(self, told: RunEvent) -> None:
+    def add(self, run_event: RunEvent) -> None:
         """Add one event."""
-        self._last_at_ms = max(self._last_at_ms, told.at_ms)
+        self._last_at_ms = max(self._last_at_ms, run_event.at_ms)
         if self._began_at_ms is None:
-            self._began_at_ms = told.at_ms
-        if isinstance(told.event, InferenceComplete):
-            self._add_cost(told.event)
-        if self.is_own(told):
-            self._add_own(told)
+            self._began_at_ms = run_event.at_ms
+        if isinstance(run_event.event, InferenceComplete):
+            self._add_cost(run_event.event)
+        if self.is_own(run_event):
+            self._add_own(run_event)
 
     def _add_cost(self, answered: InferenceComplete) -> None:
         if (usage := answered.usage) is not None:
@@ -177,37 +180,37 @@ class Tally:
         if answered.cost is not None:
             self.cost = (self.cost or 0.0) + answered.cost
 
-    def _add_own(self, told: RunEvent) -> None:
+    def _add_own(self, run_event: RunEvent) -> None:
         self.events += 1
-        self.durable += isinstance(told.event, DURABLE)
-        self.thread = told.thread_id
-        match told.event:
+        self.durable += isinstance(run_event.event, DURABLE)
+        self.thread = run_event.thread_id
+        match run_event.event:
             case RunStart() as start:
-                self._starts(start, told.at_ms)
+                self._on_run_start(start, run_event.at_ms)
             case RunFinish(termination=ending) as finish:
                 self.ending = ending
                 self.awaits_tasks = awaits_tasks(finish)
                 if isinstance(ending, Suspended):
-                    self._paused_at_ms = told.at_ms
+                    self._paused_at_ms = run_event.at_ms
             case Error(message=message):
                 self.ending = Failed(value=message)
             case ToolCallReady() | ToolCallDone() | ToolCallResumed() as of_call:
-                self._of_call(of_call, told.at_ms)
+                self._on_call_event(of_call, run_event.at_ms)
             case StepEnd():
                 self.steps += 1
             case TextDelta():
-                self.said_something = True
+                self.has_text = True
             case StateSnapshot(snapshot={"extensions": dict(state)}):
                 self._keep_state(state)
 
-    def _starts(self, start: RunStart, at_ms: int) -> None:
+    def _on_run_start(self, start: RunStart, at_ms: int) -> None:
         self.awaits_tasks = False
         if self.agent is None and start.identity is not None:
             self.agent = start.identity.agent_id
         if self._paused_at_ms is not None:
             self.waited_ms += at_ms - self._paused_at_ms
             self._paused_at_ms = None
-        for call in self.in_state(CallState.RUNNING):
+        for call in self.calls_in_state(CallState.RUNNING):
             call.began_at_ms = at_ms
 
     def _keep_state(self, state: dict[str, Any]) -> None:
@@ -216,32 +219,34 @@ class Tally:
         if isinstance(active, str):
             self.agent = active
 
-    def _of_call(self, event: ToolCallReady | ToolCallDone | ToolCallResumed, at_ms: int) -> None:
+    def _on_call_event(
+        self, event: ToolCallReady | ToolCallDone | ToolCallResumed, at_ms: int
+    ) -> None:
         if isinstance(event, ToolCallReady):
-            call = CallTally(event.id, event.name, event.arguments, at_ms)
+            call = CallSummary(event.id, event.name, event.arguments, at_ms)
             self.calls.append(call)
             self._by_id[event.id] = call
             return
         id = event.id if isinstance(event, ToolCallDone) else event.target_id
         if found := self._by_id.get(id):
             found.state = (
-                _state_done(event)
+                _done_state(event)
                 if isinstance(event, ToolCallDone)
-                else _state_resumed(event, found)
+                else _resumed_state(event, found)
             )
             if found.state is not CallState.WAITING:
                 found.ended_at_ms = at_ms
             if found.state is CallState.DONE and found.name == HANDOFF_TOOL:
-                self._hand_over(found.arguments)
+                self._set_agent_from_handoff(found.arguments)
 
-    def _hand_over(self, arguments: Json) -> None:
+    def _set_agent_from_handoff(self, arguments: Json) -> None:
         """Take the new agent from the call: stored events do not include state updates."""
         match arguments:
             case {"agent": str(agent)}:
                 self.agent = agent
 
 
-def _state_done(event: ToolCallDone) -> CallState:
+def _done_state(event: ToolCallDone) -> CallState:
     match event.outcome:
         case ToolCallOutcome.SUCCEEDED:
             return CallState.DONE
@@ -256,7 +261,7 @@ def _state_done(event: ToolCallDone) -> CallState:
             return CallState.INTERRUPTED if cut else CallState.FAILED
 
 
-def _state_resumed(event: ToolCallResumed, call: CallTally) -> CallState:
+def _resumed_state(event: ToolCallResumed, call: CallSummary) -> CallState:
     match event.outcome:
         case ResumedOutcome.DENIED:
             return CallState.DENIED
@@ -268,7 +273,7 @@ def _state_resumed(event: ToolCallResumed, call: CallTally) -> CallState:
             return CallState.INTERRUPTED if call.approved else CallState.CANCELLED
         case None if call.answer is not None and not call.approved:
             return CallState.DENIED  # an event written by an earlier version
-    failure = failure_in(event.result)
+    failure = extract_error(event.result)
     if failure is None:
         return CallState.DONE
     return CallState.INTERRUPTED if failure.startswith(_CUT_SHORT) else CallState.FAILED
@@ -282,7 +287,7 @@ def awaits_tasks(event: AgentEvent) -> bool:
     return False
 
 
-def failure_in(payload: Json) -> str | None:
+def extract_error(payload: Json) -> str | None:
     """The error in a resumed call's result, or `None`."""
     match payload:
         case {"error": str(message)} if len(payload) == 1:
@@ -290,7 +295,7 @@ def failure_in(payload: Json) -> str | None:
     return None
 
 
-def result_in(payload: Json) -> Json:
+def extract_result(payload: Json) -> Json:
     """The result of a resumed call; for a delegate's result, only its answer."""
     match payload:
         case {"data": data, "metadata": _} if len(payload) == 2:

@@ -19,16 +19,16 @@ else:
 _PIECE = 65_536
 
 
-class Interrupted(Exception):
-    """The line is no longer wanted."""
+class InputInterrupted(Exception):
+    """The caller of `read_line` no longer needs the line."""
 
 
 def is_tty() -> bool:
-    """Whether there is a person to ask: both stdin and stdout are a terminal."""
+    """Whether both stdin and stdout are a terminal, so that a person can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-class Lines:
+class StdinLines:
     """Standard input, line by line.
 
     The event loop waits for input, because a read in a thread could not be cancelled and would keep
@@ -37,37 +37,37 @@ class Lines:
 
     def __init__(self, fd: int = 0) -> None:
         self._fd = fd
-        self._held = b""
+        self._buffer = b""
         self._waiter: asyncio.Future[None] | None = None
         self._piece: asyncio.Future[bytes] | None = None
 
-    async def next(self) -> str:
+    async def read_line(self) -> str:
         """The next line, without its end.
 
         Raises:
             EOFError: the input has ended.
-            Interrupted: `interrupt` was called.
+            InputInterrupted: `interrupt` was called.
         """
-        while b"\n" not in self._held:
-            piece = await self._next_piece()
-            if not piece and not self._held:
+        while b"\n" not in self._buffer:
+            piece = await self._wait_for_piece()
+            if not piece and not self._buffer:
                 raise EOFError
-            self._held += piece or b"\n"
-        line, _, self._held = self._held.partition(b"\n")
+            self._buffer += piece or b"\n"
+        line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode(errors="replace").rstrip("\r")
 
     def interrupt(self) -> None:
-        """Stop a pending `next`, if there is one."""
+        """Stop a pending `read_line`, if there is one."""
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(Interrupted())
+            self._waiter.set_exception(InputInterrupted())
 
-    def forget_typed(self) -> None:
-        """Drop input that was typed before a question was asked."""
-        self._held = b""
+    def discard_typed_input(self) -> None:
+        """Drop the input that the user typed before the question appeared."""
+        self._buffer = b""
         if _terminal is not None and os.isatty(self._fd):
             _terminal.tcflush(self._fd, _terminal.TCIFLUSH)
 
-    async def _next_piece(self) -> bytes:
+    async def _wait_for_piece(self) -> bytes:
         loop = asyncio.get_running_loop()
         waiter = self._waiter = loop.create_future()
         try:
@@ -75,7 +75,7 @@ class Lines:
         except PermissionError:
             return self._read()  # a plain file cannot be watched; it is always ready
         except NotImplementedError:
-            return await self._read_aside(waiter)
+            return await self._read_in_thread(waiter)
         try:
             await waiter
         finally:
@@ -83,13 +83,13 @@ class Lines:
             self._waiter = None
         return self._read()
 
-    async def _read_aside(self, waiter: asyncio.Future[None]) -> bytes:
-        """Read in a thread. Input that comes after the line was given up is kept for the next
-        one."""
+    async def _read_in_thread(self, waiter: asyncio.Future[None]) -> bytes:
+        """Read in a thread. If `interrupt` stops this call, the next call gets what the thread
+        reads."""
         loop, piece = asyncio.get_running_loop(), self._piece
         if piece is None:
             piece = self._piece = loop.create_future()
-            threading.Thread(target=self._read_into, args=(loop, piece), daemon=True).start()
+            threading.Thread(target=self._read_and_deliver, args=(loop, piece), daemon=True).start()
         try:
             await asyncio.wait((piece, waiter), return_when=asyncio.FIRST_COMPLETED)
             if waiter.done():
@@ -99,10 +99,12 @@ class Lines:
         self._piece = None
         return piece.result()
 
-    def _read_into(self, loop: asyncio.AbstractEventLoop, piece: asyncio.Future[bytes]) -> None:
+    def _read_and_deliver(
+        self, loop: asyncio.AbstractEventLoop, piece: asyncio.Future[bytes]
+    ) -> None:
         read = self._read()
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(_tell, piece, read)
+            loop.call_soon_threadsafe(_deliver, piece, read)
 
     def _read(self) -> bytes:
         try:
@@ -111,7 +113,7 @@ class Lines:
             return b""  # the terminal was closed
 
 
-def _tell(piece: asyncio.Future[bytes], read: bytes) -> None:
+def _deliver(piece: asyncio.Future[bytes], read: bytes) -> None:
     if not piece.done():
         piece.set_result(read)
 

@@ -29,7 +29,7 @@ def bus_address(given: str | None) -> str | None:
     return given or os.environ.get(BUS_VARIABLE) or None
 
 
-def existing_store(given: str | None) -> str:
+def resolve_existing_store(given: str | None) -> str:
     """The address of an existing store, for commands that read or control what others have written.
 
     Raises:

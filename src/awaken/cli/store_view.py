@@ -1,4 +1,4 @@
-"""An opened store, for commands that show and control its runs; they need no agents."""
+"""An opened store, for commands that show and control its runs. These commands need no agents."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from awaken.cli.exit_codes import WAITS_FOR_TASKS, Exit, Mistake, ending_words
+from awaken.cli.exit_codes import WAITS_FOR_TASKS, ExitCode, Mistake, describe_ending
 from awaken.cli.output import silence_unreadable, terminal_line
-from awaken.cli.store_address import existing_store
+from awaken.cli.store_address import resolve_existing_store
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord
@@ -55,7 +55,7 @@ class Subject:
         )
 
 
-class Desk:
+class StoreView:
     """An opened store, with lookups by id."""
 
     def __init__(self, runtime: Runtime, address: str, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -91,14 +91,14 @@ class Desk:
                 f"{self.address} has no thread or run {text!r}; the beginning of an id has at "
                 f"least {SHORTEST_PREFIX} characters"
             )
-        threads, runs = await self._threads(text), await self._runs(text)
+        threads, runs = await self._find_threads(text), await self._find_runs(text)
         # A thread and its first run are often created at the same instant, so their ids begin
         # alike.
         if len(threads) == 1 and all(run.thread_id == threads[0].id for run in runs):
             return Subject(thread=threads[0])
         if len(runs) == 1 and not threads:
             return await self._subject_of(runs[0])
-        raise self._unclear(text, [t.id for t in threads], [r.run_id for r in runs])
+        raise self._lookup_error(text, [t.id for t in threads], [r.run_id for r in runs])
 
     async def find_thread(self, text: str) -> Thread:
         """The thread that an id, or the beginning of one, names.
@@ -108,14 +108,14 @@ class Desk:
         """
         if thread := await self.store.load_thread(text):
             return thread
-        found = await self._threads(text) if len(text) >= SHORTEST_PREFIX else []
+        found = await self._find_threads(text) if len(text) >= SHORTEST_PREFIX else []
         if len(found) == 1:
             return found[0]
-        raise self._unclear(text, [thread.id for thread in found])
+        raise self._lookup_error(text, [thread.id for thread in found])
 
-    async def left_behind(self) -> frozenset[str]:
-        """The ids of runs that should be resumed: their process has ended, or they were answered
-        while no process ran them."""
+    async def find_resumable(self) -> frozenset[str]:
+        """The ids of the runs that `awaken resume` would resume: the process of a run has ended, or
+        an approver answered while no process ran it."""
         runs = await self.store.list_interrupted(now_ms=self.now_ms())
         return frozenset(run.run_id for run in runs)
 
@@ -128,11 +128,11 @@ class Desk:
             )
         return Subject(thread=thread, run=run)
 
-    async def _threads(self, prefix: str) -> Sequence[Thread]:
+    async def _find_threads(self, prefix: str) -> Sequence[Thread]:
         query = ThreadQuery(prefix=prefix, limit=MOST_NAMED + 1)
         return (await self.store.list_threads(query)).items
 
-    async def _runs(self, prefix: str) -> list[RunRecord]:
+    async def _find_runs(self, prefix: str) -> list[RunRecord]:
         found: list[RunRecord] = []
         cursor: str | None = None
         while len(found) <= MOST_NAMED:
@@ -142,65 +142,71 @@ class Desk:
                 break
         return found
 
-    def _unclear(self, text: str, threads: Sequence[str], runs: Sequence[str] = ()) -> Mistake:
-        named = [f"thread {id}" for id in threads] + [f"run {id}" for id in runs]
-        if not named:
+    def _lookup_error(self, text: str, threads: Sequence[str], runs: Sequence[str] = ()) -> Mistake:
+        found = [f"thread {id}" for id in threads] + [f"run {id}" for id in runs]
+        if not found:
             return Mistake(
                 f"{self.address} has nothing that begins with {text!r}: `awaken threads` and "
                 "`awaken runs` list what there is"
             )
-        more = ", …" if len(named) > MOST_NAMED else ""
+        more = ", …" if len(found) > MOST_NAMED else ""
         return Mistake(
-            f"{text!r} can be several: {', '.join(named[:MOST_NAMED])}{more}. Give more of the id"
+            f"{text!r} can be several: {', '.join(found[:MOST_NAMED])}{more}. Give more of the id"
         )
 
 
 @asynccontextmanager
-async def open_desk(store: str | None) -> AsyncIterator[Desk]:
+async def open_store_view(store: str | None) -> AsyncIterator[StoreView]:
     """Open an existing store.
 
     Raises:
         Mistake: there is no such store.
         StoreUnavailable: the store cannot be used.
     """
-    address = existing_store(store)
+    address = resolve_existing_store(store)
     with silence_unreadable():
         async with Runtime([], store=address, recover=False) as runtime:
-            yield Desk(runtime, address)
+            yield StoreView(runtime, address)
 
 
-def at_desk(store: str | None, work: Callable[[Desk], Awaitable[Exit]]) -> Exit:
+def run_with_store_view(
+    store: str | None, work: Callable[[StoreView], Awaitable[ExitCode]]
+) -> ExitCode:
     """Open an existing store and run `work` with it. Returns the exit code."""
 
-    async def main() -> Exit:
-        async with open_desk(store) as desk:
-            return await work(desk)
+    async def main() -> ExitCode:
+        async with open_store_view(store) as store_view:
+            return await work(store_view)
 
     return asyncio.run(main())
 
 
-def standing(run: RunRecord, left_behind: frozenset[str]) -> Text:
-    """The state of a run, in a few words."""
-    if run.run_id in left_behind:
-        return _state(TO_RESUME)
+def format_run_state(run: RunRecord, resumable: frozenset[str]) -> Text:
+    """The state of a run as styled text.
+
+    Args:
+        resumable: the result of `StoreView.find_resumable`.
+    """
+    if run.run_id in resumable:
+        return _style_state(TO_RESUME)
     if run.status is RunStatus.DONE:
-        return _state(terminal_line(ending_words(run.termination_reason), LONGEST_STATE))
-    return _state(WAITS_FOR_TASKS if run.is_background_task_waiting() else run.status.value)
+        return _style_state(terminal_line(describe_ending(run.termination_reason), LONGEST_STATE))
+    return _style_state(WAITS_FOR_TASKS if run.is_background_task_waiting() else run.status.value)
 
 
-def task_standing(task: BackgroundTask, left_behind: frozenset[str]) -> Text:
+def format_task_state(task: BackgroundTask, resumable: frozenset[str]) -> Text:
     """The state of a task."""
-    return _state(TO_RESUME if task.id in left_behind else task.status.value)
+    return _style_state(TO_RESUME if task.id in resumable else task.status.value)
 
 
-def thread_standing(thread: Thread, left_behind: frozenset[str]) -> Text:
+def format_thread_state(thread: Thread, resumable: frozenset[str]) -> Text:
     """The state of a thread's open run; `idle` if it has none."""
     if thread.open_run_id is None:
-        return _state("idle")
-    if thread.open_run_id in left_behind:
-        return _state(TO_RESUME)
-    return _state((RunStatus.RUNNING if thread.active_run_id else RunStatus.WAITING).value)
+        return _style_state("idle")
+    if thread.open_run_id in resumable:
+        return _style_state(TO_RESUME)
+    return _style_state((RunStatus.RUNNING if thread.active_run_id else RunStatus.WAITING).value)
 
 
-def _state(words: str) -> Text:
+def _style_state(words: str) -> Text:
     return Text(words, _STYLES.get(words.partition(":")[0], ""))

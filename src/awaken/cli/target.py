@@ -48,7 +48,7 @@ class Target:
             return self._found
         # This command does not resume runs of other threads: `awaken resume` does that, and it
         # resumes tasks that are still running when this command ends.
-        runtime = self._make(_all_on(self._found, model), store, recover=False)
+        runtime = self._make(_replace_models(self._found, model), store, recover=False)
         # The command itself resumes runs to which background tasks report, because it shows their
         # events.
         runtime.leave_to_caller()
@@ -107,9 +107,9 @@ class Target:
                 f"{self.name} has agents that run elsewhere ({', '.join(elsewhere)}): point at "
                 "those that run here"
             )
-        return [agent for agent in _all_on(self._found, model) if isinstance(agent, Agent)]
+        return [agent for agent in _replace_models(self._found, model) if isinstance(agent, Agent)]
 
-    def everyone(self) -> Sequence[TargetAgent]:
+    def all_agents(self) -> Sequence[TargetAgent]:
         """All agents, including remote ones.
 
         Raises:
@@ -132,21 +132,21 @@ class Target:
             return list(self._found.engine.registry.snapshot().agent_ids())
         return [agent.id for agent in self._found]
 
-    def agent_id(self, wanted: str | None) -> str:
-        """The agent to ask: the wanted one, else the first, or the only one of a runtime.
+    def agent_id(self, requested: str | None) -> str:
+        """The agent to ask: the requested one, else the first, or the only one of a runtime.
 
         Raises:
             Mistake: there is no such agent, or there are several.
         """
         known = self.agent_ids()
-        if wanted is not None and wanted not in known:
-            raise Mistake(f"{self.name} has no agent {wanted!r}; it has: {', '.join(known)}")
-        if wanted is None and self.makes_runtime and len(known) != 1:
+        if requested is not None and requested not in known:
+            raise Mistake(f"{self.name} has no agent {requested!r}; it has: {', '.join(known)}")
+        if requested is None and self.makes_runtime and len(known) != 1:
             raise Mistake(f"{self.name} has several agents ({', '.join(known)}): pick with --agent")
-        return wanted or known[0]
+        return requested or known[0]
 
 
-class _OnModel(Agent):
+class _AgentWithModel(Agent):
     """A copy of an agent with another model."""
 
     def __init__(self, agent: Agent, model: str) -> None:
@@ -159,11 +159,13 @@ class _OnModel(Agent):
         return self._remodelled
 
 
-def _all_on(agents: Sequence[TargetAgent], model: str | None) -> list[TargetAgent]:
+def _replace_models(agents: Sequence[TargetAgent], model: str | None) -> list[TargetAgent]:
     """The agents; a given model replaces that of local agents."""
     if model is None:
         return list(agents)
-    return [_OnModel(agent, model) if isinstance(agent, Agent) else agent for agent in agents]
+    return [
+        _AgentWithModel(agent, model) if isinstance(agent, Agent) else agent for agent in agents
+    ]
 
 
 def load_target(text: str) -> Target:
@@ -227,7 +229,7 @@ def _import_module(name: str) -> ModuleType:
             "change to its directory, or give its file, as in path/to/file.py:agent"
         ) from error
     except Exception as error:
-        raise _broken(name, error) from error
+        raise _import_mistake(name, error) from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -244,11 +246,11 @@ def _import_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise _broken(str(path), error) from error
+        raise _import_mistake(str(path), error) from error
     return module
 
 
-def _broken(name: str, error: Exception) -> Mistake:
+def _import_mistake(name: str, error: Exception) -> Mistake:
     """The error for a user's module that raised, with file and line."""
     place = ""
     if frames := traceback.extract_tb(error.__traceback__):
@@ -274,10 +276,10 @@ def _agents_or_runtime(name: str, value: Any) -> Sequence[TargetAgent] | Runtime
     agents = [value] if isinstance(value, TargetAgent) else value
     if isinstance(agents, list | tuple) and agents and _are_agents(agents):
         return list(agents)
-    raise Mistake(f"{name} is {_kind(value)}: point at {_EXPECTED}")
+    raise Mistake(f"{name} is {_describe_type(value)}: point at {_EXPECTED}")
 
 
-def _kind(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     if isinstance(value, list | tuple):
         kinds = sorted({type(item).__name__ for item in value})
         return f"a {type(value).__name__} of {', '.join(kinds) or 'nothing'}"

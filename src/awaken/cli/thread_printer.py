@@ -27,24 +27,24 @@ MOST_TICKETS = 1_000
 _PAGE = 200
 
 
-def pauses(event: RunEvent) -> bool:
-    """Whether a run waits for somebody from here on."""
+def is_pause(event: RunEvent) -> bool:
+    """Whether a run waits for an answer from this event on."""
     return isinstance(event.event, RunFinish) and isinstance(event.event.termination, Suspended)
 
 
 def is_over(event: RunEvent) -> bool:
-    """Whether a run comes to its end here."""
-    return is_terminal(event.event) and not pauses(event) and not awaits_tasks(event.event)
+    """Whether a run ends with this event."""
+    return is_terminal(event.event) and not is_pause(event) and not awaits_tasks(event.event)
 
 
 class ThreadPrinter:
     """Prints one thread, run after run.
 
-    Pieces of text are not kept, so what was said comes from the log: a step's answer is the message
-    that its `step_start` names, and a user's words are those that stand before it.
+    The store keeps no pieces of text, so texts come from the messages of the thread: a step's
+    answer is the message that its `step_start` names, and the user's messages are those before it.
 
     Args:
-        numbered: mark where steps end, for those who want to fork or go on from there.
+        numbered: print where steps end: a user can fork the thread there, or watch it from there.
     """
 
     def __init__(
@@ -61,38 +61,38 @@ class ThreadPrinter:
         self.ending: TerminationReason | None = None
         self._position = 0
         self._numbered = numbered
-        self._ahead: list[Message] = []
+        self._unprinted: list[Message] = []
         self._answer: str | None = None
 
     def _new_view(self, console: Console) -> TurnPrinter:
         view = TurnPrinter(console, None, self._children)
-        view.tally.thread = self._thread
+        view.summary.thread = self._thread
         return view
 
     def count(self, event: RunEvent) -> None:
-        """Take an event into account, and print nothing."""
-        self.view.tally.add(event)
-        self.ending = self.view.tally.ending
+        """Add an event to the summary without printing it."""
+        self.view.summary.add(event)
+        self.ending = self.view.summary.ending
 
     async def show(self, event: RunEvent) -> None:
-        """Print what an event tells; events come in order, those of runs beneath among them."""
+        """Print an event. Events come in order, and include those of delegates and tasks."""
         if event.thread_id != self._thread:
             await self._show_child(event)
             return
-        if self.view.over:
+        if self.view.is_finished:
             self.view = self._new_view(self.view.console)
-        if self.view.tally.agent is None and not isinstance(event.event, RunStart):
+        if self.view.summary.agent is None and not isinstance(event.event, RunStart):
             record = await self._runtime.find_run(event.run_id)
-            self.view.tally.agent = record.agent_id if record is not None else "assistant"
+            self.view.summary.agent = record.agent_id if record is not None else "assistant"
         if isinstance(event.event, StepStart):
             self._answer = event.event.message_id
         if isinstance(event.event, ToolCallResumed):
-            await self._learn(event, event.event.target_id)
-        await self._say()
+            await self._add_decision(event, event.event.target_id)
+        await self._print_texts()
         self.view.show(event)
         if self._numbered and isinstance(event.event, StepEnd):
-            self.view.remark("·", f"step ended · seq {event.seq}")
-        self.ending = self.view.tally.ending
+            self.view.print_remark("·", f"step ended · seq {event.seq}")
+        self.ending = self.view.summary.ending
         if is_over(event):
             self.view.finish()
 
@@ -105,50 +105,53 @@ class ThreadPrinter:
                 )
         self.view.show(event)
 
-    async def _learn(self, event: RunEvent, call_id: str) -> None:
-        """How the call that goes on was answered, which its event does not tell."""
+    async def _add_decision(self, event: RunEvent, call_id: str) -> None:
+        """Add the decision on the resumed call to the summary: the event does not contain it."""
         query = TicketQuery(thread_id=self._thread, run_id=event.run_id, limit=MOST_TICKETS)
         for ticket in (await self._runtime.list_tickets(query)).items:
             answer = ticket.decision if ticket.call_id == call_id else None
             if answer is not None and answer.updated_at <= event.at_ms:
-                self.view.tally.decided(call_id, answer, ticket.asker)
+                self.view.summary.add_decision(call_id, answer, ticket.asker)
 
-    async def _say(self) -> None:
-        """Print what was said up to the answer of this step, once it is there."""
+    async def _print_texts(self) -> None:
+        """Print the messages up to the answer of this step, once the store has that answer."""
         if self._answer is None:
             return
-        place = await self._place_of(self._answer)
-        if place is None:
-            place = next(_places(self._ahead, Role.ASSISTANT), len(self._ahead))
-            self._ask(self._ahead[:place])
-            del self._ahead[:place]
+        index = await self._find_index(self._answer)
+        if index is None:
+            index = next(_indexes_of(self._unprinted, Role.ASSISTANT), len(self._unprinted))
+            self._print_user_messages(self._unprinted[:index])
+            del self._unprinted[:index]
             return
-        answer, before = self._ahead[place], self._ahead[:place]
-        del self._ahead[: place + 1]
+        answer, before = self._unprinted[index], self._unprinted[:index]
+        del self._unprinted[: index + 1]
         self._answer = None
-        self._ask(before[max((p + 1 for p in _places(before, Role.ASSISTANT)), default=0) :])
+        self._print_user_messages(
+            before[max((p + 1 for p in _indexes_of(before, Role.ASSISTANT)), default=0) :]
+        )
         if text := answer.text():
-            self.view.said(self.view.tally.agent or "assistant", text)
+            self.view.print_message(self.view.summary.agent or "assistant", text)
 
-    def _ask(self, messages: list[Message]) -> None:
+    def _print_user_messages(self, messages: list[Message]) -> None:
         for message in messages:
             if message.is_visible_user():
-                self.view.said("you", message.text())
+                self.view.print_message("you", message.text())
 
-    async def _place_of(self, message_id: str) -> int | None:
-        """Where in what lies ahead a message is; reads on until it is found."""
-        looked = 0
+    async def _find_index(self, message_id: str) -> int | None:
+        """The index of a message in `_unprinted`. Loads more messages until it is found; returns
+        `None` if the store does not have it."""
+        checked = 0
         while True:
-            for place in range(looked, len(self._ahead)):
-                if self._ahead[place].id == message_id:
-                    return place
-            looked = len(self._ahead)
+            for index in range(checked, len(self._unprinted)):
+                if self._unprinted[index].id == message_id:
+                    return index
+            checked = len(self._unprinted)
             more = await self._runtime.messages(self._thread, after=self._position, limit=_PAGE)
             if not more:
                 return None
             self._position += len(more)
-            self._ahead += more
+            self._unprinted += more
 
 
-def _places(messages: list[Message], role: Role) -> Iterator[int]:
-    return (place for place, message in enumerate(messages) if message.role is role)
+def _indexes_of(messages: list[Message], role: Role) -> Iterator[int]:
+    return (index for index, message in enumerate(messages) if message.role is role)

@@ -12,9 +12,16 @@ from rich.text import Text
 
 from awaken.cli.children import Children
 from awaken.cli.output import LONGEST, Flow, call_words, clean, result_words, seconds, terminal_line
-from awaken.cli.run_summary import UNANSWERED, CallState, CallTally, Tally, failure_in, result_in
+from awaken.cli.run_summary import (
+    UNANSWERED,
+    CallState,
+    CallSummary,
+    RunSummary,
+    extract_error,
+    extract_result,
+)
 from awaken.cli.store_address import WayBack
-from awaken.cli.view import afterword, summary
+from awaken.cli.view import render_closing_notes, render_summary
 from awaken.codec import Json
 from awaken.core.event import (
     ActivitySnapshot,
@@ -63,13 +70,13 @@ class TurnPrinter:
         way_back: WayBack | None = None,
         children: Children | None = None,
     ) -> None:
-        self.tally = Tally()
+        self.summary = RunSummary()
         self._children = children or Children()
-        self.over = False
+        self.is_finished = False
         self.console = console
         self._way_back = way_back
         # FORCE_COLOR makes anything a terminal to rich; it asks for colours, not for a spinner.
-        self._watched = console.file.isatty() and not console.is_dumb_terminal
+        self._is_live = console.file.isatty() and not console.is_dumb_terminal
         self._spinner: Live | None = None
         self._speaker: str | None = None
         self._below_calls = False
@@ -77,63 +84,63 @@ class TurnPrinter:
         self._flow_style = ""
         self._tool_output: dict[str, str] = {}
 
-    # -- what it is told ----------------------------------------------------------------------
+    # -- public methods -----------------------------------------------------------------------
 
     def show(self, event: RunEvent) -> None:
-        self.tally.add(event)
-        if self.tally.is_own(event):
+        self.summary.add(event)
+        if self.summary.is_own(event):
             self._show(event.event)
-        elif aside := self._children.tell(event, self._room):
-            self._detail(*aside)
+        elif note := self._children.render_event(event, self._available_width):
+            self._detail(*note)
         self._spin()
 
-    def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
-        self.tally.decided(ticket.tool_call_id, answer, ticket.asker)
+    def on_decision(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
+        self.summary.add_decision(ticket.tool_call_id, answer, ticket.asker)
         self._spin()
 
     def note(self, text: str) -> None:
         self._line("!", "yellow", terminal_line(text, 1000))
 
-    def ask(self, question: str) -> None:
+    def print_question(self, question: str) -> None:
         """Print a question, and leave the cursor at its end."""
-        self._rest()
+        self._end_line()
         self._print(f"{_INDENT}{question} ", "bold", end="")
 
     def break_line(self) -> None:
         """End the line of an unanswered question."""
         self._print("", end="\n")
 
-    def speaks(self, name: str) -> None:
-        """Start the part of the speaker `name`."""
-        self._rest()
+    def _print_speaker(self, name: str) -> None:
+        """Print the name of a speaker, above the texts and calls of that speaker."""
+        self._end_line()
         self._speaker, self._below_calls = name, False
         self._print("")
         self._print(f"● {terminal_line(name)}", "bold cyan")
 
-    def said(self, name: str, text: str) -> None:
-        """Print a whole message of `name`."""
-        self._rest()
+    def print_message(self, name: str, text: str) -> None:
+        """Print a complete message of the speaker `name`."""
+        self._end_line()
         if self._speaker != name:
-            self.speaks(name)
+            self._print_speaker(name)
         elif not self._below_calls:
             self._print("")
         self._flow = self._open_flow("")
         self._flow.feed(clean(text))
-        self._rest()
+        self._end_line()
 
-    def remark(self, mark: str, words: str, style: str = "dim") -> None:
+    def print_remark(self, mark: str, words: str, style: str = "dim") -> None:
         """Print a line among the calls."""
         self._line(mark, style, words)
 
     def finish(self) -> None:
-        self._rest()
-        self.over = True
-        ending = self.tally.ending
+        self._end_line()
+        self.is_finished = True
+        ending = self.summary.ending
         style = "green" if isinstance(ending, NaturalEnd) else "yellow"
         self._print("")
-        for words in afterword(self.tally, self._way_back):
+        for words in render_closing_notes(self.summary, self._way_back):
             self._print(words, style)
-        self._print(summary(self.tally, self._way_back), f"bold {style}")
+        self._print(render_summary(self.summary, self._way_back), f"bold {style}")
 
     # -- events -------------------------------------------------------------------------------
 
@@ -156,7 +163,7 @@ class TurnPrinter:
     @_show.register
     def _(self, event: ToolCallReady) -> None:
         self._header()
-        self._line("→", "cyan", call_words(event.name, event.arguments, self._room(4)))
+        self._line("→", "cyan", call_words(event.name, event.arguments, self._available_width(4)))
 
     @_show.register
     def _(self, event: ToolCallCancel) -> None:
@@ -174,7 +181,7 @@ class TurnPrinter:
 
     @_show.register
     def _(self, event: ActivitySnapshot) -> None:
-        call = self.tally.call(event.message_id)
+        call = self.summary.call(event.message_id)
         text = event.content
         if event.activity_type == PROGRESS_ACTIVITY and isinstance(text, dict):
             text = text.get("message")
@@ -183,25 +190,25 @@ class TurnPrinter:
 
     @_show.register
     def _(self, event: ToolCallDone) -> None:
-        if call := self.tally.call(event.id):
+        if call := self.summary.call(event.id):
             result = event.result
-            self._ended(call, result.data if result.message is None else result.message)
+            self._print_call_end(call, result.data if result.message is None else result.message)
 
     @_show.register
     def _(self, event: ToolCallResumed) -> None:
-        if call := self.tally.call(event.target_id):
-            said = failure_in(event.result) or result_in(event.result)
-            self._ended(call, event.reason if call.state in UNANSWERED else said)
+        if call := self.summary.call(event.target_id):
+            said = extract_error(event.result) or extract_result(event.result)
+            self._print_call_end(call, event.reason if call.state in UNANSWERED else said)
 
     @_show.register
     def _(self, event: StepEnd) -> None:
-        self._rest()
+        self._end_line()
 
     # -- printing -----------------------------------------------------------------------------
 
     def _stream(self, delta: str, style: str) -> None:
         if self._flow is None or self._flow_style != style:
-            self._rest()
+            self._end_line()
             self._header()
             self._flow_style = style
             self._flow = self._open_flow(style)
@@ -214,21 +221,21 @@ class TurnPrinter:
         return Flow(
             lambda text: self._print(text, style, end=""),
             _INDENT,
-            min(self.console.width, WIDEST) if self._watched else None,
+            min(self.console.width, WIDEST) if self._is_live else None,
         )
 
     def _header(self) -> None:
-        if self.tally.agent is not None and self._speaker != self.tally.agent:
-            self.speaks(self.tally.agent)
+        if self.summary.agent is not None and self._speaker != self.summary.agent:
+            self._print_speaker(self.summary.agent)
 
-    def _ended(self, call: CallTally, result: Json) -> None:
+    def _print_call_end(self, call: CallSummary, result: Json) -> None:
         if self._speaker is None:
             self._header()  # the call was made before this transcript began
         if rest := self._tool_output.pop(call.id, ""):
             self._detail("┊", call.name, rest)
         mark, style = _MARKS[call.state]
-        took = seconds(call.took_ms)
-        room = self._room(len(took) + len(call.name) + 8)
+        took = seconds(call.duration_ms)
+        room = self._available_width(len(took) + len(call.name) + 8)
         match call.state:
             case CallState.WAITING:
                 return self._line(mark, style, f"{terminal_line(call.name)} waits for an answer")
@@ -252,13 +259,13 @@ class TurnPrinter:
         self._line(mark, style, words, took)
 
     def _detail(self, mark: str, name: str, text: str, level: int = 1) -> None:
-        self._rest()
+        self._end_line()
         margin = _INDENT * (level + 1)
-        words = terminal_line(f"{name}: {text}", self._room(len(margin) + 2))
+        words = terminal_line(f"{name}: {text}", self._available_width(len(margin) + 2))
         self._print(f"{margin}{mark} {words}", "dim")
 
     def _line(self, mark: str, style: str, words: str, took: str = "") -> None:
-        self._rest()
+        self._end_line()
         self._below_calls = True
         line = Text(_INDENT).append(f"{mark} ", style)
         if took:
@@ -268,11 +275,11 @@ class TurnPrinter:
     def _print(self, text: str, style: str = "", end: str = "\n") -> None:
         self.console.print(Text(text, style), end=end)
 
-    def _room(self, taken: int) -> int:
+    def _available_width(self, taken: int) -> int:
         """How long a text may be if `taken` characters of its line are used."""
-        return max(24, min(self.console.width, LONGEST) - taken) if self._watched else LONGEST
+        return max(24, min(self.console.width, LONGEST) - taken) if self._is_live else LONGEST
 
-    def _rest(self) -> None:
+    def _end_line(self) -> None:
         """Move the cursor to the beginning of a new line."""
         if self._spinner is not None:
             self._spinner.stop()
@@ -283,8 +290,10 @@ class TurnPrinter:
 
     def _spin(self) -> None:
         """Show a spinner with the running calls while no text arrives."""
-        names = [terminal_line(call.name, 24) for call in self.tally.in_state(CallState.RUNNING)]
-        if self._watched and names and self._flow is None and self._spinner is None:
+        names = [
+            terminal_line(call.name, 24) for call in self.summary.calls_in_state(CallState.RUNNING)
+        ]
+        if self._is_live and names and self._flow is None and self._spinner is None:
             words = Text(", ".join(names[:4]) + (", …" if len(names) > 4 else ""), "dim")
             spinner = Padding(Spinner("dots", words, style="cyan"), (0, 0, 0, 2), expand=False)
             self._spinner = Live(

@@ -70,7 +70,7 @@ class FakeClock:
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         number = next(self._order)
         self._timers[number] = (self._elapsed + _nanoseconds(seconds), callback)
-        return _Alarm(self._timers, number)
+        return _FakeTimer(self._timers, number)
 
     def advance(self, seconds: float) -> None:
         """Let time pass: wake the tasks whose sleep is over, earliest first, then call due timers.
@@ -87,13 +87,13 @@ class FakeClock:
             _, woken = self._sleepers.pop(number)
             if not woken.done():
                 woken.set_result(None)
-        rung = sorted((at, n) for n, (at, _) in self._timers.items() if at <= self._elapsed)
-        for _, number in rung:
+        due_timers = sorted((at, n) for n, (at, _) in self._timers.items() if at <= self._elapsed)
+        for _, number in due_timers:
             _, callback = self._timers.pop(number)
             asyncio.get_running_loop().call_soon(callback)
 
 
-class _Alarm:
+class _FakeTimer:
     """A timer of a fake clock."""
 
     def __init__(self, timers: dict[int, tuple[int, Callable[[], object]]], number: int) -> None:

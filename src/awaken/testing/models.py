@@ -86,7 +86,7 @@ class ScriptedModel:
         self.calls = 0
         self.requests: list[InferenceRequest] = []
         self._record = record
-        self._script = deque(_prepared(response, chunk) for response in responses)
+        self._script = deque(_prepare_events(response, chunk) for response in responses)
         self._length = len(self._script)
 
     @property
@@ -110,10 +110,10 @@ class ScriptedModel:
             raise error
 
 
-def _prepared(
+def _prepare_events(
     response: Response, chunk: int | None
 ) -> tuple[Sequence[LlmStreamEvent], Exception | None]:
-    """The events to give, and the error to end with."""
+    """The events of a scripted response, and the error after them or `None`."""
     if isinstance(response, Exception):
         return (), response
     if isinstance(response, str | StreamResult):

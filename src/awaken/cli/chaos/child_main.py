@@ -1,4 +1,5 @@
-"""One process of a trial: it runs the user's agent, watched, until it is done or killed."""
+"""One process of a trial. It runs the user's agent, watched, until the agent is done or the process
+is killed."""
 
 from __future__ import annotations
 
@@ -34,12 +35,13 @@ from awaken.testing.chaos import (
 )
 
 THREAD = "chaos"
-MOST_QUESTIONS = 100
-_NOBODY = "no approver was there"
+MAX_ANSWERS = 100
+_NO_APPROVER_REASON = "no approver was there"
 
 
-class Life(Value, frozen=True, kw_only=True):
-    """The options of such a process: its files, the agent to ask, and when to kill itself."""
+class ProcessOptions(Value, frozen=True, kw_only=True):
+    """The options of one process: its folder, the agent to ask, and the point at which to kill
+    itself."""
 
     home: str
     agent: str
@@ -55,33 +57,33 @@ class Life(Value, frozen=True, kw_only=True):
         return open_store(f"sqlite:///{Path(self.home).resolve() / 'awaken.db'}")
 
 
-def live(life: Life, agents: Sequence[Agent]) -> None:
+def run_process(options: ProcessOptions, agents: Sequence[Agent]) -> None:
     """Run the conversation to its end: start or resume it, and answer its tickets."""
-    asyncio.run(_live(life, agents))
+    asyncio.run(_run_process(options, agents))
 
 
-async def _live(life: Life, agents: Sequence[Agent]) -> None:
-    switch = KillSwitch(life.witness, () if life.kill_at is None else (life.kill_at,))
-    store = watched_store(life.store(), switch)
+async def _run_process(options: ProcessOptions, agents: Sequence[Agent]) -> None:
+    switch = KillSwitch(options.witness, () if options.kill_at is None else (options.kill_at,))
+    store = watched_store(options.store(), switch)
     try:
-        await _carry_out(life, store, watched_agents(agents, switch))
+        await _run_conversation(options, store, watch_agents(agents, switch))
     finally:
         await store.close()
 
 
-async def _carry_out(life: Life, store: Store, agents: Sequence[Agent]) -> None:
+async def _run_conversation(options: ProcessOptions, store: Store, agents: Sequence[Agent]) -> None:
     async with Runtime(agents, store=store, recover=False) as runtime:
         if await store.latest_run(THREAD) is None:
-            await runtime.run(life.agent, life.prompt, thread=THREAD)
+            await runtime.run(options.agent, options.prompt, thread=THREAD)
         changes, answered = ThreadChanges(store), 0
-        while answered < MOST_QUESTIONS:
+        while answered < MAX_ANSWERS:
             for recovered in await runtime.recover():
                 # The process that delivered a message to it may have resumed it.
                 with suppress(ThreadAlreadyRunning, InvalidResume):
                     await recovered
             if tickets := await questions(store):
                 for ticket in tickets:
-                    answer = _answer(await _first_asked(ticket, store), life)
+                    answer = _build_answer(await _find_original_ticket(ticket, store), options)
                     await runtime.decide(ticket.thread_id, {ticket.key: answer})
                 answered += len(tickets)
             elif await at_rest(store):
@@ -90,27 +92,28 @@ async def _carry_out(life: Life, store: Store, agents: Sequence[Agent]) -> None:
                 await changes.wait(await open_runs(store))
 
 
-async def _first_asked(ticket: Ticket, store: Store) -> Ticket:
-    """The original ticket; a parent's ticket only passes on the question of its delegate."""
+async def _find_original_ticket(ticket: Ticket, store: Store) -> Ticket:
+    """The ticket that a delegate asked with, if this ticket of its parent run passes that question
+    on; else this ticket."""
     asker = ticket.asker
     if asker is None:
         return ticket
-    for asked in await store.list_tickets(TicketQuery(run_id=asker.run_id)):
-        if asked.key == asker.ticket:
-            return await _first_asked(asked, store)
+    for origin in await store.list_tickets(TicketQuery(run_id=asker.run_id)):
+        if origin.key == asker.ticket:
+            return await _find_original_ticket(origin, store)
     return ticket
 
 
-def _answer(ticket: Ticket, life: Life) -> ToolCallResume:
+def _build_answer(ticket: Ticket, options: ProcessOptions) -> ToolCallResume:
     if ticket.reason == OUTCOME_UNKNOWN:
         ended = any(
             note.kind is NoteKind.END and ticket.key.startswith(note.key)
-            for note in life.witness.notes()
+            for note in options.witness.notes()
         )
         return ToolCallResume.approve() if ended else ToolCallResume.deny("it did not happen")
     # A value that only a person or a front end has cannot be invented here.
-    if not life.approve or ticket.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT:
-        return ToolCallResume.deny(_NOBODY)
+    if not options.approve or ticket.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT:
+        return ToolCallResume.deny(_NO_APPROVER_REASON)
     if ticket.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
         return ToolCallResume.approve(ticket.arguments)
     return ToolCallResume.approve()
@@ -119,13 +122,13 @@ def _answer(ticket: Ticket, life: Life) -> ToolCallResume:
 # -- watching ---------------------------------------------------------------------------------
 
 
-def watched_agents(agents: Sequence[Agent], switch: KillSwitch) -> list[Agent]:
+def watch_agents(agents: Sequence[Agent], switch: KillSwitch) -> list[Agent]:
     """Copies of the agents whose model and tools are watched."""
     plugins: dict[int, Plugin] = {}
-    return [_watched(agent, switch, plugins) for agent in agents]
+    return [_watch_agent(agent, switch, plugins) for agent in agents]
 
 
-def _watched(agent: Agent, switch: KillSwitch, plugins: dict[int, Plugin]) -> Agent:
+def _watch_agent(agent: Agent, switch: KillSwitch, plugins: dict[int, Plugin]) -> Agent:
     watched = copy.copy(agent)
     model = open_model(agent.model) if isinstance(agent.model, str) else agent.model
     # A pool is not watched: a model call that is made twice goes unnoticed there.

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from awaken.cli.chaos.child_main import Life, live
-from awaken.cli.chaos.report import print_report, report_on
+from awaken.cli.chaos.child_main import ProcessOptions, run_process
+from awaken.cli.chaos.report import build_report, print_report
 from awaken.cli.chaos.trial import Trial, Trials, python_command
-from awaken.cli.exit_codes import Exit, ending_words, exit_of
+from awaken.cli.exit_codes import ExitCode, describe_ending, exit_code_for
 from awaken.cli.options import (
     agent_option,
     model_option,
@@ -29,7 +29,7 @@ from awaken.runtime import Agent
 from awaken.testing.chaos import Damage
 
 
-class KillLine(Value, frozen=True, kw_only=True):
+class KillOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints for each kill; `at` is `None` if the point was not reached."""
 
     at: str | None
@@ -37,7 +37,7 @@ class KillLine(Value, frozen=True, kw_only=True):
     trouble: str | None
 
     @classmethod
-    def of(cls, trial: Trial) -> KillLine:
+    def of(cls, trial: Trial) -> KillOutput:
         return cls(at=trial.killed_at, damage=trial.damage, trouble=trial.trouble)
 
 
@@ -63,7 +63,7 @@ def chaos(
     agent: str | None,
     model: str | None,
     life: str | None,
-) -> Exit:
+) -> ExitCode:
     """Run an agent in processes of its own, kill them with SIGKILL, recover, and compare.
 
     First the agent runs undisturbed. Then it runs again and again, each time on an empty store in a
@@ -85,34 +85,36 @@ def chaos(
         found = load_target(target)
     agents = found.agents(model)
     if life is not None:
-        live(loads(life, Life), agents)
-        return Exit.DONE
-    asked, tools = found.agent_id(agent), _tools(found, agents, model)
+        run_process(loads(life, ProcessOptions), agents)
+        return ExitCode.DONE
+    agent_id, tools = found.agent_id(agent), _resolve_tools(found, agents, model)
     trials = Trials(
-        life=Life(home="", agent=asked, prompt=prompt, approve=yes),
+        options=ProcessOptions(home="", agent=agent_id, prompt=prompt, approve=yes),
         command=python_command(target, model),
         once={name for name, tool in tools.items() if traits_of(tool).effect is ToolEffect.ONCE},
     )
     complain("tools really run and the model is really asked, about twice for each kill")
     complain(f"calls that need an approval are {'approved' if yes else 'denied; --yes approves'}")
-    first = trials.undisturbed()
-    if wrong := _broken(first):
-        complain(f"undisturbed, {asked!r} does not come to its end, so nothing was killed: {wrong}")
-        return Exit.FAILED
+    first = trials.run_undisturbed()
+    if wrong := _find_baseline_problem(first):
+        complain(
+            f"undisturbed, {agent_id!r} does not come to its end, so nothing was killed: {wrong}"
+        )
+        return ExitCode.FAILED
     done = []
-    for trial in _killed(trials, _chosen(len(first.points), kills, seed)):
+    for trial in _run_killed_trials(trials, _choose_points(len(first.points), kills, seed)):
         done.append(trial)
         if as_json:
-            print_json(KillLine.of(trial))
-    report = report_on(first, done, tools.values())
+            print_json(KillOutput.of(trial))
+    report = build_report(first, done, tools.values())
     if as_json:
         print_json(report)
     else:
         print_report(open_console(sys.stdout), report)
-    return Exit.DONE if report.whole else Exit.FAILED
+    return ExitCode.DONE if report.whole else ExitCode.FAILED
 
 
-def _tools(found: Target, agents: Sequence[Agent], model: str | None) -> dict[str, Tool]:
+def _resolve_tools(found: Target, agents: Sequence[Agent], model: str | None) -> dict[str, Tool]:
     """Every tool of every agent, including those of plugins and delegates.
 
     Raises:
@@ -124,22 +126,22 @@ def _tools(found: Target, agents: Sequence[Agent], model: str | None) -> dict[st
     }
 
 
-def _broken(trial: Trial) -> str | None:
-    """Why the undisturbed conversation is no basis for a comparison, or `None`."""
+def _find_baseline_problem(trial: Trial) -> str | None:
+    """The reason why the undisturbed conversation is no basis for a comparison, or `None`."""
     if trial.trouble is not None or not trial.final.runs:
         return trial.trouble or "it never started"
     ending = trial.final.runs[0].termination_reason
-    return None if exit_of(ending) is Exit.DONE else ending_words(ending)
+    return None if exit_code_for(ending) is ExitCode.DONE else describe_ending(ending)
 
 
-def _chosen(points: int, kills: int | None, seed: int) -> list[int]:
+def _choose_points(points: int, kills: int | None, seed: int) -> list[int]:
     everything = range(1, points + 1)
     if kills is None or kills >= points:
         return list(everything)
     return sorted(random.Random(seed).sample(everything, kills))
 
 
-def _killed(trials: Trials, points: Sequence[int]) -> Iterator[Trial]:
+def _run_killed_trials(trials: Trials, points: Sequence[int]) -> Iterator[Trial]:
     """A trial for each point, with a progress bar."""
     console = open_console(sys.stderr)
     with Progress(
@@ -151,4 +153,4 @@ def _killed(trials: Trials, points: Sequence[int]) -> Iterator[Trial]:
         disable=not sys.stderr.isatty(),
     ) as progress:
         for point in progress.track(points):
-            yield trials.killed_at(point)
+            yield trials.run_killed_at(point)

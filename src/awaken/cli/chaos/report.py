@@ -40,23 +40,27 @@ class ToolReport(Value, frozen=True, kw_only=True):
     asked: int = msgspec.field(default_factory=int)
     called_again: int = msgspec.field(default_factory=int)
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Remarks for the tool's author."""
         found = []
         if self.repeated:
-            found.append(f"ran again {_times(self.ran_again)}: is it really {self.effect.value}?")
+            found.append(
+                f"ran again {_format_times(self.ran_again)}: is it really {self.effect.value}?"
+            )
         elif self.ran_again:
-            found.append(f"ran again {_times(self.ran_again)}, when told that it had not happened")
+            found.append(
+                f"ran again {_format_times(self.ran_again)}, when told that it had not happened"
+            )
         if self.reported_unknown:
             found.append(
-                f"was cut short {_times(self.reported_unknown)} with an unknown outcome, and the "
-                'model was told so: say effect="read" if it changes nothing, or '
+                f"was cut short {_format_times(self.reported_unknown)} with an unknown outcome, "
+                'and the model was told so: say effect="read" if it changes nothing, or '
                 "give it a verify=… that looks it up"
             )
         if self.called_again:
             found.append(
-                f"was called once more by the model {_times(self.called_again)} after that: a new "
-                "call runs"
+                f"was called once more by the model {_format_times(self.called_again)} after that: "
+                "a new call runs"
             )
         return found
 
@@ -80,45 +84,47 @@ class Report(Value, frozen=True, kw_only=True):
         return not self.damage and not self.troubles
 
 
-def report_on(undisturbed: Trial, trials: Sequence[Trial], tools: Iterable[Tool]) -> Report:
+def build_report(undisturbed: Trial, trials: Sequence[Trial], tools: Iterable[Tool]) -> Report:
     killed = [trial for trial in trials if trial.at_kill is not None]
     return Report(
         points=len(undisturbed.points),
         kills=len(killed),
-        tools=tuple(_tool_report(tool, undisturbed, killed) for tool in tools),
+        tools=tuple(_build_tool_report(tool, undisturbed, killed) for tool in tools),
         damage=Damage(
-            lost=_told(trials, lambda trial: trial.damage.lost),
-            doubled=_told(trials, lambda trial: trial.damage.doubled),
-            invalid=_told(trials, lambda trial: trial.damage.invalid),
-            left_open=_told(trials, lambda trial: trial.damage.left_open),
+            lost=_collect_texts(trials, lambda trial: trial.damage.lost),
+            doubled=_collect_texts(trials, lambda trial: trial.damage.doubled),
+            invalid=_collect_texts(trials, lambda trial: trial.damage.invalid),
+            left_open=_collect_texts(trials, lambda trial: trial.damage.left_open),
         ),
-        troubles=_told(trials, lambda trial: [trial.trouble] if trial.trouble else []),
+        troubles=_collect_texts(trials, lambda trial: [trial.trouble] if trial.trouble else []),
     )
 
 
-def _told(trials: Sequence[Trial], of: Callable[[Trial], Iterable[str]]) -> tuple[str, ...]:
+def _collect_texts(
+    trials: Sequence[Trial], texts_of: Callable[[Trial], Iterable[str]]
+) -> tuple[str, ...]:
     """The texts of all trials, each with the point at which the trial was killed."""
     return tuple(
         f"{text} (killed at: {trial.killed_at})" if trial.killed_at else text
         for trial in trials
-        for text in of(trial)
+        for text in texts_of(trial)
     )
 
 
-def _tool_report(tool: Tool, undisturbed: Trial, trials: Sequence[Trial]) -> ToolReport:
+def _build_tool_report(tool: Tool, undisturbed: Trial, trials: Sequence[Trial]) -> ToolReport:
     name, traits = tool.descriptor().id, traits_of(tool)
-    usual = len(_calls(undisturbed, name))
+    usual = len(_list_calls(undisturbed, name))
     sums: Counter[str] = Counter()
     for trial in trials:
-        calls = _calls(trial, name)
+        calls = _list_calls(trial, name)
         interrupted = trial.at_kill.open_calls() if trial.at_kill else set()
         unknown = sum(call.phase is CallPhase.UNKNOWN for call in calls)
-        unknown += _lost_tasks(trial, name, interrupted)
+        unknown += _count_lost_tasks(trial, name, interrupted)
         sums["calls"] += len(calls)
         sums["interrupted"] += sum(call.key in interrupted for call in calls)
-        sums["ran_again"] += _ran_again(trial, name)
+        sums["ran_again"] += _count_reruns(trial, name)
         sums["reported_unknown"] += unknown
-        sums["verified"] += len(_keys(trial, name, NoteKind.VERIFIED))
+        sums["verified"] += len(_list_keys(trial, name, NoteKind.VERIFIED))
         sums["asked"] += sum(
             ticket.tool_name == name and ticket.reason == OUTCOME_UNKNOWN
             for thread in trial.final.threads()
@@ -128,14 +134,14 @@ def _tool_report(tool: Tool, undisturbed: Trial, trials: Sequence[Trial]) -> Too
     return ToolReport(name=name, effect=traits.effect, recover=traits.recovery, **sums)
 
 
-def _calls(trial: Trial, name: str) -> list[CallEntry]:
+def _list_calls(trial: Trial, name: str) -> list[CallEntry]:
     """All calls of a tool, including those of delegates."""
     threads = trial.final.threads()
     return [call for thread in threads for call in thread.calls if call.tool_name == name]
 
 
-def _lost_tasks(trial: Trial, name: str, interrupted: Collection[str]) -> int:
-    """How many background tasks of a tool were cut short with an unknown outcome."""
+def _count_lost_tasks(trial: Trial, name: str, interrupted: Collection[str]) -> int:
+    """Count the background tasks of a tool that ended with an unknown outcome."""
     runs = [run for thread in trial.final.threads() for run in thread.runs]
     return sum(
         task_key(run.run_id) in interrupted and isinstance(run.termination_reason, Failed)
@@ -144,14 +150,14 @@ def _lost_tasks(trial: Trial, name: str, interrupted: Collection[str]) -> int:
     )
 
 
-def _keys(trial: Trial, name: str, kind: NoteKind) -> list[str]:
+def _list_keys(trial: Trial, name: str, kind: NoteKind) -> list[str]:
     return [note.key for note in trial.notes if note.name == name and note.kind is kind]
 
 
-def _ran_again(trial: Trial, name: str) -> int:
-    """How often the tool ran again for the same call; asking for an approval does not count."""
-    runs = Counter(_keys(trial, name, NoteKind.START))
-    runs.subtract(_keys(trial, name, NoteKind.ASKED))
+def _count_reruns(trial: Trial, name: str) -> int:
+    """Count how often the tool ran again for the same call, apart from asking for an approval."""
+    runs = Counter(_list_keys(trial, name, NoteKind.START))
+    runs.subtract(_list_keys(trial, name, NoteKind.ASKED))
     return sum(times - 1 for times in runs.values() if times > 1)
 
 
@@ -186,7 +192,7 @@ def print_report(console: Console, report: Report) -> None:
     )
     console.print()
     for tool in report.tools:
-        for remark in tool.remarks():
+        for remark in tool.list_remarks():
             console.print(Text("  · ").append(tool.name, "bold").append(f" {remark}"))
     wrong = [*report.troubles, *report.damage.sentences()]
     for text in wrong[:MOST_SHOWN]:
@@ -199,11 +205,11 @@ def print_report(console: Console, report: Report) -> None:
         f"doubled once effects {len(damage.doubled)}, invalid transcripts {len(damage.invalid)}, "
         f"runs left open {len(damage.left_open)}"
     )
-    console.print(Text(verdict(report), "bold green" if report.whole else "bold red"))
+    console.print(Text(render_verdict(report), "bold green" if report.whole else "bold red"))
 
 
-def verdict(report: Report) -> str:
-    """The last line."""
+def render_verdict(report: Report) -> str:
+    """Render the last line: whether killing the agent did any damage."""
     if report.troubles:
         return f"{count(len(report.troubles), 'process')} did not end as expected; see above"
     if not report.whole:
@@ -217,5 +223,5 @@ def verdict(report: Report) -> str:
     return "nothing was lost or doubled"
 
 
-def _times(number: int) -> str:
+def _format_times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"

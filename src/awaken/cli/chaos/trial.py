@@ -14,15 +14,15 @@ from pathlib import Path
 
 import msgspec
 
-from awaken.cli.chaos.child_main import THREAD, Life
+from awaken.cli.chaos.child_main import THREAD, ProcessOptions
 from awaken.cli.entry import ITSELF
 from awaken.codec import dumps_text
 from awaken.core.value import Value
 from awaken.testing.chaos import Damage, Note, NoteKind, Picture, damage_between, whole_picture_of
 
-SLOWEST = 30.0
-"""The least time limit for a process, in seconds; the limit is ten times what the first one
-took."""
+MIN_TIME_LIMIT = 30.0
+"""The least time limit for a process, in seconds. The limit is ten times the duration of the first
+process."""
 
 
 class Trial(Value, frozen=True, kw_only=True):
@@ -50,40 +50,40 @@ class Trials:
         once: the tools that must not run twice.
     """
 
-    life: Life
+    options: ProcessOptions
     command: list[str]
     once: Collection[str]
-    _patience: float = 600.0
+    _time_limit: float = 600.0
 
-    def undisturbed(self) -> Trial:
+    def run_undisturbed(self) -> Trial:
         began = time.monotonic()
-        trial = self._try(None)
-        self._patience = max(SLOWEST, 10 * (time.monotonic() - began))
+        trial = self._run_trial(None)
+        self._time_limit = max(MIN_TIME_LIMIT, 10 * (time.monotonic() - began))
         return trial
 
-    def killed_at(self, point: int) -> Trial:
-        return self._try(point)
+    def run_killed_at(self, point: int) -> Trial:
+        return self._run_trial(point)
 
-    def _try(self, point: int | None) -> Trial:
+    def _run_trial(self, point: int | None) -> Trial:
         home = tempfile.mkdtemp(prefix="awaken-chaos-")
-        life = msgspec.structs.replace(self.life, home=home)
+        options = msgspec.structs.replace(self.options, home=home)
         try:
-            return self._play(life, point)
+            return self._run_processes(options, point)
         finally:
             shutil.rmtree(home, ignore_errors=True)
 
-    def _play(self, life: Life, point: int | None) -> Trial:
+    def _run_processes(self, options: ProcessOptions, point: int | None) -> Trial:
         at_kill, trouble = None, None
         if point is not None:
-            code, said = self._start(msgspec.structs.replace(life, kill_at=point))
+            code, stderr = self._start(msgspec.structs.replace(options, kill_at=point))
             if code == -signal.SIGKILL:
-                at_kill = _look(life)
+                at_kill = _load_picture(options)
             elif code:
-                trouble = f"the process ended with {code}: {said}"
+                trouble = f"the process ended with {code}: {stderr}"
         if trouble is None and (point is None or at_kill is not None):
-            code, said = self._start(life)
-            trouble = f"the process ended with {code}: {said}" if code else None
-        notes, final = tuple(life.witness.notes()), _look(life)
+            code, stderr = self._start(options)
+            trouble = f"the process ended with {code}: {stderr}" if code else None
+        notes, final = tuple(options.witness.notes()), _load_picture(options)
         trial = Trial(
             final=final,
             at_kill=at_kill,
@@ -95,33 +95,33 @@ class Trials:
             return trial
         return msgspec.structs.replace(trial, killed_at=trial.points[point - 1])
 
-    def _start(self, life: Life) -> tuple[int, str]:
+    def _start(self, options: ProcessOptions) -> tuple[int, str]:
         """Run a process until it ends or is killed. Returns its exit code and its last lines of
         stderr."""
-        errors = Path(life.home) / "errors"
+        errors = Path(options.home) / "errors"
         with errors.open("ab") as out:
             process = subprocess.Popen(
-                [*self.command, dumps_text(life)],
+                [*self.command, dumps_text(options)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
             )
             try:
-                code = process.wait(self._patience)
+                code = process.wait(self._time_limit)
             except subprocess.TimeoutExpired:
-                return 1, f"it did not end within {self._patience:.0f} seconds"
+                return 1, f"it did not end within {self._time_limit:.0f} seconds"
             finally:
                 process.kill()
                 process.wait()
         return code, " / ".join(errors.read_text(errors="replace").splitlines()[-3:])
 
 
-def _look(life: Life) -> Picture:
-    return asyncio.run(_read(life))
+def _load_picture(options: ProcessOptions) -> Picture:
+    return asyncio.run(_load_picture_async(options))
 
 
-async def _read(life: Life) -> Picture:
-    store = life.store()
+async def _load_picture_async(options: ProcessOptions) -> Picture:
+    store = options.store()
     await store.open()
     try:
         return await whole_picture_of(store, THREAD)

@@ -8,13 +8,13 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import complain, count, open_console, print_table, short
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt
 
-PATIENCE = 5.0
+DEFAULT_DEADLINE_SECONDS = 5.0
 _COLUMNS = ("OUTCOME", "KIND", "NAME", "RUN", "NOTE")
 _STYLES = {
     CancelOutcome.STOPPED: "yellow",
@@ -33,13 +33,13 @@ _ENDINGS = {
 @click.option(
     "--deadline",
     type=click.FloatRange(0),
-    default=PATIENCE,
+    default=DEFAULT_DEADLINE_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="How long to wait for it to end.",
 )
 @steers
-def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> Exit:
+def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> ExitCode:
     """Cancel a run that is live in any process, that waits, or whose process has ended.
 
     \b
@@ -52,22 +52,22 @@ def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> Exit:
     unknown.
     """
 
-    async def work(desk: Desk) -> Exit:
-        subject = await desk.find(id)
-        receipt = await desk.runtime.cancel(subject.id, deadline=deadline)
+    async def work(store_view: StoreView) -> ExitCode:
+        subject = await store_view.find(id)
+        receipt = await store_view.runtime.cancel(subject.id, deadline=deadline)
         if not receipt:
             complain(f"nothing to cancel: no run of {subject.words} is open, nor beneath it")
-            return Exit.FAILED
+            return ExitCode.FAILED
         if as_json:
             print_json(receipt)
         else:
-            _show(open_console(sys.stdout), receipt)
-        return Exit.DONE if receipt.complete else Exit.SUSPENDED
+            _print_receipt(open_console(sys.stdout), receipt)
+        return ExitCode.DONE if receipt.complete else ExitCode.SUSPENDED
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
-def _show(console: Console, receipt: CancelReceipt) -> None:
+def _print_receipt(console: Console, receipt: CancelReceipt) -> None:
     if receipt.items:
         first = receipt.items[0]
         console.print(f"run {first.run_id} {_ENDINGS[first.outcome]}")

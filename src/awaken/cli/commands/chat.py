@@ -11,12 +11,12 @@ from rich.console import Console
 
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.builtin_agent import built_in_agent
-from awaken.cli.commands.resume import recovered
+from awaken.cli.commands.resume import wait_recovered
 from awaken.cli.conversation import Conversation
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import open_decider, runs_agents, yes_option
 from awaken.cli.output import call_words, open_console, terminal_line
-from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
+from awaken.cli.stdin_lines import InputInterrupted, StdinLines, is_tty
 from awaken.cli.store_address import WayBack, way_back
 from awaken.cli.target import Target, load_target
 from awaken.cli.transcript import TurnPrinter
@@ -53,7 +53,7 @@ def chat(
     model: str | None,
     store: str | None,
     yes: bool,
-) -> Exit:
+) -> ExitCode:
     """Talk with an agent, turn by turn, on one thread.
 
     \b
@@ -66,29 +66,31 @@ def chat(
     """
     found = Target("the built-in agent", [built_in_agent()]) if not target else load_target(target)
 
-    async def talk(interrupts: Interrupts) -> Exit:
+    async def talk(interrupts: Interrupts) -> ExitCode:
         back = way_back(target or BUILT_IN, store)
-        lines, room = Lines(), Room(open_console(sys.stdout), back)
+        lines, session = StdinLines(), ChatSession(open_console(sys.stdout), back)
         async with found.open(store, model) as runtime:
             conversation = Conversation(
                 runtime=runtime,
                 thread=thread or UUID7.new(),
                 agent=found.agent_id(agent),
-                decider=open_decider(lines, lambda: room.transcript, yes=yes),
+                decider=open_decider(lines, lambda: session.transcript, yes=yes),
                 interrupts=interrupts,
                 lines=lines,
                 back=back,
-                stays=False,
+                includes_tasks=False,
             )
-            room.welcome(conversation, "" if target else _WELCOMES.get(model or "demo", ""))
-            code = await room.talk(conversation)
-            await recovered(runtime)
+            session.print_welcome(
+                conversation, "" if target else _WELCOMES.get(model or "demo", "")
+            )
+            code = await session.run(conversation)
+            await wait_recovered(runtime)
             return code
 
     return run_to_exit(talk)
 
 
-class Room:
+class ChatSession:
     """The interactive session: a prompt, the answers, a few commands."""
 
     def __init__(self, console: Console, back: WayBack | None) -> None:
@@ -96,99 +98,100 @@ class Room:
         self.transcript = TurnPrinter(console, back)
         self._back = back
 
-    def welcome(self, conversation: Conversation, words: str) -> None:
+    def print_welcome(self, conversation: Conversation, words: str) -> None:
         agent, thread = terminal_line(conversation.agent or ""), terminal_line(conversation.thread)
-        self._say(f"Talking with {agent} in thread {thread}. /help for help, /quit to leave.")
+        self._print(f"Talking with {agent} in thread {thread}. /help for help, /quit to leave.")
         if words:
-            self._say(words)
+            self._print(words)
 
-    async def talk(self, conversation: Conversation) -> Exit:
-        """Take turns until the user leaves."""
+    async def run(self, conversation: Conversation) -> ExitCode:
+        """Run one turn for each input line, until the user leaves."""
         while True:
             try:
-                line = await self._listen(conversation)
+                line = await self._read_line(conversation)
             except EOFError:
                 self.console.print()
-                return await self._leave(conversation)
-            except Interrupted:
+                return await self._finish(conversation)
+            except InputInterrupted:
                 self.console.print()
-                return Exit.INTERRUPTED
+                return ExitCode.INTERRUPTED
             match line:
                 case "" | None:
                     continue
                 case "/quit":
-                    return await self._leave(conversation)
+                    return await self._finish(conversation)
                 case "/help":
-                    self._say(HELP)
+                    self._print(HELP)
                 case "/history":
-                    self._history(await conversation.runtime.messages(conversation.thread))
+                    self._print_history(await conversation.runtime.messages(conversation.thread))
                 case _ if line.startswith("/"):
-                    self._say(f"{terminal_line(line)} is no command; /help lists them")
+                    self._print(f"{terminal_line(line)} is no command; /help lists them")
                 case _:
                     self.transcript = TurnPrinter(self.console, self._back)
-                    await conversation.turn(line, self.transcript)
+                    await conversation.run_turn(line, self.transcript)
                     # From now on the agent that spoke last answers: there may have been a
                     # hand-over.
                     conversation.agent = None
 
-    async def _listen(self, conversation: Conversation) -> str | None:
-        """The next line; `None` if a background task reported first, which was then shown."""
-        conversation.interrupts.forget()
+    async def _read_line(self, conversation: Conversation) -> str | None:
+        """Read the next line. If a background task reports first, show its report and return
+        `None`."""
+        conversation.interrupts.reset()
         self.console.print()
         self.console.print("you › ", style="bold", end="")
-        line = await self._line_or_news(conversation)
+        line = await self._wait_for_line_or_report(conversation)
         if line is not None and not is_tty():
             self.console.print(terminal_line(line))  # piped input is not echoed by a terminal
         return line
 
-    async def _line_or_news(self, conversation: Conversation) -> str | None:
+    async def _wait_for_line_or_report(self, conversation: Conversation) -> str | None:
         lines, interrupts = conversation.lines, conversation.interrupts
-        if not self.transcript.tally.awaits_tasks:
-            with interrupts.calling(lines.interrupt):
-                return (await lines.next()).strip()
-        line, news = start_task(lines.next()), start_task(conversation.news())
+        if not self.transcript.summary.awaits_tasks:
+            with interrupts.call_on_interrupt(lines.interrupt):
+                return (await lines.read_line()).strip()
+        line, report = start_task(lines.read_line()), start_task(conversation.wait_for_report())
         try:
-            with interrupts.calling(line.cancel):
-                await asyncio.wait((line, news), return_when=asyncio.FIRST_COMPLETED)
+            with interrupts.call_on_interrupt(line.cancel):
+                await asyncio.wait((line, report), return_when=asyncio.FIRST_COMPLETED)
             if line.cancelled():
-                raise Interrupted
+                raise InputInterrupted
             if line.done():
                 return line.result().strip()
         finally:
             line.cancel()
-            news.cancel()
-            await asyncio.wait((line, news))
+            report.cancel()
+            await asyncio.wait((line, report))
         self.console.print()
-        if (asking := news.result()) is not None:
-            with interrupts.calling(lines.interrupt):
-                await conversation.answer(asking, self.transcript)
+        if (asking := report.result()) is not None:
+            with interrupts.call_on_interrupt(lines.interrupt):
+                await conversation.ask_for_answers(asking, self.transcript)
             return None
         self.transcript = TurnPrinter(self.console, self._back)
-        await conversation.hear(self.transcript)
+        await conversation.resume_after_report(self.transcript)
         return None
 
-    async def _leave(self, conversation: Conversation) -> Exit:
+    async def _finish(self, conversation: Conversation) -> ExitCode:
         """Leave running background tasks to `awaken resume`. Without a terminal, wait for them: the
-        user did not choose to leave."""
+        input has ended, and no user chose to leave."""
         tasks = await conversation.tasks()
         if tasks is None:
-            return Exit.DONE
+            return ExitCode.DONE
         if is_tty():
             back = f"; to go on: {self._back.resume(conversation.thread)}" if self._back else ""
-            self._say(f"background tasks are left: {await tasks.names()}{back}")
-            return Exit.DONE
+            self._print(f"background tasks are left: {await tasks.names()}{back}")
+            return ExitCode.DONE
         self.transcript = TurnPrinter(self.console, self._back)
-        return await conversation.stay(self.transcript)
+        return await conversation.wait_for_tasks(self.transcript)
 
-    def _history(self, messages: Sequence[Message]) -> None:
+    def _print_history(self, messages: Sequence[Message]) -> None:
         for message in messages:
             if message.role in (Role.SYSTEM, Role.USER) and not message.is_visible_user():
                 continue  # a message from the runtime to the model
-            who = "you" if message.role is Role.USER else message.role.value
+            speaker = "you" if message.role is Role.USER else message.role.value
             if text := terminal_line(message.text()):
-                self._say(f"{who:>9}  {text}")
+                self._print(f"{speaker:>9}  {text}")
             for call in message.tool_calls or ():
-                self._say(f"{who:>9}  → {call_words(call.name, call.arguments)}")
+                self._print(f"{speaker:>9}  → {call_words(call.name, call.arguments)}")
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self.console.print(text, style="dim")

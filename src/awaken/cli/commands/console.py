@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from awaken.cli.commands.serve import CONSOLE, ServeOptions, check_extra, serve_here
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import store_option
 from awaken.cli.output import say
 from awaken.codec import loads
@@ -25,7 +25,9 @@ KEY_VARIABLE = "AWAKEN_KEY"
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
 @click.option("--no-open", is_flag=True, help="Print the address of the page, and open nothing.")
 @click.option("--link", is_flag=True, help="Print one more address of a server that runs already.")
-def console(target: str | None, store: str | None, port: int, no_open: bool, link: bool) -> Exit:
+def console(
+    target: str | None, store: str | None, port: int, no_open: bool, link: bool
+) -> ExitCode:
     """Open the console in a browser, on the threads of the store.
 
     \b
@@ -38,7 +40,7 @@ def console(target: str | None, store: str | None, port: int, no_open: bool, lin
     """
     if link:
         say(f"http://{HOST}:{port}{CONSOLE}#t={_word(port)}")
-        return Exit.DONE
+        return ExitCode.DONE
     check_extra()
     return serve_here(
         ServeOptions(

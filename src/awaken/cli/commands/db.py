@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from awaken.cli.commands.db_check import check
-from awaken.cli.commands.gc import freed_words
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.commands.gc import describe_freed
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import MOST_LISTED, print_json, steers
 from awaken.cli.output import complain, count, say, terminal_line
 from awaken.cli.question import shell_word
 from awaken.cli.store_address import store_address
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.secret import shown_address
 from awaken.core.store.threads import Freed, ThreadQuery
 from awaken.core.value import Value
@@ -43,7 +43,7 @@ db.add_command(check)
 @db.command()
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @steers
-def migrate(dry_run: bool, store: str | None, as_json: bool) -> Exit:
+def migrate(dry_run: bool, store: str | None, as_json: bool) -> ExitCode:
     """Make the tables of a store, or bring them up to date. Nodes may go on to run meanwhile.
 
     A node works with the tables of its own version and of the next one. So migrate first, then
@@ -60,7 +60,7 @@ def migrate(dry_run: bool, store: str | None, as_json: bool) -> Exit:
         return print_json(done)
     for line in migration_lines(done, dry_run=dry_run):
         say(line)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 def is_postgres(address: str) -> bool:
@@ -89,7 +89,7 @@ def migration_lines(done: postgres.Migrated, *, dry_run: bool = False) -> Iterat
     yield f"schema {done.schema} {state} at version {done.version}"
 
 
-class Forgotten(Value, frozen=True, kw_only=True):
+class ForgetOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: what was deleted, and the threads that are kept, because they run, or
     that would be deleted."""
 
@@ -102,7 +102,7 @@ class Forgotten(Value, frozen=True, kw_only=True):
 @click.option("--scope", required=True, metavar="NAME", help="The tenant.")
 @click.option("--dry-run", is_flag=True, help="List the threads; delete nothing.")
 @steers
-def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> Exit:
+def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> ExitCode:
     """Delete everything that a tenant has: its keys, sessions and audit in the store, threads with
     their runs, profiles, and blobs.
 
@@ -111,28 +111,32 @@ def forget(scope: str, dry_run: bool, store: str | None, as_json: bool) -> Exit:
     come. Nothing else is held up; and if it is cut short, the next time goes on with the rest.
     """
 
-    async def work(desk: Desk) -> Exit:
+    async def work(store_view: StoreView) -> ExitCode:
         if dry_run:
-            return _show(Forgotten(would_free=await _threads_of(desk, scope)), as_json)
-        freed = await desk.runtime.forget_scope(scope)
-        return _show(Forgotten(freed=freed, kept=await _threads_of(desk, scope)), as_json)
+            return _print_output(
+                ForgetOutput(would_free=await _list_scope_threads(store_view, scope)), as_json
+            )
+        freed = await store_view.runtime.forget_scope(scope)
+        return _print_output(
+            ForgetOutput(freed=freed, kept=await _list_scope_threads(store_view, scope)), as_json
+        )
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
-async def _threads_of(desk: Desk, scope: str) -> tuple[str, ...]:
+async def _list_scope_threads(store_view: StoreView, scope: str) -> tuple[str, ...]:
     found: list[str] = []
     query = ThreadQuery(scope=scope, limit=MOST_LISTED)
     while True:
-        page = await desk.store.list_threads(query)
+        page = await store_view.store.list_threads(query)
         found += [thread.id for thread in page] + [row.id for row in page.unreadable]
         if page.cursor is None:
             return tuple(found)
         query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
-def _show(done: Forgotten, as_json: bool) -> Exit:
-    code = Exit.FAILED if done.kept else Exit.DONE
+def _print_output(done: ForgetOutput, as_json: bool) -> ExitCode:
+    code = ExitCode.FAILED if done.kept else ExitCode.DONE
     if as_json:
         print_json(done)
         return code
@@ -141,7 +145,7 @@ def _show(done: Forgotten, as_json: bool) -> Exit:
     if done.would_free is not None:
         say(f"{count(len(done.would_free), 'thread')} would be deleted; nothing was deleted")
     if done.freed is not None:
-        say(freed_words(done.freed))
+        say(describe_freed(done.freed))
     for id in done.kept or ():
         complain(f"{id} runs, and is kept: `awaken cancel {shell_word(id)}`, then do this again")
     return code

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import complain, count, say, silence_unreadable, terminal_line
-from awaken.cli.store_address import existing_store
+from awaken.cli.store_address import resolve_existing_store
 from awaken.core.secret import shown_address
 from awaken.core.value import Value
 from awaken.runtime.loading import open_store
@@ -19,7 +19,7 @@ from awaken.stores.sql.row_check import Backup, CheckedRow, HasRows, check_rows
 from awaken.stores.sqlite import SqliteStore
 
 
-class Checked(Value, frozen=True, kw_only=True):
+class CheckOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: how many rows there are, those that cannot be read, and the file with
     the old bytes of those that were mended."""
 
@@ -44,7 +44,7 @@ class Checked(Value, frozen=True, kw_only=True):
     "this directory]",
 )
 @steers
-def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> Exit:
+def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> ExitCode:
     """Read every row of a store, and say which cannot be read by this version. It changes nothing.
 
     \b
@@ -64,17 +64,17 @@ def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> Exit
         raise Mistake("--backup is for --mend: without it, nothing is changed")
     if to is not None and to.exists():
         raise Mistake(f"{to} is there already: name a new file")
-    address = existing_store(store)
+    address = resolve_existing_store(store)
     with silence_unreadable():
         done = asyncio.run(_check(address, to, mend=mend))
     if as_json:
         print_json(done)
     else:
-        _show(done, mend=mend)
-    return Exit.FAILED if done.left else Exit.DONE
+        _print_output(done, mend=mend)
+    return ExitCode.FAILED if done.left else ExitCode.DONE
 
 
-async def _check(address: str, to: Path | None, *, mend: bool) -> Checked:
+async def _check(address: str, to: Path | None, *, mend: bool) -> CheckOutput:
     """
     Raises:
         Mistake: the store has no rows that can be checked, or the file cannot be written.
@@ -85,7 +85,7 @@ async def _check(address: str, to: Path | None, *, mend: bool) -> Checked:
     backup = None
     if mend:
         beside = Path(store.path) if isinstance(store, SqliteStore) else Path("awaken")
-        backup = Backup(to or _unused(beside))
+        backup = Backup(to or _choose_backup_path(beside))
     rows, unreadable = 0, list[CheckedRow]()
     try:
         await store.open()
@@ -97,10 +97,10 @@ async def _check(address: str, to: Path | None, *, mend: bool) -> Checked:
     finally:
         await store.close()
     made = str(backup.path) if backup is not None and backup.is_made else None
-    return Checked(rows=rows, unreadable=tuple(unreadable), backup=made)
+    return CheckOutput(rows=rows, unreadable=tuple(unreadable), backup=made)
 
 
-def _unused(beside: Path) -> Path:
+def _choose_backup_path(beside: Path) -> Path:
     """The name of a file that is not there yet."""
     stem = f"{beside.name}.mended-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     number, name = 1, f"{stem}.jsonl"
@@ -110,7 +110,7 @@ def _unused(beside: Path) -> Path:
     return path
 
 
-def _show(done: Checked, *, mend: bool) -> None:
+def _print_output(done: CheckOutput, *, mend: bool) -> None:
     for row in done.unreadable:
         say(terminal_line(f"{row.name}: {row.reason} ({_outcome(row, mend=mend)})", 1_000))
     if done.backup is not None:

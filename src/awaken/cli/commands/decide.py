@@ -10,13 +10,13 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.decider import AtTerminal, approval, read_value, user_name
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.decider import TerminalDecider, build_approval, parse_value, user_name
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import ago, call_words, complain_unreadable, open_console, terminal_line
 from awaken.cli.question import Question, line_to_answer, shell_word, visible_line, wants_value
-from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
-from awaken.cli.store_view import Desk, Subject, at_desk
+from awaken.cli.stdin_lines import InputInterrupted, StdinLines, is_tty
+from awaken.cli.store_view import StoreView, Subject, run_with_store_view
 from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json
 from awaken.core.run import RunWaitingTicket
@@ -28,7 +28,7 @@ from awaken.ids import UUID7
 _YES, _NO = ("yes", "y"), ("no", "n")
 
 
-class Decided(Value, frozen=True, kw_only=True):
+class DecideOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: the ticket as it is now, and whether a process runs its run."""
 
     ticket: Ticket
@@ -54,7 +54,7 @@ def decide(
     by: str | None,
     store: str | None,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """Answer a call that waits for a person.
 
     \b
@@ -73,36 +73,36 @@ def decide(
     A live run goes on at once, in its own process. Otherwise the answer is stored until `awaken
     resume` resumes the run.
     """
-    wanted = _read_words(words, edit, value, reason, digest, by or user_name())
+    request = _parse_request(words, edit, value, reason, digest, by or user_name())
 
-    async def work(desk: Desk) -> Exit:
-        subject = await desk.find(id)
-        ticket = await _ticket(desk, subject, wanted)
+    async def work(store_view: StoreView) -> ExitCode:
+        subject = await store_view.find(id)
+        ticket = await _find_ticket(store_view, subject, request)
         console = open_console(sys.stdout)
         if not as_json:
-            _show(console, ticket, desk.now_ms(), whole=wanted.verdict is not None)
-        if wanted.verdict is None and not as_json:
+            _print_question(console, ticket, store_view.now_ms(), whole=request.verdict is not None)
+        if request.verdict is None and not as_json:
             console.print(Text(f"  {line_to_answer(subject.id, ticket)}", "dim"))
-        answer = await _answer(wanted, ticket, console, ask=is_tty() and not as_json)
+        answer = await _build_answer(request, ticket, console, ask=is_tty() and not as_json)
         if answer is None:
             console.print(Text("not answered", "dim"))
-            return Exit.SUSPENDED
-        await desk.runtime.decide(ticket.thread_id, {ticket.key: answer}, by=wanted.by)
-        live = ticket.run_id not in await desk.left_behind()
+            return ExitCode.SUSPENDED
+        await store_view.runtime.decide(ticket.thread_id, {ticket.key: answer}, by=request.by)
+        live = ticket.run_id not in await store_view.find_resumable()
         if as_json:
-            return print_json(Decided(ticket=await _reload(desk, ticket), live=live))
-        _told(console, subject, answer, wanted.by, live=live)
-        return Exit.DONE
+            return print_json(DecideOutput(ticket=await _reload(store_view, ticket), live=live))
+        _print_decision(console, subject, answer, request.by, live=live)
+        return ExitCode.DONE
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
-# -- what was said ------------------------------------------------------------------------------
+# -- the arguments ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What the command line asks for; `verdict` is `None` if it says neither yes nor no."""
+class DecideRequest:
+    """The decision on the command line; `verdict` is `None` if it says neither yes nor no."""
 
     target: str | None
     verdict: bool | None
@@ -114,14 +114,14 @@ class Wanted:
     by: str
 
 
-def _read_words(
+def _parse_request(
     words: tuple[str, ...],
     edit: str | None,
     value: str | None,
     reason: str | None,
     digest: str | None,
     by: str,
-) -> Wanted:
+) -> DecideRequest:
     """
     Raises:
         Mistake: the arguments contradict each other.
@@ -138,14 +138,14 @@ def _read_words(
         raise Mistake("give either --edit, for other arguments, or --value, for the answer itself")
     if verdict is False and (edit is not None or value is not None):
         raise Mistake("no leaves nothing to edit and no value to give: leave those options out")
-    arguments = None if edit is None else read_value(edit)
+    arguments = None if edit is None else parse_value(edit)
     if edit is not None and not isinstance(arguments, dict):
         raise Mistake(f"--edit takes all arguments as a JSON object, not {terminal_line(edit)}")
-    return Wanted(
+    return DecideRequest(
         target=rest[0] if rest else None,
         verdict=True if edit is not None or value is not None else verdict,
         edit=arguments,
-        value=None if value is None else read_value(value),
+        value=None if value is None else parse_value(value),
         has_value=value is not None,
         reason=reason,
         digest=digest,
@@ -153,14 +153,14 @@ def _read_words(
     )
 
 
-async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
+async def _find_ticket(store_view: StoreView, subject: Subject, request: DecideRequest) -> Ticket:
     """The open ticket that the command line names.
 
     Raises:
         Mistake: there is none, several are possible, or a yes could answer another question.
     """
-    target, digest = wanted.target, wanted.digest
-    page = await open_tickets(desk, subject)
+    target, digest = request.target, request.digest
+    page = await open_tickets(store_view, subject)
     complain_unreadable(page.unreadable)
     tickets = page.items
     if not tickets:
@@ -179,7 +179,7 @@ async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
     if len(found) > 1:
         raise Mistake(f"several calls wait in {subject.words}, say which by its key: {waiting}")
     (ticket,) = found
-    if wanted.verdict and digest is None and target != ticket.key:
+    if request.verdict and digest is None and target != ticket.key:
         raise Mistake(
             "ids of calls may come again with another question: name the one that was seen by its "
             f"key, or give its --digest; in {subject.words} waits {waiting}"
@@ -187,66 +187,70 @@ async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
     return ticket
 
 
-async def open_tickets(desk: Desk, subject: Subject) -> Page[Ticket]:
+async def open_tickets(store_view: StoreView, subject: Subject) -> Page[Ticket]:
     """The open tickets, oldest first."""
     run = subject.run.run_id if subject.run is not None else None
     query = TicketQuery(thread_id=subject.thread.id, run_id=run, status=TicketStatus.OPEN)
-    return await desk.runtime.list_tickets(query)
+    return await store_view.runtime.list_tickets(query)
 
 
 # -- the answer ---------------------------------------------------------------------------------
 
 
-async def _answer(
-    wanted: Wanted, ticket: Ticket, console: Console, *, ask: bool
+async def _build_answer(
+    request: DecideRequest, ticket: Ticket, console: Console, *, ask: bool
 ) -> ToolCallResume | None:
-    """The answer, bound to the question that was shown; `None` if the person asked gave none."""
-    verdict = wanted.verdict
-    id, digest, reason = UUID7.new(), ticket.digest, wanted.reason
+    """Build the answer to the question that was shown. Returns `None` if the approver gave none."""
+    verdict = request.verdict
+    id, digest, reason = UUID7.new(), ticket.digest, request.reason
     if verdict is None:
         if not ask:
             raise Mistake("say yes or no, or give --edit or --value")
-        return await _ask(ticket, console, reason)
+        return await _ask_approver(ticket, console, reason)
     if not verdict:
         return ToolCallResume.deny(reason, digest=digest, id=id)
-    if wanted.edit is not None:
-        return ToolCallResume.edit(wanted.edit, reason=reason, digest=digest, id=id)
-    if wanted.has_value:
-        return ToolCallResume.approve(wanted.value, reason=reason, digest=digest, id=id)
+    if request.edit is not None:
+        return ToolCallResume.edit(request.edit, reason=reason, digest=digest, id=id)
+    if request.has_value:
+        return ToolCallResume.approve(request.value, reason=reason, digest=digest, id=id)
     if wants_value(ticket):
         raise Mistake(f"{ticket.tool_name} waits for a value: give it with --value")
-    return _bound(approval(ticket), digest, reason)
+    return _bind_to_question(build_approval(ticket), digest, reason)
 
 
-async def _ask(ticket: Ticket, console: Console, reason: str | None) -> ToolCallResume | None:
+async def _ask_approver(
+    ticket: Ticket, console: Console, reason: str | None
+) -> ToolCallResume | None:
     transcript = TurnPrinter(console)
-    asked = RunWaitingTicket.of(ticket)
+    waiting_ticket = RunWaitingTicket.of(ticket)
     try:
-        answer = await AtTerminal(Lines(), lambda: transcript, yes=False).decide(asked)
-    except Interrupted:
+        answer = await TerminalDecider(StdinLines(), lambda: transcript, yes=False).decide(
+            waiting_ticket
+        )
+    except InputInterrupted:
         return None
     if answer is None:
         return None
-    return _bound(answer, ticket.digest, reason)
+    return _bind_to_question(answer, ticket.digest, reason)
 
 
-def _bound(answer: ToolCallResume, digest: str, reason: str | None) -> ToolCallResume:
-    """The answer, bound to one question by its digest."""
+def _bind_to_question(answer: ToolCallResume, digest: str, reason: str | None) -> ToolCallResume:
+    """Bind an answer to one question by its digest."""
     return msgspec.structs.replace(
         answer, decision_id=UUID7.new(), digest=digest, reason=answer.reason or reason
     )
 
 
-async def _reload(desk: Desk, ticket: Ticket) -> Ticket:
+async def _reload(store_view: StoreView, ticket: Ticket) -> Ticket:
     query = TicketQuery(thread_id=ticket.thread_id, run_id=ticket.run_id, limit=1_000)
-    page = await desk.runtime.list_tickets(query)
+    page = await store_view.runtime.list_tickets(query)
     return next((now for now in page.items if now.key == ticket.key), ticket)
 
 
-# -- what is told -------------------------------------------------------------------------------
+# -- the output ---------------------------------------------------------------------------------
 
 
-def _show(console: Console, ticket: Ticket, now_ms: int, *, whole: bool) -> None:
+def _print_question(console: Console, ticket: Ticket, now_ms: int, *, whole: bool) -> None:
     """Show the call to decide on: the whole of it, unless the approver is asked next and can ask
     for more."""
     call = Question(ticket.tool_name, ticket.arguments)
@@ -259,7 +263,7 @@ def _show(console: Console, ticket: Ticket, now_ms: int, *, whole: bool) -> None
     )
 
 
-def _told(
+def _print_decision(
     console: Console, subject: Subject, answer: ToolCallResume, by: str, *, live: bool
 ) -> None:
     words = "approved" if answer.action is ResumeAction.RESUME else "denied"

@@ -12,11 +12,11 @@ import click
 import msgspec
 
 from awaken.backend.delegate_tool import delegate_tool_name
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import stdout_for_events, store_option
 from awaken.cli.output import complain, say
 from awaken.cli.pytest_file import ReplaySetup, Written, folder_from, slug, write_test
-from awaken.cli.store_view import Desk, open_desk
+from awaken.cli.store_view import StoreView, open_store_view
 from awaken.cli.target import TargetAgent, load_target
 from awaken.codec import dumps_text
 from awaken.runtime import Agent
@@ -61,7 +61,7 @@ def export(
     target: str | None,
     tools: Literal["recorded", "real"],
     store: str | None,
-) -> Exit:
+) -> ExitCode:
     """Write a finished run as a test that replays it without a key or a network.
 
     \b
@@ -82,13 +82,13 @@ def export(
         raise Mistake("--tools real needs the agent whose tools are meant: --agent MODULE:AGENT")
 
     async def main() -> Recording:
-        async with open_desk(store) as desk:
-            return await read_recording(desk.store, await run_of(desk, id))
+        async with open_store_view(store) as store_view:
+            return await read_recording(store_view.store, await find_run_id(store_view, id))
 
     recording = asyncio.run(main())
     file = Path(output or f"test_{slug(recording.agent)}_{slug(recording.run_id)[-8:]}.py")
     with stdout_for_events(output == STDOUT):
-        agents = load_target(target).everyone() if target is not None else None
+        agents = load_target(target).all_agents() if target is not None else None
         cast = None if target is None else _cast(target, agents or (), tools, file, recording)
         if tools == "recorded":
             asyncio.run(_check(recording, agents))
@@ -97,7 +97,7 @@ def export(
         say(made.source.removesuffix("\n"))
     else:
         _write(made, file, force)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 def _write(made: Written, file: Path, force: bool) -> None:
@@ -121,13 +121,13 @@ def _write(made: Written, file: Path, force: bool) -> None:
     say("\n".join([*map(str, contents), f"  pytest {shlex.quote(str(file))}"]))
 
 
-async def run_of(desk: Desk, text: str) -> str:
+async def find_run_id(store_view: StoreView, text: str) -> str:
     """The run that an id names; for a thread, its latest run.
 
     Raises:
         Mistake: there is none, or there are several.
     """
-    subject = await desk.find(text)
+    subject = await store_view.find(text)
     run_id = subject.run.run_id if subject.run is not None else subject.thread.latest_run_id
     if run_id is None:
         raise Mistake(f"{subject.words} has no run")
@@ -148,7 +148,7 @@ def _cast(
             f"{target} has no agent {recording.agent!r}, whose run it is; it has: {known}"
         )
     where, _, name = target.rpartition(":")
-    played = _never_run(agents) if tools == "real" else None
+    played = _list_delegating_tools(agents) if tools == "real" else None
     if where.endswith(".py"):
         path = Path(where)
         return ReplaySetup(path.stem, name, folder_from(file, path.parent), played)
@@ -164,8 +164,8 @@ def _folder_of(module: str, test: Path) -> str | None:
     return None
 
 
-def _never_run(agents: Sequence[TargetAgent]) -> Collection[str]:
-    """Tools whose calls start another agent or a task, which are not part of the run."""
+def _list_delegating_tools(agents: Sequence[TargetAgent]) -> Collection[str]:
+    """List the tools whose calls start another agent or a task, which is not part of the run."""
     specs = [agent.spec for agent in agents if isinstance(agent, Agent)]
     return {
         name
@@ -186,13 +186,13 @@ async def _check(recording: Recording, agents: Sequence[TargetAgent] | None) -> 
     difference = first_difference(recording, again)
     if difference is None:
         return
-    words = _words(difference) + (f"; it {again.stray}" if again.stray else "")
+    words = _describe_difference(difference) + (f"; it {again.stray}" if again.stray else "")
     if agents is None:
         raise Mistake(f"run {recording.run_id} cannot be replayed from its log: {words}")
     complain(f"the test fails with the agent as it is now: {words}")
 
 
-def _words(difference: Difference) -> str:
+def _describe_difference(difference: Difference) -> str:
     place = "at its end" if difference.step is None else f"in step {difference.step}"
     was, now = " ".join(difference.was), " ".join(difference.now)
     return f"{place} it was {was!r} and is {now!r}"

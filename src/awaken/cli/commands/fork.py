@@ -6,11 +6,11 @@ import sys
 
 import click
 
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import count, open_console
 from awaken.cli.question import shell_word
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 
 
 @click.command(short_help="Start a new thread from any point of an old one.")
@@ -20,7 +20,7 @@ from awaken.cli.store_view import Desk, at_desk
 )
 @click.option("--as", "new", metavar="NEW_ID", help="The new thread's id.  [default: a fresh one]")
 @steers
-def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: bool) -> Exit:
+def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: bool) -> ExitCode:
     """Start a new thread from an old one, with messages and state as they were then.
 
     \b
@@ -31,9 +31,9 @@ def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: b
     changed.
     """
 
-    async def work(desk: Desk) -> Exit:
-        thread = await desk.find_thread(id)
-        made = await desk.runtime.fork(thread.id, at=at, new=new)
+    async def work(store_view: StoreView) -> ExitCode:
+        thread = await store_view.find_thread(id)
+        made = await store_view.runtime.fork(thread.id, at=at, new=new)
         if as_json:
             return print_json(made)
         console = open_console(sys.stdout)
@@ -41,6 +41,6 @@ def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: b
             f"thread {made.id} begins with {count(made.message_count, 'message')} of {thread.id}"
         )
         console.print(f"  awaken run MODULE:AGENT … --thread {shell_word(made.id)}")
-        return Exit.DONE
+        return ExitCode.DONE
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)

@@ -9,10 +9,10 @@ import click
 import msgspec
 from rich.console import Console
 
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import ago, complain_unreadable, count, open_console, print_table, size
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.store.threads import ChildStrategy, Freed, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.core.value import Value
@@ -23,7 +23,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _PAGE = 1_000
 
 
-def read_duration(ctx: click.Context, param: click.Parameter, text: str) -> float:
+def parse_duration(ctx: click.Context, param: click.Parameter, text: str) -> float:
     """Seconds from `30d`, `12h` or `90m`.
 
     Raises:
@@ -37,12 +37,12 @@ def read_duration(ctx: click.Context, param: click.Parameter, text: str) -> floa
     return float(found[1]) * _UNITS[found[2]]
 
 
-def read_age(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """The same, for an option that may be left out."""
-    return None if text is None else read_duration(ctx, param, text)
+def parse_age(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """Seconds from a duration, or `None` if the option was left out."""
+    return None if text is None else parse_duration(ctx, param, text)
 
 
-class Collected(Value, frozen=True, kw_only=True):
+class GcOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: what was deleted, or would be, and the file's size before and after.
     `deeds` is how many lines of the audit were deleted."""
 
@@ -55,7 +55,7 @@ class Collected(Value, frozen=True, kw_only=True):
 @click.command(short_help="Delete old threads, and say what was freed.")
 @click.option(
     "--older-than",
-    callback=read_duration,
+    callback=parse_duration,
     metavar="AGE",
     default="30d",
     show_default=True,
@@ -77,7 +77,7 @@ class Collected(Value, frozen=True, kw_only=True):
 @click.option(
     "--audit-older-than",
     "audit",
-    callback=read_age,
+    callback=parse_age,
     metavar="AGE",
     help="Also delete from the audit of servers what is older. Without it, all of it is kept.",
 )
@@ -94,7 +94,7 @@ def gc(
     vacuum: bool,
     store: str | None,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """Delete old threads, with their runs, messages and events, and say what was freed.
 
     \b
@@ -108,53 +108,57 @@ def gc(
     that it started is kept, or if it was started by a run that is not over.
     """
 
-    async def work(desk: Desk) -> Exit:
-        before_ms = desk.now_ms() - int(older_than * 1_000)
+    async def work(store_view: StoreView) -> ExitCode:
+        before_ms = store_view.now_ms() - int(older_than * 1_000)
         console = open_console(sys.stdout)
         if dry_run:
-            found = (await desk.find_thread(thread),) if thread else await _old(desk, before_ms)
+            found = (
+                (await store_view.find_thread(thread),)
+                if thread
+                else await _find_old_threads(store_view, before_ms)
+            )
             if as_json:
-                return print_json(Collected(would_free=found))
-            return _show(console, found, desk.now_ms())
+                return print_json(GcOutput(would_free=found))
+            return _print_would_delete(console, found, store_view.now_ms())
         if thread:
-            head = await desk.find_thread(thread)
+            head = await store_view.find_thread(thread)
             strategy = ChildStrategy(children)
-            freed = await desk.runtime.delete_thread(head.id, children=strategy, force=force)
-            swept = await desk.runtime.sweep_blobs()
+            freed = await store_view.runtime.delete_thread(head.id, children=strategy, force=force)
+            swept = await store_view.runtime.sweep_blobs()
             freed = msgspec.structs.replace(
                 freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes
             )
         else:
-            freed = await desk.runtime.prune(older_than=older_than)
+            freed = await store_view.runtime.prune(older_than=older_than)
         deeds = None
         if audit is not None:
-            old = desk.now_ms() - int(audit * 1_000)
-            deeds = await desk.store.access.delete_deeds(before_ms=old)
-        compacted = await _compact(desk) if vacuum else None
+            old = store_view.now_ms() - int(audit * 1_000)
+            deeds = await store_view.store.access.delete_deeds(before_ms=old)
+        compacted = await _compact(store_view) if vacuum else None
         if as_json:
-            return print_json(Collected(freed=freed, deeds=deeds, compacted=compacted))
-        console.print(freed_words(freed))
+            return print_json(GcOutput(freed=freed, deeds=deeds, compacted=compacted))
+        console.print(describe_freed(freed))
         if deeds is not None:
             console.print(f"deleted {count(deeds, 'line')} of the audit")
         if compacted is not None:
             before, after = size(compacted.before), size(compacted.after)
             console.print(f"the file had {before} and has {after} now")
-        return Exit.DONE
+        return ExitCode.DONE
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
-async def _compact(desk: Desk) -> Compacted:
+async def _compact(store_view: StoreView) -> Compacted:
     """
     Raises:
         Mistake: the store cannot do that.
     """
-    if not isinstance(desk.store, SqliteStore):
-        raise Mistake(f"{desk.address} has nothing to vacuum: leave --vacuum out")
-    return await desk.store.compact()
+    if not isinstance(store_view.store, SqliteStore):
+        raise Mistake(f"{store_view.address} has nothing to vacuum: leave --vacuum out")
+    return await store_view.store.compact()
 
 
-async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
+async def _find_old_threads(store_view: StoreView, before_ms: int) -> tuple[Thread, ...]:
     """The threads that `prune` would delete, unless they are used meanwhile."""
     old: dict[str, Thread] = {}
     needed: set[str | None] = set()
@@ -162,7 +166,7 @@ async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
     open_runs: list[str] = []
     cursor: str | None = None
     while True:
-        page = await desk.runtime.list_threads(ThreadQuery(limit=_PAGE, cursor=cursor))
+        page = await store_view.runtime.list_threads(ThreadQuery(limit=_PAGE, cursor=cursor))
         complain_unreadable(page.unreadable)
         for thread in page.items:
             beneath.setdefault(thread.parent_thread_id, []).append(thread.id)
@@ -182,16 +186,16 @@ async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
     return tuple(old.values())
 
 
-def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> Exit:
+def _print_would_delete(console: Console, found: tuple[Thread, ...], now_ms: int) -> ExitCode:
     if found:
         rows = [(t.id, f"{t.message_count:,}", ago(now_ms, t.updated_at)) for t in found]
         print_table(console, ("THREAD", "MESSAGES:", "CHANGED"), rows)
     console.print(f"{count(len(found), 'thread')} would be deleted; nothing was deleted")
-    return Exit.DONE
+    return ExitCode.DONE
 
 
-def freed_words(freed: Freed) -> str:
-    """What was deleted, in a line."""
+def describe_freed(freed: Freed) -> str:
+    """One line: how much was deleted."""
     if not freed.threads and not freed.blobs:
         return "nothing to delete"
     parts = [

@@ -13,7 +13,7 @@ from typing import TypeVar
 import click
 import msgspec
 
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import json_value_option, print_json
 from awaken.cli.output import (
     complain_unreadable,
@@ -22,7 +22,7 @@ from awaken.cli.output import (
     say,
     silence_unreadable,
 )
-from awaken.cli.store_address import existing_store, store_address
+from awaken.cli.store_address import resolve_existing_store, store_address
 from awaken.core.access import KeyEntry, Role
 from awaken.core.access_store import Access
 from awaken.core.budget import Budget
@@ -43,14 +43,14 @@ DEFAULT_KEYS = "keys.toml"
 T = TypeVar("T")
 
 
-class _Place(msgspec.Struct, frozen=True):
-    """Where keys are: in a file, or else in the store at an address."""
+class _KeyLocation(msgspec.Struct, frozen=True):
+    """The file that holds the keys or, if `file` is `None`, the address of the store that does."""
 
     file: Path | None
     store: str | None = None
 
-    def at_store(self, work: Callable[[Access], Awaitable[T]], *, makes_it: bool = False) -> T:
-        address = store_address(self.store) if makes_it else existing_store(self.store)
+    def use_store(self, work: Callable[[Access], Awaitable[T]], *, creates: bool = False) -> T:
+        address = store_address(self.store) if creates else resolve_existing_store(self.store)
         if address.startswith("memory:"):
             raise Mistake(f"{address} is gone when this command ends: name a store that stays")
 
@@ -66,7 +66,7 @@ class _Place(msgspec.Struct, frozen=True):
             return asyncio.run(main())
 
 
-def _place(keys: str | None, store: str | None) -> _Place:
+def _parse_location(keys: str | None, store: str | None) -> _KeyLocation:
     """
     Raises:
         Mistake: both a file and a store are named.
@@ -74,10 +74,10 @@ def _place(keys: str | None, store: str | None) -> _Place:
     if keys is None and store is None:
         keys = os.environ.get(KEYS_VARIABLE) or DEFAULT_KEYS
     if keys is None or keys == IN_STORE:
-        return _Place(None, store)
+        return _KeyLocation(None, store)
     if store is not None:
         raise Mistake("name either a file with --keys, or a store with --store")
-    return _Place(Path(keys))
+    return _KeyLocation(Path(keys))
 
 
 keys_option = click.option(
@@ -107,7 +107,7 @@ def keys() -> None:
     """
 
 
-def read_budget(ctx: click.Context, param: click.Parameter, text: str | None) -> Budget | None:
+def parse_budget(ctx: click.Context, param: click.Parameter, text: str | None) -> Budget | None:
     """A budget from `tokens=50000,money=0.5`.
 
     Raises:
@@ -142,7 +142,7 @@ def read_budget(ctx: click.Context, param: click.Parameter, text: str | None) ->
 @click.option(
     "--budget",
     metavar="NAME=N,…",
-    callback=read_budget,
+    callback=parse_budget,
     help="The most that one of its runs may use, as in tokens=50000,money=0.5.",
 )
 @keys_option
@@ -157,13 +157,13 @@ def add(
     budget: Budget | None,
     keys: str | None,
     store: str | None,
-) -> Exit:
+) -> ExitCode:
     """Make a key and print it. It is shown this once: what is kept is a hash of it.
 
     \b
       awaken keys add --name web --scope acme --role invoke --agents support
     """
-    said: KeySaid = {
+    fields: KeySaid = {
         "roles": roles,
         "name": name,
         "scope": scope,
@@ -172,27 +172,27 @@ def add(
         "burst": burst,
         "budget": budget,
     }
-    place = _place(keys, store)
-    if place.file is not None:
-        key = add_key(place.file, **said)
+    location = _parse_location(keys, store)
+    if location.file is not None:
+        key = add_key(location.file, **fields)
     else:
-        key = place.at_store(lambda access: add_to_store(access, **said), makes_it=True)
+        key = location.use_store(lambda access: add_to_store(access, **fields), creates=True)
     say(key)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 @keys.command(name="list")
 @keys_option
 @store_option
 @json_value_option
-def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
+def list_keys(keys: str | None, store: str | None, as_json: bool) -> ExitCode:
     """List keys, without their secrets."""
-    place = _place(keys, store)
+    location = _parse_location(keys, store)
     page: Page[tuple[str, KeyEntry]]
-    if place.file is not None:
-        page = Page(items=tuple(read_keys(place.file).keys.items()))
+    if location.file is not None:
+        page = Page(items=tuple(read_keys(location.file).keys.items()))
     else:
-        page = place.at_store(lambda access: access.list_keys())
+        page = location.use_store(lambda access: access.list_keys())
     complain_unreadable(page.unreadable)
     if as_json:
         shown = [
@@ -217,19 +217,19 @@ def list_keys(keys: str | None, store: str | None, as_json: bool) -> Exit:
         for id, key in page
     ]
     print_table(open_console(sys.stdout), ("ID", "NAME", "SCOPE", "ROLES", "AGENTS"), rows)
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 @keys.command()
 @click.argument("id")
 @keys_option
 @store_option
-def revoke(id: str, keys: str | None, store: str | None) -> Exit:
+def revoke(id: str, keys: str | None, store: str | None) -> ExitCode:
     """Take a key back. Servers refuse it from its next request on, and end its streams."""
-    place = _place(keys, store)
-    if place.file is not None:
-        revoke_key(place.file, id)
+    location = _parse_location(keys, store)
+    if location.file is not None:
+        revoke_key(location.file, id)
     else:
-        place.at_store(lambda access: revoke_in_store(access, id))
+        location.use_store(lambda access: revoke_in_store(access, id))
     say(f"key {id} is revoked")
-    return Exit.DONE
+    return ExitCode.DONE

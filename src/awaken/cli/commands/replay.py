@@ -13,11 +13,11 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.commands.export import run_of
-from awaken.cli.exit_codes import Exit, Mistake, ending_words
+from awaken.cli.commands.export import find_run_id
+from awaken.cli.exit_codes import ExitCode, Mistake, describe_ending
 from awaken.cli.options import json_value_option, print_json, stdout_for_events, store_option
 from awaken.cli.output import open_console, print_fields, print_table, terminal_line
-from awaken.cli.store_view import open_desk
+from awaken.cli.store_view import open_store_view
 from awaken.cli.target import Target, load_target
 from awaken.core.lifecycle import TerminationReason
 from awaken.core.value import Value
@@ -33,7 +33,7 @@ _LONGEST_LINE = 400
 _STYLES = {"-": "red", "+": "green"}
 
 
-class Took(Value, frozen=True, kw_only=True):
+class RunFigures(Value, frozen=True, kw_only=True):
     """What a run used; `money` only if it had a budget in money."""
 
     model: str | None
@@ -46,7 +46,7 @@ class Took(Value, frozen=True, kw_only=True):
     response: str
 
     @classmethod
-    def of(cls, run: Recording) -> Took:
+    def of(cls, run: Recording) -> RunFigures:
         return cls(
             model=run.model,
             steps=run.steps,
@@ -59,7 +59,7 @@ class Took(Value, frozen=True, kw_only=True):
         )
 
 
-class Compared(Value, frozen=True, kw_only=True):
+class ReplayOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints; `stopped` says why a replay did not finish, and `changes` what has
     changed in the agent."""
 
@@ -67,8 +67,8 @@ class Compared(Value, frozen=True, kw_only=True):
     agent: str
     same: bool
     difference: Difference | None
-    was: Took
-    now: Took
+    was: RunFigures
+    now: RunFigures
     stopped: str | None = None
     changes: tuple[str, ...] = ()
 
@@ -101,7 +101,7 @@ def replay(
     ignore_text: bool,
     store: str | None,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """Run a finished run again, with another model, prompt or tool set, and show the first
     difference.
 
@@ -124,37 +124,37 @@ def replay(
         raise Mistake("--tools real needs the agent whose tools are meant: name MODULE:AGENT")
 
     async def main() -> tuple[Recording, Recording]:
-        async with open_desk(store) as desk:
-            was = await read_recording(desk.store, await run_of(desk, id))
-        return was, await _again(was, found, model, _read(prompt), tools)
+        async with open_store_view(store) as store_view:
+            was = await read_recording(store_view.store, await find_run_id(store_view, id))
+        return was, await _replay_run(was, found, model, _read_prompt(prompt), tools)
 
     out = sys.stdout
     with stdout_for_events(as_json):
         found = load_target(target) if target is not None else None
         was, now = asyncio.run(main())
     difference = first_difference(was, now, text=not ignore_text)
-    compared = Compared(
+    output = ReplayOutput(
         run_id=was.run_id,
         agent=was.agent,
         same=difference is None,
         difference=difference,
-        was=Took.of(was),
-        now=Took.of(now),
+        was=RunFigures.of(was),
+        now=RunFigures.of(now),
         stopped=now.stray,
         changes=agent_changes(was, now) if target is not None else (),
     )
     if as_json:
-        print_json(compared)
+        print_json(output)
     else:
-        _show(open_console(out), compared, model)
-    return Exit.DONE if compared.same else Exit.FAILED
+        _print_output(open_console(out), output, model)
+    return ExitCode.DONE if output.same else ExitCode.FAILED
 
 
-async def _again(
+async def _replay_run(
     was: Recording, found: Target | None, model: str | None, prompt: str | None, tools: Tools
 ) -> Recording:
     own = found is not None
-    agents = found.everyone() if found is not None else None
+    agents = found.all_agents() if found is not None else None
     scene = was.scene(own_code=own)
     if found is not None:
         # If there is only one agent, it is used even if its name has changed.
@@ -178,7 +178,7 @@ async def _again(
         raise Mistake(f"{found.name if found is not None else 'it'} cannot run: {error}") from error
 
 
-def _read(prompt: str | None) -> str | None:
+def _read_prompt(prompt: str | None) -> str | None:
     """The given prompt, or the content of the file it names.
 
     Raises:
@@ -195,27 +195,27 @@ def _read(prompt: str | None) -> str | None:
 # -- for people ---------------------------------------------------------------------------------
 
 
-def _show(console: Console, compared: Compared, model: str | None) -> None:
-    console.print(Text(f"run {compared.run_id} of {compared.agent}, again", "bold"))
+def _print_output(console: Console, output: ReplayOutput, model: str | None) -> None:
+    console.print(Text(f"run {output.run_id} of {output.agent}, again", "bold"))
     fields = (
         ("asked", model or "the recorded answers"),
-        ("changed", ", ".join(compared.changes).replace("_", " ")),
-        ("stopped", compared.stopped or ""),
+        ("changed", ", ".join(output.changes).replace("_", " ")),
+        ("stopped", output.stopped or ""),
     )
     print_fields(console, fields)
-    if compared.difference is not None:
-        step = compared.difference.step
+    if output.difference is not None:
+        step = output.difference.step
         place = "at the end" if step is None else f"in step {step}"
         console.print(Text(f"\nfirst difference, {place}", "bold yellow"))
-        for line in _diff(compared.difference):
+        for line in _render_diff(output.difference):
             console.print(Text(f"  {line}", _STYLES.get(line[0], "")))
     console.print()
-    print_table(console, ("", "WAS", "IS"), _rows(compared.was, compared.now))
-    words, style = ("the same", "bold green") if compared.same else ("different", "bold red")
+    print_table(console, ("", "WAS", "IS"), _build_rows(output.was, output.now))
+    words, style = ("the same", "bold green") if output.same else ("different", "bold red")
     console.print(Text(f"\n{words}", style))
 
 
-def _diff(difference: Difference) -> Iterator[str]:
+def _render_diff(difference: Difference) -> Iterator[str]:
     """The difference as a diff, including the lines that both share."""
     every = max(len(difference.was), len(difference.now))
     changes = difflib.unified_diff(difference.was, difference.now, lineterm="", n=every)
@@ -228,23 +228,23 @@ def _diff(difference: Difference) -> Iterator[str]:
         yield f"  … {len(lines) - MOST_LINES} lines more: --json has them all"
 
 
-def _rows(was: Took, now: Took) -> Iterator[tuple[str, str, str]]:
+def _build_rows(was: RunFigures, now: RunFigures) -> Iterator[tuple[str, str, str]]:
     yield "model", was.model or "–", now.model or "–"
     yield "steps", str(was.steps), str(now.steps)
     yield "calls", str(was.calls), str(now.calls)
-    yield "tokens", _tokens(was), _tokens(now)
+    yield "tokens", _format_tokens(was), _format_tokens(now)
     if was.money is not None or now.money is not None:
-        yield "cost", _money(was), _money(now)
-    yield "ended", _ending(was), _ending(now)
+        yield "cost", _format_money(was), _format_money(now)
+    yield "ended", _format_ending(was), _format_ending(now)
 
 
-def _money(took: Took) -> str:
-    return f"{took.money:,.4g}" if took.money is not None else "–"
+def _format_money(figures: RunFigures) -> str:
+    return f"{figures.money:,.4g}" if figures.money is not None else "–"
 
 
-def _ending(took: Took) -> str:
-    return terminal_line(ending_words(took.ended), 60)
+def _format_ending(figures: RunFigures) -> str:
+    return terminal_line(describe_ending(figures.ended), 60)
 
 
-def _tokens(took: Took) -> str:
-    return f"{took.input_tokens:,} in, {took.output_tokens:,} out"
+def _format_tokens(figures: RunFigures) -> str:
+    return f"{figures.input_tokens:,} in, {figures.output_tokens:,} out"

@@ -11,7 +11,7 @@ import click
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.children import agent_of, parent_thread_of
 from awaken.cli.conversation import Conversation
-from awaken.cli.exit_codes import Exit, Mistake, ending_words, exit_of
+from awaken.cli.exit_codes import ExitCode, Mistake, describe_ending, exit_code_for
 from awaken.cli.live_tasks import LiveTasks
 from awaken.cli.options import (
     MOST_LISTED,
@@ -24,9 +24,9 @@ from awaken.cli.options import (
     yes_option,
 )
 from awaken.cli.output import complain, count
-from awaken.cli.stdin_lines import Lines
-from awaken.cli.store_address import WayBack, existing_store
-from awaken.cli.store_view import Desk, Subject
+from awaken.cli.stdin_lines import StdinLines
+from awaken.cli.store_address import WayBack, resolve_existing_store
+from awaken.cli.store_view import StoreView, Subject
 from awaken.cli.target import load_target
 from awaken.cli.view import View
 from awaken.core.lifecycle import RunStatus
@@ -47,7 +47,7 @@ from awaken.runtime.resume import has_agent, list_abandoned, resume_run, resume_
 @json_option
 def resume(
     target: str, id: str | None, model: str | None, store: str | None, yes: bool, as_json: bool
-) -> Exit:
+) -> ExitCode:
     """Resume runs whose process has ended, and runs that were answered meanwhile.
 
     \b
@@ -64,8 +64,8 @@ def resume(
     with stdout_for_events(as_json):
         found = load_target(target)
 
-        async def work(interrupts: Interrupts) -> Exit:
-            address = store if found.makes_runtime else existing_store(store)
+        async def work(interrupts: Interrupts) -> ExitCode:
+            address = store if found.makes_runtime else resolve_existing_store(store)
             async with found.open(address, model) as runtime:
                 back = WayBack(target, store)
                 resumer = Resumer(
@@ -76,10 +76,10 @@ def resume(
                     back=back,
                     yes=yes,
                 )
-                desk = Desk(runtime, address or target)
+                store_view = StoreView(runtime, address or target)
                 if id is not None:
-                    return await resumer.one(await desk.find(id))
-                return await resumer.all(desk)
+                    return await resumer.resume_one(await store_view.find(id))
+                return await resumer.resume_all(store_view)
 
         return run_to_exit(work)
 
@@ -95,11 +95,11 @@ class Resumer:
     back: WayBack
     yes: bool
 
-    async def one(self, subject: Subject) -> Exit:
+    async def resume_one(self, subject: Subject) -> ExitCode:
         """Resume a run, or the open run of a thread.
 
         Raises:
-            Mistake: the run is over, or is a delegate, which goes on with its parent run.
+            Mistake: the run has ended, or is a delegate, which is resumed with its parent run.
         """
         run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
         run = await self.runtime.find_run(run_id) if run_id is not None else None
@@ -111,59 +111,60 @@ class Resumer:
                 f"with it: resume thread {parent.thread_id}"
             )
         if run.is_background_task_waiting():
-            await self._take_up_tasks(run.thread_id)
-            return await self._stay(run)
-        return await self._take_up(run)
+            await self._resume_tasks(run.thread_id)
+            return await self._wait_for_tasks(run)
+        return await self._resume(run)
 
-    async def all(self, desk: Desk) -> Exit:
-        """Resume every run that was left behind and whose agent is here."""
-        codes = await recovered(self.runtime)
-        left = await desk.store.list_interrupted(now_ms=desk.now_ms())
-        owners = await self._take_up_tasks()
+    async def resume_all(self, store_view: StoreView) -> ExitCode:
+        """Resume every run that has no process any more and whose agent is in `agents`."""
+        codes = await wait_recovered(self.runtime)
+        resumable = await store_view.store.list_interrupted(now_ms=store_view.now_ms())
+        owners = await self._resume_tasks()
         # Delegates are not among them: they go on with their parent runs.
         for run in await list_abandoned(self.runtime):
-            if self.interrupts.ever_hit:
+            if self.interrupts.was_ever_pressed:
                 break
             if not run.is_task:
                 codes.append(await self._try(run))
-        for run in await self._waiting_for_tasks(owners):
-            if not self.interrupts.ever_hit:
-                codes.append(await self._stay(run))
-        others = sorted({agent_of(run) for run in left} - set(self.agents))
+        for run in await self._list_runs_waiting_for_tasks(owners):
+            if not self.interrupts.was_ever_pressed:
+                codes.append(await self._wait_for_tasks(run))
+        others = sorted({agent_of(run) for run in resumable} - set(self.agents))
         if others:
             complain(f"runs of other agents were left, too: {', '.join(others)}")
         if not codes:
-            complain(f"nothing to resume{await self._waiting()}")
-        return next((code for code in codes if code is not Exit.DONE), Exit.DONE)
+            complain(f"nothing to resume{await self._describe_waiting()}")
+        return next((code for code in codes if code is not ExitCode.DONE), ExitCode.DONE)
 
-    async def _try(self, run: RunRecord) -> Exit:
+    async def _try(self, run: RunRecord) -> ExitCode:
         try:
             if run.is_delegated or not has_agent(self.runtime, run):
                 # The run only has to be ended.
                 ended = await resume_run(self.runtime, run)
-                complain(f"run {run.run_id} of {run.agent_id}: {ending_words(ended.termination)}")
-                return Exit.DONE
-            return await self._take_up(run)
+                complain(
+                    f"run {run.run_id} of {run.agent_id}: {describe_ending(ended.termination)}"
+                )
+                return ExitCode.DONE
+            return await self._resume(run)
         except (RuntimeFault, ResolveError) as error:
             complain(f"run {run.run_id}: {error}")
-            return Exit.FAILED
+            return ExitCode.FAILED
 
-    async def _take_up(self, run: RunRecord) -> Exit:
-        conversation, view = self._open(run)
+    async def _resume(self, run: RunRecord) -> ExitCode:
+        conversation, view = self._open_conversation(run)
         view.note(
             f"thread {run.thread_id}: {run.agent_id} goes on after {count(run.steps, 'step')}"
         )
-        return await conversation.take_up(run, view)
+        return await conversation.resume_run(run, view)
 
-    async def _stay(self, run: RunRecord) -> Exit:
-        """Wait until the tasks that a run waits for have ended, and the run has read their
-        results."""
-        conversation, view = self._open(run)
+    async def _wait_for_tasks(self, run: RunRecord) -> ExitCode:
+        """Wait until the tasks of a run have ended and the run has read their results."""
+        conversation, view = self._open_conversation(run)
         view.note(f"thread {run.thread_id}: {run.agent_id} goes on with its background tasks")
-        return await conversation.stay(view)
+        return await conversation.wait_for_tasks(view)
 
-    def _open(self, run: RunRecord) -> tuple[Conversation, View]:
-        view, lines = self.new_view(), Lines()
+    def _open_conversation(self, run: RunRecord) -> tuple[Conversation, View]:
+        view, lines = self.new_view(), StdinLines()
         conversation = Conversation(
             runtime=self.runtime,
             thread=run.thread_id,
@@ -175,7 +176,7 @@ class Resumer:
         )
         return conversation, view
 
-    async def _take_up_tasks(self, thread: str | None = None) -> set[str | None]:
+    async def _resume_tasks(self, thread: str | None = None) -> set[str | None]:
         """Resume the abandoned tasks of one thread or of all. Returns the threads that own them."""
         owners: set[str | None] = set()
         for run in await list_abandoned(self.runtime):
@@ -184,35 +185,35 @@ class Resumer:
                 owners.add(parent_thread_of(run))
         return owners
 
-    async def _waiting_for_tasks(self, owners: Collection[str | None]) -> list[RunRecord]:
-        """Runs that wait for tasks that run here, or did until just now."""
+    async def _list_runs_waiting_for_tasks(self, owners: Collection[str | None]) -> list[RunRecord]:
+        """List the runs that wait for tasks of this process: tasks that run, or ended just now."""
         page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=MOST_LISTED))
         return [
             run
             for run in page
             if run.is_background_task_waiting()
             and run.agent_id in self.agents
-            and (run.thread_id in owners or await LiveTasks(self.runtime, run).running())
+            and (run.thread_id in owners or await LiveTasks(self.runtime, run).list_running())
         ]
 
-    async def _waiting(self) -> str:
+    async def _describe_waiting(self) -> str:
         page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=1))
         return "; some wait for an answer: awaken runs --status waiting" if page.items else ""
 
 
-async def recovered(runtime: Runtime) -> list[Exit]:
+async def wait_recovered(runtime: Runtime) -> list[ExitCode]:
     """Wait for the runs that a runtime resumed when it was opened. Returns their exit codes.
 
     Closing the runtime earlier would cancel those runs.
     """
-    codes: list[Exit] = []
+    codes: list[ExitCode] = []
     for run in runtime.recovered:
         try:
             result = await run
         except AwakenError as error:
             complain(f"run {run.run_id} of {run.agent_id}: {error}")
-            codes.append(Exit.FAILED)
+            codes.append(ExitCode.FAILED)
             continue
-        complain(f"run {run.run_id} of {run.agent_id}: {ending_words(result.termination)}")
-        codes.append(exit_of(result.termination))
+        complain(f"run {run.run_id} of {run.agent_id}: {describe_ending(result.termination)}")
+        codes.append(exit_code_for(result.termination))
     return codes

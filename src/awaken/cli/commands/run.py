@@ -7,9 +7,9 @@ import sys
 import click
 
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
-from awaken.cli.commands.resume import recovered
+from awaken.cli.commands.resume import wait_recovered
 from awaken.cli.conversation import Conversation
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import (
     json_option,
     open_decider,
@@ -18,7 +18,7 @@ from awaken.cli.options import (
     stdout_for_events,
     yes_option,
 )
-from awaken.cli.stdin_lines import Lines
+from awaken.cli.stdin_lines import StdinLines
 from awaken.cli.store_address import way_back
 from awaken.cli.target import load_target
 from awaken.ids import UUID7
@@ -41,7 +41,7 @@ def run(
     queue: bool,
     yes: bool,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """Ask one of your agents once, and watch it answer.
 
     MODULE:AGENT names an Agent, a list of Agents that work together (the first one is asked), or
@@ -65,9 +65,9 @@ def run(
     with stdout_for_events(as_json):
         found = load_target(target)
 
-        async def ask(interrupts: Interrupts) -> Exit:
+        async def ask(interrupts: Interrupts) -> ExitCode:
             back = way_back(target, store, new_thread=thread is None)
-            view, lines = open_view(as_json, out, back), Lines()
+            view, lines = open_view(as_json, out, back), StdinLines()
             async with found.open(store, model) as runtime:
                 conversation = Conversation(
                     runtime=runtime,
@@ -79,8 +79,8 @@ def run(
                     back=back,
                     when_busy="queue" if queue else "refuse",
                 )
-                code = await conversation.turn(prompt, view)
-                await recovered(runtime)
+                code = await conversation.run_turn(prompt, view)
+                await wait_recovered(runtime)
                 return code
 
         return run_to_exit(ask)

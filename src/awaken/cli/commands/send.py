@@ -6,11 +6,11 @@ import sys
 
 import click
 
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import complain, open_console
 from awaken.cli.question import shell_word
-from awaken.cli.store_view import Desk, at_desk
+from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.value import Value
 
 
@@ -26,7 +26,7 @@ class SentMessage(Value, frozen=True, kw_only=True):
 @click.argument("id", metavar="THREAD|RUN")
 @click.argument("text")
 @steers
-def send(id: str, text: str, store: str | None, as_json: bool) -> Exit:
+def send(id: str, text: str, store: str | None, as_json: bool) -> ExitCode:
     """Send a message to a live run, in any process; the model reads it at its next step.
 
     \b
@@ -35,18 +35,18 @@ def send(id: str, text: str, store: str | None, as_json: bool) -> Exit:
     The exit code is 1 if there is no open run to read it.
     """
 
-    async def work(desk: Desk) -> Exit:
-        subject = await desk.find(id)
-        if not await desk.runtime.send(subject.id, text):
+    async def work(store_view: StoreView) -> ExitCode:
+        subject = await store_view.find(id)
+        if not await store_view.runtime.send(subject.id, text):
             complain(
                 f"no run of {subject.words} is open to read it; this starts one: "
                 f"awaken run MODULE:AGENT … --thread {shell_word(subject.thread.id)}"
             )
-            return Exit.FAILED
+            return ExitCode.FAILED
         if as_json:
             run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
             return print_json(SentMessage(thread_id=subject.thread.id, run_id=run_id, text=text))
         open_console(sys.stdout).print("sent; the model reads it at its next step")
-        return Exit.DONE
+        return ExitCode.DONE
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)

@@ -18,7 +18,7 @@ import msgspec
 from awaken.cli.builtin_agent import built_in_agent
 from awaken.cli.commands.db import is_postgres, migrate_tables, migration_lines
 from awaken.cli.entry import ITSELF
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import store_option
 from awaken.cli.output import open_page, say
 from awaken.cli.stdin_lines import is_tty
@@ -193,7 +193,7 @@ def _check_proxies(
 )
 @click.option("--no-open", is_flag=True, help="Do not open the console in a browser.")
 @click.option("--inherited", hidden=True, default="")
-def serve(inherited: str, no_open: bool, **given: Any) -> Exit:
+def serve(inherited: str, no_open: bool, **given: Any) -> ExitCode:
     """Serve your agents to browsers and programs.
 
     APP.PY gives a Runtime, a list of Agents, or Agents; with :NAME, also a function that returns
@@ -217,15 +217,15 @@ def serve(inherited: str, no_open: bool, **given: Any) -> Exit:
     return serve_here(options)
 
 
-def serve_here(options: ServeOptions) -> Exit:
+def serve_here(options: ServeOptions) -> ExitCode:
     """Serve until a signal ends it."""
     load("awaken.server.observe", "set_up_logs")(options.log)
     if options.inherited:
-        return _work(options)
+        return _serve_as_worker(options)
     _check_auth(options)
     if options.migrate:
         _migrate(options)
-    return _serve_alone(options) if options.workers == 1 else _serve_together(options)
+    return _serve_alone(options) if options.workers == 1 else _serve_with_workers(options)
 
 
 def check_extra() -> None:
@@ -252,7 +252,7 @@ def _check_auth(options: ServeOptions) -> None:
 
 def _migrate(options: ServeOptions) -> None:
     """A file needs nothing: it is brought up to date when it is opened."""
-    if _load(options).makes_runtime:
+    if _load_target(options).makes_runtime:
         raise Mistake(
             f"{options.target} makes its own Runtime, with a store of its own: run "
             "`awaken db migrate --store …` instead of --migrate"
@@ -266,46 +266,46 @@ def _migrate(options: ServeOptions) -> None:
 # -- one process ----------------------------------------------------------------------------------
 
 
-def _serve_alone(options: ServeOptions) -> Exit:
-    found = _load(options)
-    listening = _bind(options)
+def _serve_alone(options: ServeOptions) -> ExitCode:
+    found = _load_target(options)
+    listening = _bind_socket(options)
 
-    def started(agents: Sequence[str], application: Any) -> None:
-        console = _console_place(options, application)
-        _greet(options, listening, agents, own_store=found.makes_runtime, console=console)
+    def on_started(agents: Sequence[str], application: Any) -> None:
+        console = _build_console_path(options, application)
+        _print_addresses(options, listening, agents, own_store=found.makes_runtime, console=console)
 
     with listening:  # also if the socket of the figures cannot be bound
-        return _run(options, found, listening, started)
+        return _run(options, found, listening, on_started)
 
 
-def _work(options: ServeOptions) -> Exit:
+def _serve_as_worker(options: ServeOptions) -> ExitCode:
     """Serve as a worker of a parent process, which has bound the socket."""
     sock, ready, _ = options.inherited
 
-    def started(agents: Sequence[str], application: Any) -> None:
+    def on_started(agents: Sequence[str], application: Any) -> None:
         os.write(ready, load("awaken.server.processes", "PID").pack(os.getpid()))
 
-    return _run(options, _load(options), socket.socket(fileno=sock), started)
+    return _run(options, _load_target(options), socket.socket(fileno=sock), on_started)
 
 
 def _run(
     options: ServeOptions,
     found: Target,
     listening: socket.socket,
-    started: Callable[[Sequence[str], Any], None],
-) -> Exit:
+    on_started: Callable[[Sequence[str], Any], None],
+) -> ExitCode:
     port = options.metrics_port
-    metrics = _bind(options, port) if port is not None else None
+    metrics = _bind_socket(options, port) if port is not None else None
     runtime = found.open_to_serve(options.store, options.bus)
-    application = load("awaken.server", "app")(runtime, **_edge(options))
+    application = load("awaken.server", "app")(runtime, **_build_edge_options(options))
 
     def reload() -> str:
         if hasattr(application.state.keys, "read_again"):  # keys in the store are always read
             application.state.keys.read_again()
-        again = _load(options)
+        again = _load_target(options)
         if again.makes_runtime:
             return f"{again.name} makes its own Runtime, so its agents stay as they were"
-        runtime.replace(again.everyone())
+        runtime.replace(again.all_agents())
         return f"serving {', '.join(runtime.agent_ids)} from now on"
 
     async def main() -> None:
@@ -313,11 +313,11 @@ def _run(
             runtime, application, drain=options.drain, reload=reload, proxies=options.proxies
         )
         if options.inherited:
-            _when_it_ends(options.inherited[2], serving.leave)
-        await serving.run(listening, lambda: started(runtime.agent_ids, application), metrics)
+            _call_on_pipe_end(options.inherited[2], serving.leave)
+        await serving.run(listening, lambda: on_started(runtime.agent_ids, application), metrics)
 
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=_find_loop_factory()) as runner:
             runner.run(main())
     except OSError as error:  # another program was bound to the port as well, and was quicker
         if error.errno != errno.EADDRINUSE:
@@ -325,23 +325,23 @@ def _run(
         raise Mistake(
             load("awaken.server.serve", "why_not")(options.host, options.port, error)
         ) from error
-    _leave_threads()
-    return Exit.DONE
+    _exit_despite_threads()
+    return ExitCode.DONE
 
 
-def _when_it_ends(pipe: int, call: Callable[[], None]) -> None:
+def _call_on_pipe_end(pipe: int, callback: Callable[[], None]) -> None:
     """Call a function once, when the other end of a pipe is closed."""
     loop = asyncio.get_running_loop()
 
-    def ended() -> None:
+    def on_readable() -> None:
         loop.remove_reader(pipe)  # the end of a pipe can be read again and again
-        call()
+        callback()
 
-    loop.add_reader(pipe, ended)
+    loop.add_reader(pipe, on_readable)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """That of uvloop; where uvloop does not exist, such as on Windows, asyncio's own."""
+def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The loop factory of uvloop; `None`, for asyncio's own, if uvloop is not installed."""
     try:
         made: Callable[[], asyncio.AbstractEventLoop] = load("uvloop", "new_event_loop")
     except ModuleNotFoundError:
@@ -349,21 +349,25 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return made
 
 
-def _edge(options: ServeOptions) -> dict[str, Any]:
-    """What the application is told of its clients."""
-    edge: dict[str, Any] = {}
+def _build_edge_options(options: ServeOptions) -> dict[str, Any]:
+    """The options of the application that concern its clients."""
+    edge_options: dict[str, Any] = {}
     if options.keys:
-        edge["keys"] = options.keys
+        edge_options["keys"] = options.keys
     if options.cors_origins:
-        edge["cors_origins"] = options.cors_origins
+        edge_options["cors_origins"] = options.cors_origins
     if options.hosts or options.no_auth:
-        edge["hosts"] = [*load("awaken.server.origins", "LOOPBACK"), options.host, *options.hosts]
+        edge_options["hosts"] = [
+            *load("awaken.server.origins", "LOOPBACK"),
+            options.host,
+            *options.hosts,
+        ]
     if options.metrics_port is not None:
-        edge["metrics"] = False
-    return edge
+        edge_options["metrics"] = False
+    return edge_options
 
 
-def _load(options: ServeOptions) -> Target:
+def _load_target(options: ServeOptions) -> Target:
     if options.target:
         return load_served(options.target)
     if options.is_console:
@@ -371,7 +375,7 @@ def _load(options: ServeOptions) -> Target:
     return Target(BUILT_IN, [built_in_agent()])
 
 
-def _bind(options: ServeOptions, port: int | None = None) -> socket.socket:
+def _bind_socket(options: ServeOptions, port: int | None = None) -> socket.socket:
     is_any_next = options.is_console and port is None
     name = "bind_free" if is_any_next else "bind"
     port = options.port if port is None else port
@@ -379,48 +383,48 @@ def _bind(options: ServeOptions, port: int | None = None) -> socket.socket:
     return bound
 
 
-def _leave_threads() -> None:
+def _exit_despite_threads() -> None:
     """Exit at once if a tool's thread would keep the process alive: its run was left to others."""
     others = [t for t in threading.enumerate() if t is not threading.main_thread()]
     if any(not thread.daemon for thread in others):
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(Exit.DONE)
+        os._exit(ExitCode.DONE)
 
 
 # -- several --------------------------------------------------------------------------------------
 
 
-def _serve_together(options: ServeOptions) -> Exit:
+def _serve_with_workers(options: ServeOptions) -> ExitCode:
     address = store_address(options.store)
     if address.startswith(_STORES_IN_MEMORY):
         raise Mistake(
             "each worker would have a memory of its own: name a store that they share, as in "
             f"--store sqlite:///awaken.db or {STORE_VARIABLE}"
         )
-    found = _load(options)  # mistakes are told once, before any worker starts
-    listening = _bind(options)
+    found = _load_target(options)  # mistakes are told once, before any worker starts
+    listening = _bind_socket(options)
     workers = load("awaken.server.processes", "Workers")(
         options.for_worker, options.workers, listening
     )
     agents, own_store = found.agent_ids(), found.makes_runtime
-    code = workers.run(lambda: _greet(options, listening, agents, own_store=own_store))
-    return Exit(code) if code in tuple(Exit) else Exit.FAILED
+    code = workers.run(lambda: _print_addresses(options, listening, agents, own_store=own_store))
+    return ExitCode(code) if code in tuple(ExitCode) else ExitCode.FAILED
 
 
 # -- telling ------------------------------------------------------------------------------------
 
 
-def _console_place(options: ServeOptions, application: Any) -> str:
-    """Where the console is. A server without keys adds a one-time word, by which the page begins a
-    session; with keys, the page asks for one."""
+def _build_console_path(options: ServeOptions, application: Any) -> str:
+    """The path of the console. A server without keys adds a one-time word, with which the page
+    begins a session; with keys, the page asks for a key."""
     if options.keys:
         return CONSOLE
     local = load("awaken.server.auth", "LOCAL")
     return f"{CONSOLE}#t={application.state.sessions.make_word(local)}"
 
 
-def _greet(
+def _print_addresses(
     options: ServeOptions,
     listening: socket.socket,
     agents: Sequence[str],
@@ -437,14 +441,14 @@ def _greet(
             say(f"  bus     {shown_address(bus)}")
     say(f"  console {address}{console}")
     if agents:
-        _greet_programs(options, address, agents)
+        _print_curl_example(options, address, agents)
     say("  stop    Ctrl-C; runs go on at the next start")
     sys.stdout.flush()
     if options.opens:
         open_page(f"{address}{console}")
 
 
-def _greet_programs(options: ServeOptions, address: str, agents: Sequence[str]) -> None:
+def _print_curl_example(options: ServeOptions, address: str, agents: Sequence[str]) -> None:
     key = " -H 'authorization: Bearer YOUR_KEY'" if options.keys else ""
     which = f'"agent_id": "{agents[0]}", ' if len(agents) > 1 else ""
     say(

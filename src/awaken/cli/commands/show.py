@@ -11,17 +11,16 @@ from rich.text import Text
 
 from awaken.cli.children import (
     MOST_STARTED,
-    Started,
+    StartedRun,
     agent_of,
+    list_started_runs,
     name_of,
     parent_thread_of,
-    started_by,
     task_title,
 )
 from awaken.cli.commands.decide import open_tickets
 from awaken.cli.commands.runs import COLUMNS, run_row
-from awaken.cli.exit_codes import Exit
-from awaken.cli.missing import Missing
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import (
     LONGEST_FIELD,
@@ -37,7 +36,14 @@ from awaken.cli.output import (
     terminal_line,
 )
 from awaken.cli.question import Question, line_to_answer, shell_word, visible_line
-from awaken.cli.store_view import Desk, Subject, at_desk, standing, thread_standing
+from awaken.cli.store_view import (
+    StoreView,
+    Subject,
+    format_run_state,
+    format_thread_state,
+    run_with_store_view,
+)
+from awaken.cli.tolerant_reader import TolerantReader
 from awaken.cli.transcript import TurnPrinter
 from awaken.core.budget import Amount
 from awaken.core.message import MessageRecord, Role
@@ -87,7 +93,7 @@ class ShownThread(Value, frozen=True, kw_only=True):
     help="How many of the last messages to show; 0 for all.",
 )
 @steers
-def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
+def show(id: str, limit: int, store: str | None, as_json: bool) -> ExitCode:
     """Show a thread or a run: its messages, its calls, the runs it has started, and what waits for
     an answer.
 
@@ -100,52 +106,52 @@ def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
     read is left out and named, and the exit code is 1.
     """
 
-    async def work(desk: Desk) -> Exit:
-        subject = await desk.find(id)
-        shown, started = await _gather(desk, subject, limit)
-        code = Exit.FAILED if shown.unreadable else Exit.DONE
+    async def work(store_view: StoreView) -> ExitCode:
+        subject = await store_view.find(id)
+        shown, started = await _load_shown_thread(store_view, subject, limit)
+        code = ExitCode.FAILED if shown.unreadable else ExitCode.DONE
         if as_json:
             print_json(shown)
             return code
         console = open_console(sys.stdout)
-        left_behind, now = await desk.left_behind(), desk.now_ms()
-        run = subject.run or _lone_task(shown)
+        resumable, now = await store_view.find_resumable(), store_view.now_ms()
+        run = subject.run or _find_only_task(shown)
         if run is None:
-            _thread(console, shown, left_behind, now)
+            _print_thread(console, shown, resumable, now)
         else:
-            _run(console, run, await _spent(desk, run), left_behind, now)
-        _messages(console, shown)
-        _tickets(console, subject, shown.tickets, now)
-        _calls(console, shown)
-        _started(console, started, left_behind, now)
+            _print_run(console, run, await _describe_spending(store_view, run), resumable, now)
+        _print_messages(console, shown)
+        _print_tickets(console, subject, shown.tickets, now)
+        _print_calls(console, shown)
+        _print_started(console, started, resumable, now)
         for row in shown.unreadable:
             complain(f"{row.name} cannot be read ({row.reason}): see `awaken db check`")
         return code
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
 # -- what there is ------------------------------------------------------------------------------
 
 
-async def _gather(
-    desk: Desk, subject: Subject, limit: int
-) -> tuple[ShownThread, Sequence[Started]]:
+async def _load_shown_thread(
+    store_view: StoreView, subject: Subject, limit: int
+) -> tuple[ShownThread, Sequence[StartedRun]]:
     thread, run = subject.thread, subject.run
     latest = run.run_id if run is not None else thread.open_run_id or thread.latest_run_id
-    missing = Missing(desk.store, thread)
+    reader = TolerantReader(store_view.store, thread)
     runs: tuple[RunRecord, ...]
     if run is not None:
-        runs, messages = (run,), (await _messages_of(missing, run))[-limit:]
+        runs, messages = (run,), (await _load_run_messages(reader, run))[-limit:]
     else:
-        page = await desk.runtime.list_runs(RunQuery(thread_id=thread.id, limit=MOST_RUNS))
-        missing.add(page.unreadable)
-        runs, messages = page.items, await missing.last_messages(limit)
-    started = await started_by(desk.store, [run.run_id for run in reversed(runs)])
-    tickets = await open_tickets(desk, subject)
-    missing.add(tickets.unreadable)
-    calls = await missing.calls(latest) if latest is not None else ()
-    await missing.look_for_thread()
+        page = await store_view.runtime.list_runs(RunQuery(thread_id=thread.id, limit=MOST_RUNS))
+        reader.add(page.unreadable)
+        runs, messages = page.items, await reader.last_messages(limit)
+    started = await list_started_runs(store_view.store, [run.run_id for run in reversed(runs)])
+    tickets = await open_tickets(store_view, subject)
+    reader.add(tickets.unreadable)
+    calls = await reader.calls(latest) if latest is not None else ()
+    await reader.check_thread()
     shown = ShownThread(
         thread=thread,
         runs=runs,
@@ -153,12 +159,12 @@ async def _gather(
         messages=messages,
         tickets=tickets.items,
         calls=calls,
-        unreadable=missing.rows,
+        unreadable=reader.rows,
     )
     return shown, started
 
 
-async def _messages_of(missing: Missing, run: RunRecord) -> tuple[MessageRecord, ...]:
+async def _load_run_messages(reader: TolerantReader, run: RunRecord) -> tuple[MessageRecord, ...]:
     """The input and output messages of a run."""
     asked = run.request.input_message_ids if run.request is not None else ()
     wrote = run.output.range if run.output is not None else None
@@ -167,7 +173,7 @@ async def _messages_of(missing: Missing, run: RunRecord) -> tuple[MessageRecord,
     if wrote is None:
         return ()
     after = max(0, wrote.from_seq - 1 - len(asked))
-    records = await missing.messages(after, wrote.to_seq)
+    records = await reader.messages(after, wrote.to_seq)
     return tuple(
         record
         for record in records
@@ -178,13 +184,15 @@ async def _messages_of(missing: Missing, run: RunRecord) -> tuple[MessageRecord,
 # -- for people ---------------------------------------------------------------------------------
 
 
-def _thread(console: Console, shown: ShownThread, left_behind: frozenset[str], now_ms: int) -> None:
+def _print_thread(
+    console: Console, shown: ShownThread, resumable: frozenset[str], now_ms: int
+) -> None:
     thread = shown.thread
     holds = f"{count(thread.message_count, 'message')}, {count(thread.event_count, 'event')}"
     forked = f"{thread.forked_from} at event {thread.forked_at}" if thread.forked_from else ""
     console.print(Text(terminal_line(f"thread {thread.id}"), "bold"))
     fields = (
-        ("state", thread_standing(thread, left_behind)),
+        ("state", format_thread_state(thread, resumable)),
         ("holds", holds),
         ("changed", f"{ago(now_ms, thread.updated_at)}, begun {ago(now_ms, thread.created_at)}"),
         ("started by", thread.parent_thread_id or ""),
@@ -193,23 +201,21 @@ def _thread(console: Console, shown: ShownThread, left_behind: frozenset[str], n
     print_fields(console, fields)
     if shown.runs:
         console.print()
-        print_table(
-            console, COLUMNS[:-1], [run_row(r, left_behind, now_ms)[:-1] for r in shown.runs]
-        )
+        print_table(console, COLUMNS[:-1], [run_row(r, resumable, now_ms)[:-1] for r in shown.runs])
     if len(shown.runs) == MOST_RUNS:
         words = f"there may be more: awaken runs --thread {shell_word(thread.id)}"
         console.print(Text(words, "dim"))
 
 
-def _lone_task(shown: ShownThread) -> RunRecord | None:
+def _find_only_task(shown: ShownThread) -> RunRecord | None:
     """The task, if it is the only run of its thread; else `None`."""
     return shown.runs[0] if len(shown.runs) == 1 and shown.runs[0].is_task else None
 
 
-async def _spent(desk: Desk, run: RunRecord) -> str:
+async def _describe_spending(store_view: StoreView, run: RunRecord) -> str:
     """What a run with a budget has used, in words."""
     try:
-        spent = spending_in(await desk.store.load_run_state(run.run_id)).spent
+        spent = spending_in(await store_view.store.load_run_state(run.run_id)).spent
     except UnreadableRecord:
         return ""
     if spent == Amount():
@@ -220,49 +226,49 @@ async def _spent(desk: Desk, run: RunRecord) -> str:
     return f"{spent.tokens:,} tokens{money}, {steps} and {took}, with all it started"
 
 
-def _run(
-    console: Console, run: RunRecord, spent: str, left_behind: frozenset[str], now_ms: int
+def _print_run(
+    console: Console, run: RunRecord, spent: str, resumable: frozenset[str], now_ms: int
 ) -> None:
     console.print(Text(f"run {run.run_id}", "bold"))
     fields = (
         ("thread", run.thread_id),
         ("task", task_title(BackgroundTask.of(run)) if run.is_task else ""),
         ("agent", agent_of(run)),
-        ("state", standing(run, left_behind)),
+        ("state", format_run_state(run, resumable)),
         ("took", f"{count(run.steps, 'step')}, {run.input_tokens + run.output_tokens:,} tokens"),
         ("cost", f"{run.cost:,.4g}" if run.cost is not None else ""),
         ("spent", spent),
         ("begun", ago(now_ms, run.created_at * 1_000)),
         ("ended", ago(now_ms, run.finished_at * 1_000) if run.finished_at else ""),
-        ("started by", _parent(run)),
-        ("changed", _changes(run)),
+        ("started by", _describe_parent(run)),
+        ("changed", _describe_agent_changes(run)),
         ("result", run.final_output or "" if run.is_task else ""),
     )
     print_fields(console, fields)
 
 
-def _parent(run: RunRecord) -> str:
+def _describe_parent(run: RunRecord) -> str:
     thread = parent_thread_of(run)
     return f"run {run.parent_run_id} of thread {thread}" if thread else run.parent_run_id or ""
 
 
-def _changes(run: RunRecord) -> str:
+def _describe_agent_changes(run: RunRecord) -> str:
     if not run.agent_changes:
         return ""
     return f"its agent, before it went on: {', '.join(run.agent_changes)}"
 
 
-def _messages(console: Console, shown: ShownThread) -> None:
+def _print_messages(console: Console, shown: ShownThread) -> None:
     speakers = {run.run_id: run.agent_id for run in shown.runs}
     names: dict[str, str] = {}
     transcript = TurnPrinter(console)
     if shown.messages and shown.messages[0].seq > 1 and len(shown.runs) != 1:
         console.print(Text(f"\n… {shown.messages[0].seq - 1:,} messages before", "dim"))
     for record in shown.messages:
-        _message(transcript, record, speakers, names)
+        _print_message(transcript, record, speakers, names)
 
 
-def _message(
+def _print_message(
     transcript: TurnPrinter, record: MessageRecord, speakers: dict[str, str], names: dict[str, str]
 ) -> None:
     """Print one message, and add its speaker and calls to `speakers` and `names`."""
@@ -270,23 +276,25 @@ def _message(
     text = message.text()
     match message.role:
         case Role.USER if message.is_visible_user():
-            transcript.said("you", text)
+            transcript.print_message("you", text)
         case Role.ASSISTANT:
             speaker = speakers.get(run_id, "assistant")
-            transcript.said(speaker, text)
+            transcript.print_message(speaker, text)
             for call in message.tool_calls or ():
                 names[call.id] = call.name
-                transcript.remark("→", call_words(call.name, call.arguments), "cyan")
+                transcript.print_remark("→", call_words(call.name, call.arguments), "cyan")
                 if call.name == HANDOFF_TOOL and isinstance(call.arguments, Mapping):
                     speakers[run_id] = str(call.arguments.get("agent"))
         case Role.TOOL:
             name = names.get(message.tool_call_id or "", "a tool")
-            transcript.remark("←", f"{terminal_line(name)}: {result_words(text)}")
+            transcript.print_remark("←", f"{terminal_line(name)}: {result_words(text)}")
         case _:
             pass  # messages from the runtime to the model are not part of the conversation
 
 
-def _tickets(console: Console, subject: Subject, tickets: Sequence[Ticket], now_ms: int) -> None:
+def _print_tickets(
+    console: Console, subject: Subject, tickets: Sequence[Ticket], now_ms: int
+) -> None:
     if not tickets:
         return
     console.print(Text("\nwaits for an answer", "bold yellow"))
@@ -307,7 +315,7 @@ def _tickets(console: Console, subject: Subject, tickets: Sequence[Ticket], now_
         console.print(f"  {line_to_answer(subject.id, ticket, is_cut=is_cut)}")
 
 
-def _calls(console: Console, shown: ShownThread) -> None:
+def _print_calls(console: Console, shown: ShownThread) -> None:
     if not shown.calls:
         return
     # The record of a call that waited before it began has no arguments.
@@ -327,8 +335,8 @@ def _calls(console: Console, shown: ShownThread) -> None:
             console.print(Text(f"      idempotency key {call.key}", "dim"))
 
 
-def _started(
-    console: Console, started: Sequence[Started], left_behind: frozenset[str], now_ms: int
+def _print_started(
+    console: Console, started: Sequence[StartedRun], resumable: frozenset[str], now_ms: int
 ) -> None:
     if not started:
         return
@@ -336,7 +344,7 @@ def _started(
     rows = [
         (
             Text("  " * (level - 1) + terminal_line(name_of(run))),
-            standing(run, left_behind),
+            format_run_state(run, resumable),
             ago(now_ms, run.created_at * 1_000),
             run.run_id,
         )

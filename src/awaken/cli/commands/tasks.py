@@ -8,11 +8,11 @@ import click
 from rich.text import Text
 
 from awaken.cli.children import task_title
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import limit_option, print_json, print_more, steers
 from awaken.cli.output import ago, complain_unreadable, open_console, print_table, result_words
-from awaken.cli.run_summary import result_in
-from awaken.cli.store_view import Desk, at_desk, task_standing
+from awaken.cli.run_summary import extract_result
+from awaken.cli.store_view import StoreView, format_task_state, run_with_store_view
 from awaken.core.task import TaskStatus
 from awaken.runtime.waiting import BackgroundTask, list_tasks
 
@@ -27,7 +27,7 @@ _STATUSES = [status.value for status in TaskStatus]
 @steers
 def tasks(
     thread: str | None, status: str | None, limit: int, store: str | None, as_json: bool
-) -> Exit:
+) -> ExitCode:
     """List background tasks, newest first: those of a thread and the threads beneath it, or all.
 
     \b
@@ -39,28 +39,28 @@ def tasks(
     and `awaken cancel` take a task's id, too. Only the process that runs a task knows its progress.
     """
 
-    async def work(desk: Desk) -> Exit:
-        owner = (await desk.find_thread(thread)).id if thread is not None else None
+    async def work(store_view: StoreView) -> ExitCode:
+        owner = (await store_view.find_thread(thread)).id if thread is not None else None
         wanted = TaskStatus(status) if status else None
-        found = await list_tasks(desk.store, owner, wanted, limit)
+        found = await list_tasks(store_view.store, owner, wanted, limit)
         complain_unreadable(found.unreadable)
         if as_json:
             return print_json(found.items)
-        left_behind, now = await desk.left_behind(), desk.now_ms()
+        resumable, now = await store_view.find_resumable(), store_view.now_ms()
         console = open_console(sys.stdout)
         if found.items:
-            print_table(console, _COLUMNS, [_row(task, left_behind, now) for task in found])
+            print_table(console, _COLUMNS, [_row(task, resumable, now) for task in found])
         return print_more(console, bool(found.items), "no tasks", None)
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
-def _row(task: BackgroundTask, left_behind: frozenset[str], now_ms: int) -> tuple[str | Text, ...]:
-    result = result_words(result_in(task.result)) if task.result is not None else ""
+def _row(task: BackgroundTask, resumable: frozenset[str], now_ms: int) -> tuple[str | Text, ...]:
+    result = result_words(extract_result(task.result)) if task.result is not None else ""
     return (
         task.id,
         task_title(task),
-        task_standing(task, left_behind),
+        format_task_state(task, resumable),
         ago(now_ms, task.created_at_ms),
         f"{task.thread_id} ({task.task_id})",
         result or task.error or "",

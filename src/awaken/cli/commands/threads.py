@@ -9,11 +9,11 @@ import click
 from rich.text import Text
 
 from awaken.cli.children import name_of
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import lists, print_json, print_more
 from awaken.cli.output import ago, complain_unreadable, open_console, print_table, terminal_line
 from awaken.cli.question import shell_word
-from awaken.cli.store_view import Desk, at_desk, thread_standing
+from awaken.cli.store_view import StoreView, format_thread_state, run_with_store_view
 from awaken.core.store.threads import Page, ThreadQuery
 from awaken.core.thread import Thread
 
@@ -35,7 +35,7 @@ def threads(
     cursor: str | None,
     store: str | None,
     as_json: bool,
-) -> Exit:
+) -> ExitCode:
     """List threads, ordered by when a run last began, paused or ended in them, latest first.
 
     \b
@@ -46,12 +46,12 @@ def threads(
     A thread is idle, running, waiting for an answer or for tasks, or to resume: its process has
     ended, or its answer came while no process ran it. `awaken resume` resumes those.
 
-    The latest few threads of delegates and background tasks are listed beneath the thread that
+    The latest few threads of delegates and background tasks are list_page beneath the thread that
     started them. They are not part of the JSON; --children-of lists them.
     """
 
-    async def work(desk: Desk) -> Exit:
-        parent = (await desk.find_thread(children_of)).id if children_of else None
+    async def work(store_view: StoreView) -> ExitCode:
+        parent = (await store_view.find_thread(children_of)).id if children_of else None
         query = ThreadQuery(
             parent_thread_id=parent,
             root=parent is None and not prefix,
@@ -59,37 +59,37 @@ def threads(
             limit=limit,
             cursor=cursor,
         )
-        page = await desk.runtime.list_threads(query)
+        page = await store_view.runtime.list_threads(query)
         complain_unreadable(page.unreadable)
         if as_json:
             return print_json(page)
-        table = Table(desk, await desk.left_behind(), desk.now_ms())
+        table = Table(store_view, await store_view.find_resumable(), store_view.now_ms())
         rows = [row for thread in page for row in await table.rows(thread)]
         console = open_console(sys.stdout)
         if rows:
             print_table(console, _COLUMNS, rows)
         return print_more(console, bool(rows), "no threads", page.cursor)
 
-    return at_desk(store, work)
+    return run_with_store_view(store, work)
 
 
 class Table:
     """Makes the rows of threads, each followed by the rows of the threads it has started."""
 
-    def __init__(self, desk: Desk, left_behind: frozenset[str], now_ms: int) -> None:
-        self._desk, self._left_behind, self._now_ms = desk, left_behind, now_ms
+    def __init__(self, store_view: StoreView, resumable: frozenset[str], now_ms: int) -> None:
+        self._store_view, self._resumable, self._now_ms = store_view, resumable, now_ms
 
     async def rows(self, thread: Thread, level: int = 0) -> Sequence[Row]:
         rows: list[Row] = [
             (
                 Text(_INDENT * level + terminal_line(thread.id)),
-                thread_standing(thread, self._left_behind),
+                format_thread_state(thread, self._resumable),
                 f"{thread.message_count:,}",
                 ago(self._now_ms, thread.updated_at),
-                await self._begins(thread),
+                await self._opening_words(thread),
             )
         ]
-        started = await self._started(thread)
+        started = await self._list_children(thread)
         for child in started:
             rows += await self.rows(child, level + 1)
         if started.cursor is not None:
@@ -97,18 +97,18 @@ class Table:
             rows.append((Text(_INDENT * (level + 1) + "…"), "", "", "", Text(words, "dim")))
         return rows
 
-    async def _started(self, thread: Thread) -> Page[Thread]:
+    async def _list_children(self, thread: Thread) -> Page[Thread]:
         query = ThreadQuery(parent_thread_id=thread.id, limit=MOST_CHILDREN)
-        return await self._desk.runtime.list_threads(query)
+        return await self._store_view.runtime.list_threads(query)
 
-    async def _begins(self, thread: Thread) -> str:
+    async def _opening_words(self, thread: Thread) -> str:
         """The first words of a thread, preceded by the name of its agent or task if another thread
         started it."""
-        first = await self._desk.runtime.messages(thread.id, limit=3)
+        first = await self._store_view.runtime.messages(thread.id, limit=3)
         said = [message for message in first if message.is_visible_user()] or list(first)
         words = said[0].text() if said else ""
         if thread.parent_thread_id is None or thread.latest_run_id is None:
             return words
-        run = await self._desk.runtime.find_run(thread.latest_run_id)
+        run = await self._store_view.runtime.find_run(thread.latest_run_id)
         name = name_of(run) if run is not None else ""
         return f"{name}: {words}" if words else name

@@ -13,14 +13,14 @@ from rich.text import Text
 
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.conversation import Conversation
-from awaken.cli.decider import Decider, Unattended
-from awaken.cli.demo.story import PROMPT, BookEntry, Books, Crossing, story_agents
+from awaken.cli.decider import Decider, RuleDecider
+from awaken.cli.demo.story import PROMPT, BookEntry, Books, EffectHooks, story_agents
 from awaken.cli.demo.summary import print_closing
 from awaken.cli.demo.supervise import HOME_OPTION, SERVED_OPTION, run_demo, serve_demo
-from awaken.cli.exit_codes import Exit, Mistake
+from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import json_option, open_decider, open_view, stdout_for_events, yes_option
 from awaken.cli.output import has_browser, say
-from awaken.cli.stdin_lines import Interrupted, Lines, is_tty
+from awaken.cli.stdin_lines import InputInterrupted, StdinLines, is_tty
 from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import View
 from awaken.core.store.commits import CallPhase
@@ -53,7 +53,7 @@ def demo(
     no_open: bool,
     home: Path | None,
     served: str | None,
-) -> Exit:
+) -> ExitCode:
     """Watch agents settle a case: parallel tools, typed state, an approval, a hand-over, and a
     process that is killed in the middle and comes back.
 
@@ -67,11 +67,11 @@ def demo(
     """
     if served is not None:
         load("awaken.cli.demo.served", "serve")(served)
-        return Exit.DONE
+        return ExitCode.DONE
     if home is None and place is None:
-        place = "terminal" if yes or as_json or fast or not is_tty() else _best_place()
+        place = "terminal" if yes or as_json or fast or not is_tty() else _choose_place()
     if place == "console":
-        if missing := _missing():
+        if missing := _find_missing_parts():
             raise Mistake(missing)
         return serve_demo(opens=not no_open, speed=0.0 if fast else 1.0)
     if home is None:
@@ -80,24 +80,24 @@ def demo(
     out = sys.stdout
     with stdout_for_events(as_json):
 
-        async def play(interrupts: Interrupts) -> Exit:
+        async def play(interrupts: Interrupts) -> ExitCode:
             player = Player(home, open_view(as_json, out), interrupts, yes=yes, as_json=as_json)
             return await player.play(0.0 if fast else 1.0)
 
         return run_to_exit(play)
 
 
-def _best_place() -> Literal["console", "terminal"]:
+def _choose_place() -> Literal["console", "terminal"]:
     """The browser if there is one and the page can be served, else the terminal."""
     if not has_browser():
         return "terminal"
-    if missing := _missing():
+    if missing := _find_missing_parts():
         say(f"{missing}; here is the demo in the terminal")
         return "terminal"
     return "console"
 
 
-def _missing() -> str | None:
+def _find_missing_parts() -> str | None:
     """What the page needs and this installation does not have, if anything."""
     try:
         pages = load("awaken.server.console", "Pages")()
@@ -114,15 +114,17 @@ class Player:
         self, home: Path, view: View, interrupts: Interrupts, *, yes: bool, as_json: bool
     ) -> None:
         self._home, self._view, self._interrupts = home, view, interrupts
-        self._lines = Lines()
+        self._lines = StdinLines()
         self._books = Books(home / "books.jsonl")
-        self._attended = is_tty() and not as_json
+        self._can_ask = is_tty() and not as_json
         self._yes, self._as_json = yes, as_json
-        self._again = False
+        self._is_again = False
 
-    async def play(self, speed: float) -> Exit:
+    async def play(self, speed: float) -> ExitCode:
         """Run the story to its end."""
-        agents = story_agents(speed, self._books, Crossing(self._offer_to_die, self._found))
+        agents = story_agents(
+            speed, self._books, EffectHooks(self._offer_kill, self._on_effect_found)
+        )
         async with Runtime(
             agents, store=f"sqlite:///{self._home / 'demo.db'}", recover=False
         ) as runtime:
@@ -130,70 +132,72 @@ class Player:
                 runtime=runtime,
                 thread=THREAD,
                 agent="support",
-                decider=self._decider(),
+                decider=self._make_decider(),
                 interrupts=self._interrupts,
                 lines=self._lines,
             )
             left = await runtime.store.latest_run(THREAD)
-            self._again = left is not None
+            self._is_again = left is not None
             if left is not None:
-                await self._come_back(runtime, left.run_id)
-                code = await conversation.take_up(left, self._view)
+                await self._show_stored_calls(runtime, left.run_id)
+                code = await conversation.resume_run(left, self._view)
             else:
-                self._open()
-                code = await conversation.turn(PROMPT, self._view)
-            if isinstance(self._view, TurnPrinter) and code is Exit.DONE:
+                self._print_introduction()
+                code = await conversation.run_turn(PROMPT, self._view)
+            if isinstance(self._view, TurnPrinter) and code is ExitCode.DONE:
                 await print_closing(
-                    self._view.console, runtime, THREAD, self._books, killed=self._again
+                    self._view.console, runtime, THREAD, self._books, killed=self._is_again
                 )
         return code
 
-    def _decider(self) -> Decider:
-        if self._attended and not self._yes:
+    def _make_decider(self) -> Decider:
+        if self._can_ask and not self._yes:
             return open_decider(self._lines, lambda: self._view, yes=False)
-        why = "--yes" if self._yes else "--json" if self._as_json else "there is no terminal to ask"
-        return Unattended(approve=True, why=why, say=self._view.note)
+        reason = (
+            "--yes" if self._yes else "--json" if self._as_json else "there is no terminal to ask"
+        )
+        return RuleDecider(approve=True, reason=reason, say=self._view.note)
 
-    def _open(self) -> None:
+    def _print_introduction(self) -> None:
         if not isinstance(self._view, TurnPrinter):
             return
         console = self._view.console
         console.print(Text("awaken demo", "bold"))
         words = "Two agents, six tools, one approval, one crash. The model is scripted, the rest is"
         console.print(Text(f"{words} real.", "dim"))
-        self._view.said("you", PROMPT)
+        self._view.print_message("you", PROMPT)
 
     # -- the crash ----------------------------------------------------------------------------
 
-    async def _offer_to_die(self, tool: str, entry: BookEntry) -> None:
+    async def _offer_kill(self, tool: str, entry: BookEntry) -> None:
         """Offer to kill this process now, when the side effect has happened and the call has not
         ended."""
-        if self._again:
+        if self._is_again:
             return
         self._view.note(
             f"{tool} has just changed the world ({entry.what}) and has not answered yet: "
             "no worse moment to die"
         )
-        if not self._attended:
+        if not self._can_ask:
             self._view.note(
                 f"there is no terminal to ask, so process {os.getpid()} kills itself with SIGKILL"
             )
-        elif not await self._wants_to_kill():
+        elif not await self._ask_whether_to_kill():
             return
         os.kill(os.getpid(), signal.SIGKILL)
 
-    async def _wants_to_kill(self) -> bool:
+    async def _ask_whether_to_kill(self) -> bool:
         assert isinstance(self._view, TurnPrinter), "questions are asked in transcripts only"
-        self._lines.forget_typed()
-        self._view.ask(_OFFER.format(pid=os.getpid()))
+        self._lines.discard_typed_input()
+        self._view.print_question(_OFFER.format(pid=os.getpid()))
         try:
-            answer = await self._lines.next()
-        except (EOFError, Interrupted):
+            answer = await self._lines.read_line()
+        except (EOFError, InputInterrupted):
             self._view.break_line()
             return False
         return answer.strip().lower() in ("k", "kill")
 
-    async def _come_back(self, runtime: Runtime, run_id: str) -> None:
+    async def _show_stored_calls(self, runtime: Runtime, run_id: str) -> None:
         """Show which calls are stored and will not run again."""
         calls = await runtime.store.load_calls(run_id)
         done = [call.tool_name for call in calls if call.phase is CallPhase.SUCCEEDED]
@@ -203,7 +207,7 @@ class Player:
         if begun:
             self._view.note(f"begun, with an unknown outcome: {', '.join(begun)}")
 
-    def _found(self, tool: str, entry: BookEntry) -> None:
+    def _on_effect_found(self, tool: str, entry: BookEntry) -> None:
         self._view.note(
             f"{tool} finds in the books: {entry.what}. So it is not done again "
             f"(idempotency key {entry.key})"

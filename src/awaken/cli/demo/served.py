@@ -1,6 +1,6 @@
 """The process that serves the demo shop in the browser; its parent starts it again after a kill.
 
-It is run as `awaken demo --served` with `ServedDemo` as JSON.
+It is run as `awaken demo --served` with `DemoServerOptions` as JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from awaken.cli.demo.story import (
     STOCK_PROMPT,
     BookEntry,
     Books,
-    Crossing,
+    EffectHooks,
     stock_agent,
     story_agents,
 )
@@ -46,16 +46,16 @@ from awaken.server.serve import Serving, address_of
 
 CASE_THREAD = "case-1042"
 STOCK_THREAD = "stock"
-CROSSING_SECONDS = 4.0
+KILL_WINDOW_SECONDS = 4.0
 """How long a refund that has been paid waits for its answer: the time to press the button."""
 DRAIN_SECONDS = 0.5
 _PRICE = {"story": Price(input=0.25, output=2.0)}
 log = logging.getLogger("awaken.demo")
 
 
-class ServedDemo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the parent tells the process: the folder of the demo, the socket, whether an earlier
-    process was killed, whether to open a browser, and how quickly the story is told."""
+class DemoServerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that the parent passes to the process: the folder of the demo, the socket,
+    whether an earlier process was killed, whether to open a browser, and the story's speed."""
 
     home: str
     socket: int
@@ -64,14 +64,16 @@ class ServedDemo(msgspec.Struct, frozen=True, kw_only=True):
     speed: float
 
 
-class Demo:
-    """The shop in one process: it is served, told from its beginning or resumed, and killed."""
+class DemoServer:
+    """Serves the shop in one process. The story begins or is resumed there."""
 
-    def __init__(self, given: ServedDemo) -> None:
-        self._given = given
-        self._listening = socket.socket(fileno=given.socket)
-        home, speed = Path(given.home), given.speed
-        agents = story_agents(speed, Books(home / "books.jsonl"), Crossing(self._wait, _ignore))
+    def __init__(self, options: DemoServerOptions) -> None:
+        self._options = options
+        self._listening = socket.socket(fileno=options.socket)
+        home, speed = Path(options.home), options.speed
+        agents = story_agents(
+            speed, Books(home / "books.jsonl"), EffectHooks(self._wait_after_effect, _ignore)
+        )
         self._runtime = Runtime(
             [*agents, stock_agent(speed)], store=f"sqlite:///{home / 'demo.db'}", prices=_PRICE
         )
@@ -91,14 +93,15 @@ class Demo:
         await serving.run(self._listening, self._open)
 
     def _open(self) -> None:
-        self._tasks.start_logged(self._begin(), "the demo could not begin")
+        self._tasks.start_logged(self._submit_runs(), "the demo could not begin")
 
-    async def _begin(self) -> None:
-        """Ask the two agents, unless an earlier process has, and tell where the page is."""
+    async def _submit_runs(self) -> None:
+        """Submit the runs of the two agents, and print the address of the page. After a kill, the
+        address is not printed again."""
         runtime = self._runtime
         case = await runtime.submit("support", PROMPT, thread=CASE_THREAD, key=CASE_THREAD)
         await runtime.submit("stock", STOCK_PROMPT, thread=STOCK_THREAD, key=STOCK_THREAD)
-        if self._given.is_again:
+        if self._options.is_again:
             return
         for thread, title in ((CASE_THREAD, "The broken mug"), (STOCK_THREAD, "Stock-taking")):
             await runtime.update_thread(thread, ThreadPatch(title=title))
@@ -106,14 +109,14 @@ class Demo:
         address = address_of(self._listening, "127.0.0.1")
         link = f"{address}/console/runs/{case.run_id}#t={word}"
         say(f"the demo shop is open: {link}")
-        if not (self._given.opens and open_page(link)):
+        if not (self._options.opens and open_page(link)):
             say("open this address in a browser; an approval waits there for you")
         say("stop with Ctrl-C")
         sys.stdout.flush()
 
-    async def _wait(self, tool: str, entry: BookEntry) -> None:
+    async def _wait_after_effect(self, tool: str, entry: BookEntry) -> None:
         """The side effect has happened and the call has not ended: no worse moment for a kill."""
-        await SYSTEM_CLOCK.sleep(CROSSING_SECONDS)
+        await SYSTEM_CLOCK.sleep(KILL_WINDOW_SECONDS)
 
     def _kill_route(self) -> StarletteRoute:
         route = Route(
@@ -133,10 +136,10 @@ class Demo:
 async def _kill(call: Call) -> ASGIApp:
     # Answered first: a browser sends a request again whose connection breaks before its answer, and
     # would kill the next process as well.
-    return Response(status_code=202, background=BackgroundTask(_die))
+    return Response(status_code=202, background=BackgroundTask(_kill_process))
 
 
-async def _die() -> None:
+async def _kill_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -144,8 +147,8 @@ def _ignore(tool: str, entry: BookEntry) -> None:
     """A later process has found a side effect in the books; the page shows that by itself."""
 
 
-def serve(given: str) -> None:
-    """Serve the demo until Ctrl-C. `given` is a `ServedDemo` as JSON."""
-    demo = loads(given.encode(), ServedDemo)
+def serve(options: str) -> None:
+    """Serve the demo until Ctrl-C. `options` is a `DemoServerOptions` as JSON."""
+    demo = loads(options.encode(), DemoServerOptions)
     set_up_logs("none")
-    asyncio.run(Demo(demo).serve())
+    asyncio.run(DemoServer(demo).serve())

@@ -33,9 +33,9 @@ from awaken.tool import tool
 PROMPT = "My mug from order 1042 arrived in pieces. Can I have my money back?"
 
 
-def story_agents(speed: float, books: Books, crossing: Crossing) -> list[Agent]:
+def story_agents(speed: float, books: Books, hooks: EffectHooks) -> list[Agent]:
     """The two agents, ready to run; `speed` 1 is for watching, 0 for tests."""
-    shop = Shop(speed, books, crossing)
+    shop = Shop(speed, books, hooks)
     return [
         Agent(
             "support",
@@ -76,13 +76,13 @@ class Finding(msgspec.Struct, frozen=True):
     cents: int
 
 
-def _file(case: CaseFile, found: Finding) -> CaseFile:
+def _add_finding(case: CaseFile, found: Finding) -> CaseFile:
     facts = {**case.facts, found.source: found.fact}
     return CaseFile(dict(sorted(facts.items())), case.cost_cents + found.cents)
 
 
 CASE: StateKey[CaseFile, Finding] = StateKey(
-    "case", initial=CaseFile, apply=_file, merge=Merge.COMMUTATIVE, scope=Scope.THREAD
+    "case", initial=CaseFile, apply=_add_finding, merge=Merge.COMMUTATIVE, scope=Scope.THREAD
 )
 
 
@@ -96,22 +96,22 @@ class Shop:
     """The tools; `speed` 0 makes them answer at once."""
 
     def __init__(
-        self, speed: float, books: Books, crossing: Crossing, clock: Clock = SYSTEM_CLOCK
+        self, speed: float, books: Books, hooks: EffectHooks, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._speed, self._clock = speed, clock
-        self._books, self._crossing = books, crossing
+        self._books, self._hooks = books, hooks
 
     async def find_order(self, number: int) -> ToolOutput:
         """Look an order up."""
-        return await self._look("find_order", "order", "one blue mug, 24 €, paid", 2)
+        return await self._record_fact("find_order", "order", "one blue mug, 24 €, paid", 2)
 
     async def track_parcel(self, order: int) -> ToolOutput:
         """Ask the carrier about a parcel."""
-        return await self._look("track_parcel", "parcel", "delivered, box dented", 3)
+        return await self._record_fact("track_parcel", "parcel", "delivered, box dented", 3)
 
     async def read_policy(self, topic: str) -> ToolOutput:
         """Read the shop's rules."""
-        return await self._look("read_policy", "rules", "refund within 30 days", 1)
+        return await self._record_fact("read_policy", "rules", "refund within 30 days", 1)
 
     async def refund(self, order: int, euros: float, ctx: ToolCallContext) -> str:
         """Pay a customer back."""
@@ -131,17 +131,17 @@ class Shop:
         entry = self._books.find(ctx.idempotency_key)
         if entry is None:
             return False
-        self._crossing.found(ctx.tool_name, entry)
+        self._hooks.on_found(ctx.tool_name, entry)
         return entry.what
 
     async def _change(self, ctx: ToolCallContext, what: str) -> str:
         await self._pause(0.4)
         self._books.enter(ctx.idempotency_key, what)
-        await self._crossing.done(ctx.tool_name, BookEntry(ctx.idempotency_key, what))
+        await self._hooks.on_done(ctx.tool_name, BookEntry(ctx.idempotency_key, what))
         await self._pause(0.3)
         return what
 
-    async def _look(self, tool: str, source: str, fact: str, cents: int) -> ToolOutput:
+    async def _record_fact(self, tool: str, source: str, fact: str, cents: int) -> ToolOutput:
         await self._pause(LOOKUPS[tool])
         found = Finding(source, fact, cents)
         return ToolOutput(ToolResult.success(tool, fact), Command().update(CASE, found))
@@ -150,16 +150,16 @@ class Shop:
         await self._clock.sleep(seconds * self._speed)
 
 
-class Crossing(msgspec.Struct, frozen=True):
+class EffectHooks(msgspec.Struct, frozen=True):
     """Callbacks around a call with a side effect.
 
-    `done` is called, with the tool's name, when the side effect has happened and the call has not
-    ended: the worst moment for a crash. `found` is called when a later process finds the side
-    effect in the books.
+    `on_done` is called, with the tool's name, when the side effect has happened and the call has
+    not ended: the worst moment for a crash. `on_found` is called when a later process finds the
+    side effect in the books.
     """
 
-    done: Callable[[str, BookEntry], Awaitable[None]]
-    found: Callable[[str, BookEntry], None]
+    on_done: Callable[[str, BookEntry], Awaitable[None]]
+    on_found: Callable[[str, BookEntry], None]
 
 
 # -- the books --------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class Storyteller:
         self._line, self._speed, self._clock = line, speed, clock
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        words, calls = self._line(told_by_tools(request.messages))
+        words, calls = self._line(collect_tool_results(request.messages))
         for word in re.findall(r"\S+\s*", words):
             await self._clock.sleep(WORD_PAUSE * self._speed)
             yield TextDelta(delta=word)
@@ -232,9 +232,9 @@ class Storyteller:
         yield Stop(reason=StopReason.TOOL_USE if calls else StopReason.END_TURN)
 
 
-def support(told: Mapping[str, str]) -> Line:
+def support(results: Mapping[str, str]) -> Line:
     """The first agent's next answer, given the results of the tools."""
-    if not told.keys() >= LOOKUPS.keys():
+    if not results.keys() >= LOOKUPS.keys():
         return (
             "Oh no! Let me look at the order, the parcel and our rules, all at once.",
             {
@@ -243,38 +243,38 @@ def support(told: Mapping[str, str]) -> Line:
                 "read_policy": {"topic": "broken goods"},
             },
         )
-    if "refund" not in told:
+    if "refund" not in results:
         return (
             "The mug is paid for, the box was dented, and our rules are on your side. "
             "Money only leaves the shop once a person has agreed, so I ask for that now.",
             {"refund": {"order": 1042, "euros": 24.0}},
         )
-    if _denied(told):
+    if _is_refund_denied(results):
         words = "The refund was not approved, so let us find another way. Shipping takes over."
     else:
         words = "Your money is on its way. Shipping takes over and fetches the pieces."
     return words, {"handoff": {"agent": "shipping"}}
 
 
-def shipping(told: Mapping[str, str]) -> Line:
+def shipping(results: Mapping[str, str]) -> Line:
     """The second agent's next answer; it has read the whole conversation."""
-    if _denied(told):
-        if "send_again" not in told:
+    if _is_refund_denied(results):
+        if "send_again" not in results:
             return "Hello, shipping here. I send you a new mug.", {"send_again": {"order": 1042}}
-        return f"All set: {told['send_again']}. Keep the pieces, they make a fine mosaic.", {}
-    if "book_pickup" not in told:
+        return f"All set: {results['send_again']}. Keep the pieces, they make a fine mosaic.", {}
+    if "book_pickup" not in results:
         return (
             "Hello, shipping here. I have the broken mug collected.",
             {"book_pickup": {"order": 1042, "day": "Thursday"}},
         )
-    return f"All set: {told['refund']}; {told['book_pickup']}. Sorry for the trouble!", {}
+    return f"All set: {results['refund']}; {results['book_pickup']}. Sorry for the trouble!", {}
 
 
-def _denied(told: Mapping[str, str]) -> bool:
-    return "paid back" not in told.get("refund", "")
+def _is_refund_denied(results: Mapping[str, str]) -> bool:
+    return "paid back" not in results.get("refund", "")
 
 
-def told_by_tools(messages: Sequence[Message]) -> dict[str, str]:
+def collect_tool_results(messages: Sequence[Message]) -> dict[str, str]:
     """The result of each tool, by name."""
     names = {call.id: call.name for message in messages for call in message.tool_calls or ()}
     return {
@@ -307,9 +307,9 @@ def stock_agent(speed: float) -> Agent:
     )
 
 
-def stock(told: Mapping[str, str]) -> Line:
+def stock(results: Mapping[str, str]) -> Line:
     """The next answer, given the result of the last count: one shelf after the other."""
-    found = re.match(r"shelf (\d+)", told.get("count_shelf", ""))
+    found = re.match(r"shelf (\d+)", results.get("count_shelf", ""))
     counted = int(found[1]) if found else 0
     if counted >= SHELVES:
         return f"All {SHELVES} shelves are counted.", {}

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from awaken.cli.demo.story import CASE, LOOKUPS, Books, CaseFile
 from awaken.cli.output import count, seconds
-from awaken.cli.run_summary import Tally
+from awaken.cli.run_summary import RunSummary
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import ResumeAction, Ticket
 from awaken.runtime import Runtime
@@ -32,28 +32,28 @@ async def print_closing(
     console: Console, runtime: Runtime, thread: str, books: Books, *, killed: bool
 ) -> None:
     """Print what the demo has shown, and what to try next."""
-    tally = Tally()
+    summary = RunSummary()
     async for event in runtime.events(thread, follow=False):
-        tally.add(event)
+        summary.add(event)
     console.print()
     console.print(Text("What you saw", "bold"))
     tickets = (await runtime.list_tickets(TicketQuery(thread_id=thread))).items
     lines = [
-        *_seen(tally, tickets),
-        _case(await runtime.state(thread, CASE)),
-        _crash(books, killed=killed),
+        *_describe_run(summary, tickets),
+        _describe_case(await runtime.state(thread, CASE)),
+        _describe_crash(books, killed=killed),
     ]
     for line in lines:
         console.print(Text("  · ").append(line))
     console.print()
     console.print(Text("Try next", "bold"))
-    rows = [(_as_typed(command), what) for command, what in NEXT]
+    rows = [(_adapt_command(command), what) for command, what in NEXT]
     width = max(len(command) for command, _ in rows) + 2
     for command, what in rows:
         console.print(Text("  ").append(f"{command:<{width}}", "cyan").append(what, "dim"))
 
 
-def _as_typed(command: str) -> str:
+def _adapt_command(command: str) -> str:
     """A command as it can be typed here: `awaken` may not be on the shell's path."""
     program, _, rest = command.partition(" ")
     if program != "awaken" or shutil.which(program):
@@ -62,28 +62,28 @@ def _as_typed(command: str) -> str:
     return f"{beside} {rest}" if Path(beside).is_file() else f"python -m awaken.cli {rest}"
 
 
-def _seen(tally: Tally, tickets: Sequence[Ticket]) -> list[str]:
-    lookups = [call for call in tally.calls if call.name in LOOKUPS]
-    together, apart = max(c.took_ms for c in lookups), sum(c.took_ms for c in lookups)
+def _describe_run(summary: RunSummary, tickets: Sequence[Ticket]) -> list[str]:
+    lookups = [call for call in summary.calls if call.name in LOOKUPS]
+    together, apart = max(c.duration_ms for c in lookups), sum(c.duration_ms for c in lookups)
     answer = next(ticket.decision for ticket in tickets if ticket.tool_name == "refund")
     denied = answer is not None and answer.action is ResumeAction.CANCEL
     return [
         f"{count(len(lookups), 'tool')} side by side: {seconds(together)} instead of "
         f"{seconds(apart)}",
         f"a refund that waited for an approval, and was {'denied' if denied else 'approved'}",
-        f"a hand-over: support began, {tally.agent} finished, on one thread",
-        f"{count(tally.events, 'event')} kept in the thread, each committed together with what it "
-        "tells",
+        f"a hand-over: support began, {summary.agent} finished, on one thread",
+        f"{count(summary.events, 'event')} kept in the thread, each committed together with what "
+        "it tells",
     ]
 
 
-def _case(case: CaseFile) -> str:
+def _describe_case(case: CaseFile) -> str:
     facts = "".join(f"\n      {source:<8}{fact}" for source, fact in case.facts.items())
     cost = f"\n      {'cost':<8}{case.cost_cents} cents"
     return f"what the tools wrote to one state key, merged into one typed value:{facts}{cost}"
 
 
-def _crash(books: Books, *, killed: bool) -> str:
+def _describe_crash(books: Books, *, killed: bool) -> str:
     entries = books.entries()
     kept = "; ".join(f"{entry.what}, key {entry.key}" for entry in entries)
     if not killed:

@@ -14,38 +14,38 @@ from tempfile import TemporaryDirectory
 from rich.text import Text
 
 from awaken.cli.entry import ITSELF
-from awaken.cli.exit_codes import Exit
+from awaken.cli.exit_codes import ExitCode
 from awaken.cli.output import complain, open_console
 from awaken.codec import dumps_text
 from awaken.runtime.loading import load
 
-MOST_LIVES = 10
+MAX_PROCESSES = 10
 HOME_OPTION, SERVED_OPTION = "--home", "--served"
 _PORT = 8700
 
 
-def run_demo(options: Sequence[str], *, as_json: bool) -> Exit:
+def run_demo(options: Sequence[str], *, as_json: bool) -> ExitCode:
     """Play the demo in a child process; when that is killed, the next one goes on."""
-    with TemporaryDirectory(prefix="awaken-demo-") as home, _not_interrupted():
-        for _ in range(MOST_LIVES):
+    with TemporaryDirectory(prefix="awaken-demo-") as home, _leave_ctrl_c_to_child():
+        for _ in range(MAX_PROCESSES):
             worker = subprocess.Popen([*ITSELF, "demo", *options, HOME_OPTION, home])
             code = worker.wait()
             if code != -signal.SIGKILL:
-                return Exit(code) if code in tuple(Exit) else Exit.FAILED
-            _mourn(worker.pid, Path(home), as_json=as_json)
-    complain(f"killed {MOST_LIVES} times; enough for today")
-    return Exit.FAILED
+                return ExitCode(code) if code in tuple(ExitCode) else ExitCode.FAILED
+            _report_kill(worker.pid, Path(home), as_json=as_json)
+    complain(f"killed {MAX_PROCESSES} times; enough for today")
+    return ExitCode.FAILED
 
 
-def serve_demo(*, opens: bool, speed: float) -> Exit:
-    """Serve the demo in a child process until Ctrl-C; when that is killed, the next one goes on.
+def serve_demo(*, opens: bool, speed: float) -> ExitCode:
+    """Serve the demo in a child process until Ctrl-C. When the child is killed, start the next one.
 
-    The socket belongs to this process, so the page stays at its address, and what it asks while no
-    child lives is answered by the next one.
+    The socket belongs to this process, so the page keeps its address, and the next child answers
+    the requests that arrive while there is no child.
     """
     with (
         TemporaryDirectory(prefix="awaken-demo-") as home,
-        _not_interrupted(),
+        _leave_ctrl_c_to_child(),
         _free_socket() as listening,
     ):
         is_again = False
@@ -61,8 +61,8 @@ def serve_demo(*, opens: bool, speed: float) -> Exit:
             child = subprocess.Popen(words, pass_fds=[listening.fileno()])
             code = child.wait()
             if code != -signal.SIGKILL:
-                return Exit(code) if code in tuple(Exit) else Exit.FAILED
-            _mourn(child.pid, Path(home), as_json=False)
+                return ExitCode(code) if code in tuple(ExitCode) else ExitCode.FAILED
+            _report_kill(child.pid, Path(home), as_json=False)
             is_again = True
 
 
@@ -72,7 +72,7 @@ def _free_socket() -> socket.socket:
 
 
 @contextmanager
-def _not_interrupted() -> Iterator[None]:
+def _leave_ctrl_c_to_child() -> Iterator[None]:
     """Leave Ctrl-C, which reaches both processes, to the child."""
     # A handler that does nothing: if the signal were ignored, the child would inherit that.
     before = signal.signal(signal.SIGINT, lambda *_: None)
@@ -82,7 +82,7 @@ def _not_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _mourn(pid: int, home: Path, *, as_json: bool) -> None:
+def _report_kill(pid: int, home: Path, *, as_json: bool) -> None:
     killed = f"process {pid} is dead: SIGKILL gives a process no time to save anything"
     again = (
         f"a new process opens the same file, {home / 'demo.db'}, and goes on from the last commit"

@@ -15,7 +15,7 @@ from awaken.core.thread_ids import task_key
 from awaken.core.transcript import effective_view
 from awaken.testing.chaos.store_dump import Picture
 
-_OURS = ("__runtime.", "background_", "agent_handoff")
+_RUNTIME_KEYS = ("__runtime.", "background_", "agent_handoff")
 """Prefixes of state keys whose values contain ids and times."""
 
 _TASK_EVENT = "<background-task-event "
@@ -41,13 +41,13 @@ def differences(
         volatile: tools whose results contain ids or times.
     """
     found = [
-        *_log_differences(undisturbed, final, open_calls, volatile),
-        *_run_differences(undisturbed, final, open_calls),
+        *_compare_logs(undisturbed, final, open_calls, volatile),
+        *_compare_runs(undisturbed, final, open_calls),
     ]
-    then, now = _user_state(undisturbed), _user_state(final)
+    then, now = _select_user_state(undisturbed), _select_user_state(final)
     if not open_calls and dumps(then) != dumps(now):
         found.append(f"the thread's state is {dumps_text(now)}, undisturbed {dumps_text(then)}")
-    before, after = _by_agent(undisturbed), _by_agent(final)
+    before, after = _group_by_agent(undisturbed), _group_by_agent(final)
     for agent in sorted(before.keys() | after.keys()):
         ones, others = before.get(agent, []), after.get(agent, [])
         if len(ones) != len(others):
@@ -58,7 +58,7 @@ def differences(
     return found
 
 
-def _by_agent(picture: Picture) -> dict[str, list[Picture]]:
+def _group_by_agent(picture: Picture) -> dict[str, list[Picture]]:
     found: dict[str, list[Picture]] = {}
     for child in picture.children:
         found.setdefault(child.agent_id, []).append(child)
@@ -68,28 +68,28 @@ def _by_agent(picture: Picture) -> dict[str, list[Picture]]:
 # -- logs -------------------------------------------------------------------------------------
 
 
-def _log_differences(
+def _compare_logs(
     undisturbed: Picture, final: Picture, open_calls: Collection[str], volatile: Collection[str]
 ) -> Iterator[str]:
     before, after = effective_view(undisturbed.messages), effective_view(final.messages)
-    told = [message for message in before if _is_event(message)]
-    if told or any(map(_is_event, after)):
-        now = [message for message in after if _is_event(message)]
-        yield from _other_events(told, now, open_calls)
-        before, after = _without_events(before), _without_events(after)
+    reports = [message for message in before if _is_task_report(message)]
+    if reports or any(map(_is_task_report, after)):
+        now = [message for message in after if _is_task_report(message)]
+        yield from _compare_task_reports(reports, now, open_calls)
+        before, after = _drop_task_reports(before), _drop_task_reports(after)
         if len(before) != len(after):
             yield f"the model sees {len(after)} messages, undisturbed {len(before)}"
     elif len(undisturbed.messages) != len(final.messages):
         yield f"the log has {len(final.messages)} messages, undisturbed {len(undisturbed.messages)}"
-    results = _results(after)
-    for place, (one, other) in enumerate(zip(before, after, strict=False), start=1):
+    results = _index_results(after)
+    for position, (one, other) in enumerate(zip(before, after, strict=False), start=1):
         key, tool = results.get(other.id or "", ("", ""))
         whole = key not in open_calls and tool not in volatile
-        if _bare(one, content=whole) != _bare(other, content=whole):
-            yield f"message {place} is {_words(other)}, undisturbed {_words(one)}"
+        if _normalize(one, content=whole) != _normalize(other, content=whole):
+            yield f"message {position} is {_describe(other)}, undisturbed {_describe(one)}"
 
 
-def _results(log: Sequence[Message]) -> dict[str, tuple[str, str]]:
+def _index_results(log: Sequence[Message]) -> dict[str, tuple[str, str]]:
     """The ledger key and the tool of each tool message, by its id."""
     found: dict[str, tuple[str, str]] = {}
     called: dict[str, tuple[str, str]] = {}
@@ -101,19 +101,20 @@ def _results(log: Sequence[Message]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _bare(message: Message, *, content: bool = True) -> str:
-    """The message as far as it is compared. Tasks are numbered as their calls happen to start."""
-    bare = msgspec.structs.replace(message, id=None, metadata=None)
-    written = dumps(bare if content else msgspec.structs.replace(bare, content=()))
+def _normalize(message: Message, *, content: bool = True) -> str:
+    """The text of a message without what may differ: ids, metadata, and the numbers of tasks, which
+    follow the order in which their calls happened to start."""
+    normal = msgspec.structs.replace(message, id=None, metadata=None)
+    written = dumps(normal if content else msgspec.structs.replace(normal, content=()))
     return _TASK_ID.sub("bg_", written.decode())
 
 
-def _words(message: Message) -> str:
+def _describe(message: Message) -> str:
     calls = ", ".join(call.name for call in message.tool_calls or ())
     return f"{message.role} {message.text()!r}" + (f" calling {calls}" if calls else "")
 
 
-def _is_event(message: Message) -> bool:
+def _is_task_report(message: Message) -> bool:
     """Whether a message is a report of a background task."""
     return (
         message.role is Role.USER
@@ -122,35 +123,37 @@ def _is_event(message: Message) -> bool:
     )
 
 
-def _without_events(log: Sequence[Message]) -> list[Message]:
-    """The messages without reports of tasks; an answer that only repeats the one before counts
-    once."""
+def _drop_task_reports(log: Sequence[Message]) -> list[Message]:
+    """The messages without reports of tasks. An answer that repeats the answer before it is left
+    out."""
     kept: list[Message] = []
     for message in log:
         again = kept and message.role is Role.ASSISTANT and not message.tool_calls
-        if not _is_event(message) and not (again and _bare(kept[-1]) == _bare(message)):
+        if not _is_task_report(message) and not (
+            again and _normalize(kept[-1]) == _normalize(message)
+        ):
             kept.append(message)
     return kept
 
 
-def _other_events(
+def _compare_task_reports(
     before: Sequence[Message], after: Sequence[Message], open_calls: Collection[str]
 ) -> Iterator[str]:
     if len(before) != len(after):
         yield f"tasks told {len(after)} things, undisturbed {len(before)}"
         return
-    cut_short = [message for message in after if _task(message) in open_calls]
-    rest = [_bare(message) for message in before]
+    cut_short = [message for message in after if _parse_task_key(message) in open_calls]
+    rest = [_normalize(message) for message in before]
     for message in after:
         if message in cut_short:
             continue
-        if _bare(message) not in rest:
+        if _normalize(message) not in rest:
             yield f"a task told {message.text()!r}, which it did not undisturbed"
         else:
-            rest.remove(_bare(message))
+            rest.remove(_normalize(message))
 
 
-def _task(message: Message) -> str:
+def _parse_task_key(message: Message) -> str:
     """The key of the call that started the task whose end a message reports."""
     return task_key((message.id or "").removesuffix(_TASK_END))
 
@@ -158,30 +161,34 @@ def _task(message: Message) -> str:
 # -- runs -------------------------------------------------------------------------------------
 
 
-def _run_differences(
+def _compare_runs(
     undisturbed: Picture, final: Picture, open_calls: Collection[str]
 ) -> Iterator[str]:
     if len(undisturbed.runs) != len(final.runs):
         yield f"{len(final.runs)} runs, undisturbed {len(undisturbed.runs)}"
-    told = any(_is_event(message) for message in (*undisturbed.messages, *final.messages))
+    has_reports = any(
+        _is_task_report(message) for message in (*undisturbed.messages, *final.messages)
+    )
     for run, again in zip(undisturbed.runs, final.runs, strict=False):
-        for name in _fields(again, open_calls, told=told):
+        for name in _list_compared_fields(again, open_calls, has_reports=has_reports):
             if (now := getattr(again, name)) != (then := getattr(run, name)):
                 yield f"the run's {name} is {now!r}, undisturbed {then!r}"
-        if not open_calls and not told and run.output_tokens != again.output_tokens:
+        if not open_calls and not has_reports and run.output_tokens != again.output_tokens:
             yield f"{again.output_tokens} tokens counted, undisturbed {run.output_tokens}"
 
 
-def _fields(run: RunRecord, open_calls: Collection[str], *, told: bool) -> Iterator[str]:
+def _list_compared_fields(
+    run: RunRecord, open_calls: Collection[str], *, has_reports: bool
+) -> Iterator[str]:
     """The fields of a run that must be the same."""
     yield from ("agent_id", "status")
     if task_key(run.run_id) not in open_calls:
         yield from ("termination_reason", "final_output")
-    if not told:
+    if not has_reports:
         yield "steps"
 
 
-def _user_state(picture: Picture) -> dict[str, Json]:
+def _select_user_state(picture: Picture) -> dict[str, Json]:
     """The state of tools and plugins, without the runtime's own keys."""
     stored = picture.state.extensions if picture.state else {}
-    return {name: value for name, value in stored.items() if not name.startswith(_OURS)}
+    return {name: value for name, value in stored.items() if not name.startswith(_RUNTIME_KEYS)}

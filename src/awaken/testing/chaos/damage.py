@@ -23,25 +23,25 @@ from awaken.testing.chaos.effect_log import Note, NoteKind
 from awaken.testing.chaos.store_dump import Picture
 
 _OPEN = (CallPhase.INTENT, CallPhase.SUSPENDED)
-_NOTHING = Picture()
+_EMPTY = Picture()
 
 
-def _none() -> tuple[str, ...]:
+def _empty_tuple() -> tuple[str, ...]:
     """An empty default that JSON still shows."""
     return ()
 
 
 class Damage(Value, frozen=True, kw_only=True):
-    """What should not have happened, in one sentence each.
+    """The damage of one trial, in one sentence for each finding.
 
     `ownerless` is remote work that goes on without a run here; only a check of the remote agent
     finds it.
     """
 
-    lost: tuple[str, ...] = msgspec.field(default_factory=_none)
-    doubled: tuple[str, ...] = msgspec.field(default_factory=_none)
-    invalid: tuple[str, ...] = msgspec.field(default_factory=_none)
-    left_open: tuple[str, ...] = msgspec.field(default_factory=_none)
+    lost: tuple[str, ...] = msgspec.field(default_factory=_empty_tuple)
+    doubled: tuple[str, ...] = msgspec.field(default_factory=_empty_tuple)
+    invalid: tuple[str, ...] = msgspec.field(default_factory=_empty_tuple)
+    left_open: tuple[str, ...] = msgspec.field(default_factory=_empty_tuple)
     ownerless: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -63,57 +63,57 @@ def damage_between(
     """
     return Damage(
         lost=(
-            *(text for picture in pictures for text in _lost_since(picture, final)),
-            *_lost_commits(notes, final),
-            *_lost_messages(notes, final),
-            *_asked_again(notes),
+            *(text for picture in pictures for text in _find_lost_since(picture, final)),
+            *_find_lost_commits(notes, final),
+            *_find_lost_messages(notes, final),
+            *_find_repeated_requests(notes),
         ),
-        doubled=(*_doubled_effects(notes, once), *_doubled_runs(notes, once)),
-        invalid=(*_faults_shown(notes), *_everywhere(final, _faults)),
+        doubled=(*_find_doubled_effects(notes, once), *_find_doubled_runs(notes, once)),
+        invalid=(*_find_shown_faults(notes), *_check_threads(final, _find_faults)),
         left_open=(
             *([] if final.runs else ["there is no run"]),
-            *_orphans_at(pictures, final),
-            *_everywhere(final, _left_open),
+            *_find_orphans(pictures, final),
+            *_check_threads(final, _find_open),
         ),
     )
 
 
-def _everywhere(final: Picture, found: Callable[[Picture], Iterable[str]]) -> Iterator[str]:
-    """The findings for each thread, with the thread's id."""
+def _check_threads(final: Picture, check: Callable[[Picture], Iterable[str]]) -> Iterator[str]:
+    """Run a check on each thread. Yields its findings, with the id of the thread."""
     for thread in final.threads():
-        where = "" if thread is final else f" (thread {thread.thread_id})"
-        yield from (text + where for text in found(thread))
+        suffix = "" if thread is final else f" (thread {thread.thread_id})"
+        yield from (text + suffix for text in check(thread))
 
 
-def _by_id(final: Picture) -> dict[str, Picture]:
+def _index_by_id(final: Picture) -> dict[str, Picture]:
     return {thread.thread_id: thread for thread in final.threads()}
 
 
 # -- lost -------------------------------------------------------------------------------------
 
 
-def _lost_since(picture: Picture, final: Picture) -> Iterator[str]:
-    """What was stored at a kill and is missing or changed at the end."""
-    known = _by_id(final)
+def _find_lost_since(picture: Picture, final: Picture) -> Iterator[str]:
+    """Find what the store had at a kill and has lost or changed at the end."""
+    threads = _index_by_id(final)
     for thread in picture.threads():
-        if thread.thread_id in known:
-            now = known[thread.thread_id]
-            where = "" if now is final else f" (thread {thread.thread_id})"
-            yield from (text + where for text in _lost_in(thread, now))
+        if thread.thread_id in threads:
+            now = threads[thread.thread_id]
+            suffix = "" if now is final else f" (thread {thread.thread_id})"
+            yield from (text + suffix for text in _find_lost_in(thread, now))
         elif thread.runs:
             yield f"thread {thread.thread_id} is gone"
 
 
-def _lost_in(picture: Picture, final: Picture) -> Iterator[str]:
+def _find_lost_in(picture: Picture, final: Picture) -> Iterator[str]:
     for what, before, after in (
         ("message", picture.messages, final.messages),
         ("event", picture.events, final.events),
     ):
-        for place, value in enumerate(before):
-            if place >= len(after):
-                yield f"{what} {place + 1} of {len(before)} is gone"
-            elif dumps(value) != dumps(after[place]):
-                yield f"{what} {place + 1} was changed"
+        for index, value in enumerate(before):
+            if index >= len(after):
+                yield f"{what} {index + 1} of {len(before)} is gone"
+            elif dumps(value) != dumps(after[index]):
+                yield f"{what} {index + 1} was changed"
     for call in picture.calls:
         now = final.phase_of(call.key)
         if call.phase not in _OPEN and now is not call.phase:
@@ -122,35 +122,36 @@ def _lost_in(picture: Picture, final: Picture) -> Iterator[str]:
     yield from (f"run {run.run_id} is gone" for run in picture.runs if run.run_id not in kept)
 
 
-def _lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
-    """What a store has confirmed and does not have."""
-    known = _by_id(final)
+def _find_lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
+    """Find what the store has confirmed and does not have at the end."""
+    threads = _index_by_id(final)
     for note in notes:
         if note.kind is not NoteKind.COMMIT:
             continue
-        thread = known.get(note.name, _NOTHING)
+        thread = threads.get(note.name, _EMPTY)
         length, messages = note.detail["length"], note.detail["messages"]
-        for place, (message_id, mark) in enumerate(messages, start=length - len(messages)):
-            found = thread.messages[place] if place < len(thread.messages) else None
+        for index, (message_id, mark) in enumerate(messages, start=length - len(messages)):
+            found = thread.messages[index] if index < len(thread.messages) else None
             if found is None or digest(found) != mark:
-                yield f"message {place + 1} ({message_id}) was committed and is not there"
+                yield f"message {index + 1} ({message_id}) was committed and is not there"
         for key, phase in note.detail["calls"]:
             if phase not in _OPEN and thread.phase_of(key) != phase:
                 yield f"call {key} was committed as {phase} and is {thread.phase_of(key)}"
 
 
-def _lost_messages(notes: Sequence[Note], final: Picture) -> Iterator[str]:
-    """Messages that were sent to a thread and are neither in its log nor waiting to be read."""
-    known = _by_id(final)
+def _find_lost_messages(notes: Sequence[Note], final: Picture) -> Iterator[str]:
+    """Find messages that were sent to a thread and are neither in its log nor among its unread
+    messages."""
+    threads = _index_by_id(final)
     for note in notes:
-        for thread_id, message_id in _sent(note):
-            thread = known.get(thread_id, _NOTHING)
+        for thread_id, message_id in _list_sent(note):
+            thread = threads.get(thread_id, _EMPTY)
             came = [*(message.id for message in thread.messages), *thread.unread]
             if message_id not in came:
                 yield f"message {message_id} was sent to thread {thread_id} and never came"
 
 
-def _sent(note: Note) -> list[tuple[str, str]]:
+def _list_sent(note: Note) -> list[tuple[str, str]]:
     if note.kind is NoteKind.COMMIT:
         return [(thread_id, message_id) for thread_id, message_id in note.detail.get("sends", ())]
     if note.kind is NoteKind.SENT:
@@ -158,12 +159,12 @@ def _sent(note: Note) -> list[tuple[str, str]]:
     return []
 
 
-def _asked_again(notes: Sequence[Note]) -> Iterator[str]:
-    """Requests to a model whose answer was stored already.
+def _find_repeated_requests(notes: Sequence[Note]) -> Iterator[str]:
+    """Find requests to a model whose answer the store already had.
 
     Runs ask concurrently: a request belongs to the thread that holds its messages.
     """
-    homes = {
+    thread_of = {
         message_id: note.name
         for note in notes
         if note.kind is NoteKind.COMMIT
@@ -176,9 +177,11 @@ def _asked_again(notes: Sequence[Note]) -> Iterator[str]:
             question = note.detail["question"]
             if question in answered:
                 yield f"{note.name} was asked again for an answer that had been committed"
-            home = next((homes[id] for id in note.detail["messages"] if id in homes), None)
-            if home is not None:
-                asked[home] = question
+            thread_id = next(
+                (thread_of[id] for id in note.detail["messages"] if id in thread_of), None
+            )
+            if thread_id is not None:
+                asked[thread_id] = question
         elif note.kind is NoteKind.COMMIT and note.detail["answers"] and note.name in asked:
             answered.add(asked[note.name])
 
@@ -186,9 +189,9 @@ def _asked_again(notes: Sequence[Note]) -> Iterator[str]:
 # -- done twice -------------------------------------------------------------------------------
 
 
-def _doubled_effects(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]:
-    """Side effects that happened twice, whichever call caused them: a call with a new key does harm
-    as well."""
+def _find_doubled_effects(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]:
+    """Find side effects that happened twice. They count even if two calls with different keys
+    caused them."""
     done = Counter(
         (note.name, dumps_text(note.detail))
         for note in notes
@@ -199,8 +202,9 @@ def _doubled_effects(notes: Sequence[Note], once: Collection[str]) -> Iterator[s
             yield f"{name} took effect {times} times: {what}"
 
 
-def _doubled_runs(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]:
-    """Calls that ran again without a decision or `verify` saying that they had not happened."""
+def _find_doubled_runs(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]:
+    """Find calls that ran again although neither a decision nor `verify` said that they had not
+    happened."""
     ran: dict[str, NoteKind] = {}
     for note in notes:
         if note.name not in once:
@@ -240,7 +244,7 @@ def transcript_faults(messages: Sequence[Message]) -> list[str]:
     return faults + [f"call {call_id!r} has no result" for call_id in expected]
 
 
-def log_faults(log: Sequence[Message]) -> list[str]:
+def find_log_faults(log: Sequence[Message]) -> list[str]:
     """The faults in a thread's messages after all runs have ended."""
     faults = transcript_faults(effective_view(log))
     ids = Counter(message.id for message in log)
@@ -256,15 +260,15 @@ def log_faults(log: Sequence[Message]) -> list[str]:
     return faults
 
 
-def _faults_shown(notes: Sequence[Note]) -> Iterator[str]:
+def _find_shown_faults(notes: Sequence[Note]) -> Iterator[str]:
     for note in notes:
         if note.kind is NoteKind.FAULT:
             yield f"{note.name} was shown a transcript in which {note.detail}"
 
 
-def _faults(thread: Picture) -> Iterator[str]:
+def _find_faults(thread: Picture) -> Iterator[str]:
     """The faults in a thread's messages and events."""
-    yield from log_faults(thread.messages)
+    yield from find_log_faults(thread.messages)
     seqs = [event.seq for event in thread.events]
     if seqs != list(range(1, len(seqs) + 1)):
         yield f"events are numbered {seqs}"
@@ -282,7 +286,7 @@ def _faults(thread: Picture) -> Iterator[str]:
 # -- left open --------------------------------------------------------------------------------
 
 
-def _left_open(thread: Picture) -> Iterator[str]:
+def _find_open(thread: Picture) -> Iterator[str]:
     for run in thread.runs:
         if run.status is not RunStatus.DONE:
             yield f"run {run.run_id} is {run.status}"
@@ -296,19 +300,19 @@ def _left_open(thread: Picture) -> Iterator[str]:
     yield from (f"run {run_id} waits to be recovered" for run_id in thread.interrupted)
 
 
-def _orphans_at(pictures: Sequence[Picture], final: Picture) -> Iterator[str]:
-    """The delegates that were left behind: at a kill, before any recovery, and at the end.
+def _find_orphans(pictures: Sequence[Picture], final: Picture) -> Iterator[str]:
+    """Find orphaned delegates: those at a kill, before any recovery, and those at the end.
 
     The rule holds in the store at every instant: a delegate whose parent run is done is done
     itself, or has a cancel pending.
     """
-    at_kills = (text for picture in pictures for text in _orphans(picture))
+    at_kills = (text for picture in pictures for text in _find_orphans_in(picture))
     yield from (f"at a kill, {text}" for text in dict.fromkeys(at_kills))
-    yield from _orphans(final)
+    yield from _find_orphans_in(final)
 
 
-def _orphans(picture: Picture) -> Iterator[str]:
-    """The orphans among all runs of a picture, as `list_orphans` finds them in a store."""
+def _find_orphans_in(picture: Picture) -> Iterator[str]:
+    """Find the orphans among all runs of a picture, as `list_orphans` does in a store."""
     ended = {
         run.run_id
         for thread in picture.threads()

@@ -108,9 +108,9 @@ class _WatchedStore(_Watched):
         self, thread_id: str, *, at_ms: int, by: str | None = None
     ) -> Sequence[Thread]:
         self._switch.reach("before a cancel")
-        told: Sequence[Thread] = await self._inner.cancel_tree(thread_id, at_ms=at_ms, by=by)
+        cancelled: Sequence[Thread] = await self._inner.cancel_tree(thread_id, at_ms=at_ms, by=by)
         self._switch.reach("after a cancel")
-        return told
+        return cancelled
 
     async def decide(
         self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
@@ -130,7 +130,7 @@ class _WatchedTool(_Watched):
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
         name, key = self._name, ctx.idempotency_key
         self._switch.reach(f"start of {name}")
-        if not self._asks_first(ctx):
+        if not self._only_asks(ctx):
             self._witness.note(NoteKind.START, name, key)
         try:
             output: ToolOutput = await self._inner.execute(args, ctx)
@@ -138,11 +138,11 @@ class _WatchedTool(_Watched):
             self._witness.note(NoteKind.END, name, key, detail=type(error).__name__)
             self._switch.reach(f"end of {name}")
             raise
-        self._witness.note(NoteKind.ASKED if _asks(output) else NoteKind.END, name, key)
+        self._witness.note(NoteKind.ASKED if _is_pending(output) else NoteKind.END, name, key)
         self._switch.reach(f"end of {name}")
         return output
 
-    def _asks_first(self, ctx: ToolCallContext) -> bool:
+    def _only_asks(self, ctx: ToolCallContext) -> bool:
         """Whether the call only asks for an approval, and the body does not run."""
         return ctx.resume_input is None and getattr(self._inner, "needs_approval", False) is True
 
@@ -154,7 +154,7 @@ class _WatchedTool(_Watched):
         return answer
 
 
-def _asks(output: object) -> bool:
+def _is_pending(output: object) -> bool:
     result = output.result if isinstance(output, ToolOutput) else output
     return isinstance(result, ToolResult) and result.status is ToolStatus.PENDING
 

@@ -22,11 +22,11 @@ from awaken.core.thread import Thread
 from awaken.core.thread_ids import task_key
 from awaken.core.value import Value
 
-_MANY = 500
+_MAX_RESULTS = 500
 
 
 class Picture(Value, frozen=True, kw_only=True):
-    """Everything durable about a thread.
+    """Everything that a store has of a thread.
 
     `unread` are the ids of messages that were sent to it and are not in its log yet; `interrupted`
     are its runs that should be resumed; `has_cancel` says whether a cancel waits to be carried out.
@@ -48,7 +48,7 @@ class Picture(Value, frozen=True, kw_only=True):
     children: tuple[Picture, ...] = ()
 
     def threads(self) -> Iterator[Picture]:
-        """This picture, and all beneath it."""
+        """This picture and, depth first, those of all child threads."""
         yield self
         for child in self.children:
             yield from child.threads()
@@ -73,7 +73,7 @@ class Picture(Value, frozen=True, kw_only=True):
             task_key(run.run_id)
             for thread in self.threads()
             for run in thread.runs
-            if run.status is not RunStatus.DONE and _cannot_be_resumed(run)
+            if run.status is not RunStatus.DONE and _is_unresumable(run)
         }
 
 
@@ -83,26 +83,28 @@ def task_of(run: RunRecord) -> Json:
     return extras if isinstance(extras, dict) and "task" in extras else None
 
 
-def _cannot_be_resumed(run: RunRecord) -> bool:
+def _is_unresumable(run: RunRecord) -> bool:
     task = task_of(run)
     return task is not None and task.get("resume") is None
 
 
 async def picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
     """Read a whole thread and the threads beneath it. Meant for the small threads of tests."""
-    return await (await _Gallery.of(store, clock)).picture(thread_id)
+    return await (await _StoreReader.load(store, clock)).read_thread(thread_id)
 
 
 async def whole_picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
     """The same, with every other root thread of the store added as a child."""
-    gallery = await _Gallery.of(store, clock)
-    own = await gallery.picture(thread_id)
-    others = [await gallery.picture(name) for name in gallery.beneath(None) if name != thread_id]
+    reader = await _StoreReader.load(store, clock)
+    own = await reader.read_thread(thread_id)
+    others = [
+        await reader.read_thread(name) for name in reader.list_children(None) if name != thread_id
+    ]
     return msgspec.structs.replace(own, children=(*own.children, *others))
 
 
-class _Gallery:
-    """A store, with the lists that are read only once."""
+class _StoreReader:
+    """Reads threads of a store. It reads the lists of threads and of interrupted runs once."""
 
     def __init__(
         self, store: Store, threads: Iterable[Thread], interrupted: Iterable[RunRecord]
@@ -112,25 +114,25 @@ class _Gallery:
         self._interrupted = list(interrupted)
 
     @classmethod
-    async def of(cls, store: Store, clock: Clock) -> Self:
-        threads = await store.list_threads(ThreadQuery(limit=_MANY))
+    async def load(cls, store: Store, clock: Clock) -> Self:
+        threads = await store.list_threads(ThreadQuery(limit=_MAX_RESULTS))
         return cls(store, threads, await store.list_interrupted(now_ms=clock.now_ms()))
 
-    def beneath(self, thread_id: str | None) -> list[str]:
+    def list_children(self, thread_id: str | None) -> list[str]:
         """The ids of a parent's child threads; for `None`, those of the root threads."""
         known = self._threads.values()
         return sorted(thread.id for thread in known if thread.parent_thread_id == thread_id)
 
-    async def picture(self, thread_id: str) -> Picture:
+    async def read_thread(self, thread_id: str) -> Picture:
         store, thread = self._store, self._threads.get(thread_id)
         if thread is None:
             return Picture(thread_id=thread_id)
-        children = [await self.picture(child) for child in self.beneath(thread_id)]
-        runs = (await store.list_runs(RunQuery(thread_id=thread_id, limit=_MANY))).items
+        children = [await self.read_thread(child) for child in self.list_children(thread_id)]
+        runs = (await store.list_runs(RunQuery(thread_id=thread_id, limit=_MAX_RESULTS))).items
         calls: list[CallEntry] = []
         for run in reversed(runs):
             calls.extend(await store.load_calls(run.run_id))
-        tickets = await store.list_tickets(TicketQuery(thread_id=thread_id, limit=_MANY))
+        tickets = await store.list_tickets(TicketQuery(thread_id=thread_id, limit=_MAX_RESULTS))
         commands = await store.load_commands(thread_id)
         return Picture(
             thread_id=thread_id,

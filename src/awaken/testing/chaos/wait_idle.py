@@ -1,4 +1,4 @@
-"""Finding out whether any run in a store still goes on, and which tickets wait."""
+"""Finding out whether any run in a store is still active, and which tickets are open."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from awaken.core.store.threads import RunQuery, TicketQuery
 from awaken.core.suspension import Ticket, TicketStatus
 from awaken.testing.chaos.store_dump import task_of
 
-_MANY = 500
-LOOK_UP = 0.05
+_MAX_RESULTS = 500
+POLL_SECONDS = 0.05
 """The most seconds to wait for a change before checking again."""
 
 
@@ -24,7 +24,7 @@ async def open_runs(store: Store) -> list[RunRecord]:
     """Runs that have not ended, in any thread."""
     found: list[RunRecord] = []
     for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CREATED):
-        found.extend(await store.list_runs(RunQuery(status=status, limit=_MANY)))
+        found.extend(await store.list_runs(RunQuery(status=status, limit=_MAX_RESULTS)))
     return found
 
 
@@ -43,7 +43,7 @@ async def list_orphans(store: Store) -> list[RunRecord]:
 
 async def questions(store: Store) -> list[Ticket]:
     """The tickets that an approver can answer now."""
-    tickets = await store.list_tickets(TicketQuery(status=TicketStatus.OPEN, limit=_MANY))
+    tickets = await store.list_tickets(TicketQuery(status=TicketStatus.OPEN, limit=_MAX_RESULTS))
     return answerable(tickets, await open_runs(store))
 
 
@@ -54,18 +54,18 @@ def answerable(tickets: Iterable[Ticket], runs: Iterable[RunRecord]) -> list[Tic
     Args:
         runs: all runs that have not ended.
     """
-    known = {run.run_id: run for run in runs}
+    open_by_id = {run.run_id: run for run in runs}
     return [
         ticket
         for ticket in tickets
         if ticket.status is TicketStatus.OPEN
-        and ticket.run_id in known
-        and not _asks_through_another(known[ticket.run_id], known)
+        and ticket.run_id in open_by_id
+        and not _is_asked_through_parent(open_by_id[ticket.run_id], open_by_id)
     ]
 
 
-def _asks_through_another(run: RunRecord, known: dict[str, RunRecord]) -> bool:
-    parent = known.get(run.parent_run_id or "")
+def _is_asked_through_parent(run: RunRecord, open_by_id: dict[str, RunRecord]) -> bool:
+    parent = open_by_id.get(run.parent_run_id or "")
     return run.is_delegated and (parent is None or task_of(parent) is None)
 
 
@@ -76,13 +76,13 @@ async def at_rest(store: Store, *, clock: Clock = SYSTEM_CLOCK) -> bool:
         return False
     # Looked at twice, because a thread may be claimed or released between the two reads.
     return (
-        not await _are_owned(store, waiting)
+        not await _has_owner(store, waiting)
         and not await store.list_interrupted(now_ms=clock.now_ms())
-        and not await _are_owned(store, waiting)
+        and not await _has_owner(store, waiting)
     )
 
 
-async def _are_owned(store: Store, runs: Iterable[RunRecord]) -> bool:
+async def _has_owner(store: Store, runs: Iterable[RunRecord]) -> bool:
     """Whether the thread of one of the runs has an owner."""
     threads = [await store.load_thread(run.thread_id) for run in runs]
     return any(thread is not None and thread.owner is not None for thread in threads)
@@ -91,7 +91,8 @@ async def _are_owned(store: Store, runs: Iterable[RunRecord]) -> bool:
 class ThreadChanges:
     """Waits until one of the runs' threads has changed since the last call.
 
-    It also returns after a short time, because a thread that begins meanwhile is not watched.
+    `wait` also returns after `POLL_SECONDS`, because it does not watch threads that begin
+    meanwhile.
     """
 
     def __init__(self, store: Store) -> None:
@@ -100,7 +101,7 @@ class ThreadChanges:
 
     async def wait(self, runs: Iterable[RunRecord]) -> None:
         threads = {run.thread_id for run in runs}
-        await first_of(*map(self._changed, threads), asyncio.sleep(LOOK_UP))
+        await first_of(*map(self._wait_changed, threads), asyncio.sleep(POLL_SECONDS))
 
-    async def _changed(self, thread_id: str) -> None:
+    async def _wait_changed(self, thread_id: str) -> None:
         self._seen[thread_id] = await self._store.changed(thread_id, self._seen.get(thread_id, 0))

@@ -8,7 +8,7 @@ from awaken.core.identity import Principal
 from awaken.core.store.store import Store
 from awaken.errors import AlreadyExists, StoreError
 from awaken.testing.conformance.concurrency import race
-from awaken.testing.conformance.helpers import StoreCheck, Suite, refused
+from awaken.testing.conformance.helpers import StoreCheck, Suite, expect_error
 
 check = Suite[StoreCheck]()
 
@@ -60,7 +60,7 @@ async def a_key_is_kept_until_it_is_revoked(store: Store) -> None:
 async def an_id_is_given_to_one_key(store: Store) -> None:
     """The key that was there first goes on, unchanged."""
     await store.access.add_key("k", ENTRY)
-    await refused(AlreadyExists, store.access.add_key("k", OTHER))
+    await expect_error(AlreadyExists, store.access.add_key("k", OTHER))
     assert await store.access.find_key("k") == ENTRY
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from awaken.core.blobs import PIECE, BlobStore, ByteRange, put_bytes, read_bytes
 from awaken.core.store.store import Store
 from awaken.errors import BlobNotFound, BlobRangeBeyondEnd, InvalidRecord
-from awaken.testing.conformance.helpers import Suite, event, refused, write
+from awaken.testing.conformance.helpers import Suite, event, expect_error, write
 
 BlobCheck = Callable[[BlobStore, Store], Awaitable[None]]
 
@@ -80,7 +80,7 @@ async def a_range_beyond_the_end_is_refused(blobs: BlobStore, store: Store) -> N
 
     for start, stop in ((10, None), (11, 12), (-1, None), (5, 4), (0, -1)):
         beyond = ByteRange(start=start, stop=stop)
-        error = await refused(BlobRangeBeyondEnd, read_bytes(blobs, "", put.id, beyond))
+        error = await expect_error(BlobRangeBeyondEnd, read_bytes(blobs, "", put.id, beyond))
         assert error.size == 10
 
 
@@ -105,10 +105,10 @@ async def the_same_content_is_one_blob(blobs: BlobStore, store: Store) -> None:
 async def a_blob_is_seen_by_its_own_scope_only(blobs: BlobStore, store: Store) -> None:
     """06, bad input: another scope gets the error for a blob that never was."""
     put = await put_bytes(blobs, "acme", b"secret", PLAIN)
-    unknown = str(await refused(BlobNotFound, read_bytes(blobs, "", "0" * 32)))
+    unknown = str(await expect_error(BlobNotFound, read_bytes(blobs, "", "0" * 32)))
 
     for scope in ("", "other", "acm", "Acme", "acme/", "../acme"):
-        error = await refused(BlobNotFound, read_bytes(blobs, scope, put.id))
+        error = await expect_error(BlobNotFound, read_bytes(blobs, scope, put.id))
         assert str(error).replace(put.id, "0" * 32) == unknown
     assert (await read_bytes(blobs, "acme", put.id))[1] == b"secret"
 
@@ -121,15 +121,15 @@ async def an_id_that_is_none_finds_nothing(blobs: BlobStore, store: Store) -> No
 
     for id in (*strange, "a" * 10_000, f"../_/{put.id}", f"/{put.id}", put.id[:-1]):
         if id != put.id:
-            await refused(BlobNotFound, read_bytes(blobs, "", id))
+            await expect_error(BlobNotFound, read_bytes(blobs, "", id))
 
 
 @check
 async def a_scope_or_name_that_cannot_be_kept_is_refused(blobs: BlobStore, store: Store) -> None:
     for scope in ("A", "a/b", "..", "a" * 64, "é", "a\n"):
-        await refused(InvalidRecord, put_bytes(blobs, scope, b"x", PLAIN))
-    await refused(InvalidRecord, put_bytes(blobs, "", b"x", "x" * 300))
-    await refused(InvalidRecord, put_bytes(blobs, "", b"x", PLAIN, "x" * 300))
+        await expect_error(InvalidRecord, put_bytes(blobs, scope, b"x", PLAIN))
+    await expect_error(InvalidRecord, put_bytes(blobs, "", b"x", "x" * 300))
+    await expect_error(InvalidRecord, put_bytes(blobs, "", b"x", PLAIN, "x" * 300))
 
     assert (await blobs.delete_unreferenced(LATER)).blobs == 0
 
@@ -176,7 +176,7 @@ async def a_sweep_deletes_what_no_thread_uses(blobs: BlobStore, store: Store) ->
     assert (freed.blobs, freed.bytes) == (2, dropped.size + orphan.size)
     assert (await read_bytes(blobs, "", kept.id))[1] == b"kept"
     for gone in (dropped, orphan):
-        await refused(BlobNotFound, read_bytes(blobs, "", gone.id))
+        await expect_error(BlobNotFound, read_bytes(blobs, "", gone.id))
 
 
 @check
@@ -193,7 +193,7 @@ async def a_sweep_of_one_tenant_leaves_the_others(blobs: BlobStore, store: Store
     assert (await read_bytes(blobs, "acme", mine[0].id))[1] == b"one"
     assert (await read_bytes(blobs, "acme-2", other.id))[1] == b"one"
     assert (await blobs.delete_unreferenced(LATER, scope="")).blobs == 1
-    await refused(BlobNotFound, read_bytes(blobs, "", default.id))
+    await expect_error(BlobNotFound, read_bytes(blobs, "", default.id))
 
 
 @check
@@ -209,7 +209,7 @@ async def a_forks_blobs_outlive_its_origin(blobs: BlobStore, store: Store) -> No
     assert (await blobs.delete_unreferenced(LATER)).blobs == 1
 
     assert (await read_bytes(blobs, "", early.id))[1] == b"early"
-    await refused(BlobNotFound, read_bytes(blobs, "", late.id))
+    await expect_error(BlobNotFound, read_bytes(blobs, "", late.id))
 
 
 @check

@@ -18,13 +18,13 @@ from awaken.testing.conformance.helpers import (
     WAITING,
     StoreCheck,
     Suite,
+    expect_error_without_change,
     names,
     raw,
     record,
-    refused_without_change,
     says,
     ticket,
-    until_told,
+    wait_until_named,
     waiting_threads,
     write,
 )
@@ -40,7 +40,7 @@ def message_command(*words: str, thread_id: str = "t") -> ThreadCommand:
     return ThreadCommand(thread_id=thread_id, kind=CommandKind.MESSAGES, messages=says(*words))
 
 
-async def _left(store: Store, thread_id: str = "t") -> list[int]:
+async def _list_pending(store: Store, thread_id: str = "t") -> list[int]:
     return [command.id for command in await store.load_commands(thread_id)]
 
 
@@ -75,13 +75,13 @@ async def ids_grow_in_the_order_of_sending(store: Store) -> None:
 
     assert numbers == sorted(set(numbers))
     assert numbers[0] > 0
-    assert await _left(store, "t") == [numbers[0], numbers[2]]
-    assert await _left(store, "u") == [numbers[1], numbers[3]]
+    assert await _list_pending(store, "t") == [numbers[0], numbers[2]]
+    assert await _list_pending(store, "u") == [numbers[1], numbers[3]]
 
 
 @check
 async def a_command_needs_a_thread(store: Store) -> None:
-    await refused_without_change(store, NotFound, store.send(cancel("ghost")))
+    await expect_error_without_change(store, NotFound, store.send(cancel("ghost")))
 
 
 @check
@@ -92,7 +92,7 @@ async def decisions_are_decided_not_sent(store: Store) -> None:
         kind=CommandKind.DECISIONS,
         decisions=(("m:0", ToolCallResume.approve()),),
     )
-    await refused_without_change(store, InvalidRecord, store.send(forged))
+    await expect_error_without_change(store, InvalidRecord, store.send(forged))
 
 
 @check
@@ -105,10 +105,10 @@ async def a_commit_acknowledges_what_was_done(store: Store) -> None:
 
     await write(store, acks=(first, elsewhere, 10**9))
 
-    assert await _left(store, "t") == [second]
-    assert await _left(store, "u") == [elsewhere]
+    assert await _list_pending(store, "t") == [second]
+    assert await _list_pending(store, "u") == [elsewhere]
     await write(store, acks=(first, second))
-    assert await _left(store, "t") == []
+    assert await _list_pending(store, "t") == []
 
 
 @check
@@ -116,7 +116,7 @@ async def a_refused_commit_acknowledges_nothing(store: Store) -> None:
     await write(store)
     number = await store.send(cancel())
     operation = write(store, expected_length=5, acks=(number,))
-    await refused_without_change(store, VersionConflict, operation)
+    await expect_error_without_change(store, VersionConflict, operation)
 
 
 @check
@@ -131,7 +131,7 @@ async def ids_are_never_used_again(store: Store) -> None:
     third = await store.send(cancel())
 
     assert first < second < third
-    assert await _left(store) == [third]
+    assert await _list_pending(store) == [third]
 
 
 @check
@@ -145,10 +145,10 @@ async def a_cancel_goes_with_its_run(store: Store) -> None:
 
     await write(store, run=record("r", status=WAITING))
     await write(store, run=record("r", status=RUNNING))
-    assert len(await _left(store)) == 4
+    assert len(await _list_pending(store)) == 4
     await write(store, run=record("r", status=DONE))
 
-    assert await _left(store) == [other, message]
+    assert await _list_pending(store) == [other, message]
 
 
 @check
@@ -174,7 +174,7 @@ async def a_waiting_run_with_a_command_is_interrupted(store: Store) -> None:
 # -- once -------------------------------------------------------------------------------------
 
 
-def _keyed(key: str | None, thread_id: str = "t", word: str = "a") -> ThreadCommand:
+def _build_keyed_command(key: str | None, thread_id: str = "t", word: str = "a") -> ThreadCommand:
     return ThreadCommand(
         thread_id=thread_id, kind=CommandKind.MESSAGES, messages=says(word), key=key
     )
@@ -184,10 +184,13 @@ def _keyed(key: str | None, thread_id: str = "t", word: str = "a") -> ThreadComm
 async def a_command_with_a_key_is_kept_once(store: Store) -> None:
     """Sent alone or with a commit; sending it again returns the id of the first."""
     await write(store)
-    first = await store.send(_keyed("k"))
+    first = await store.send(_build_keyed_command("k"))
 
-    assert await store.send(_keyed("k", word="b")) == first
-    await write(store, sends=(_keyed("k"), _keyed("l"), _keyed("l")))
+    assert await store.send(_build_keyed_command("k", word="b")) == first
+    await write(
+        store,
+        sends=(_build_keyed_command("k"), _build_keyed_command("l"), _build_keyed_command("l")),
+    )
 
     kept = await store.load_commands("t")
     assert [command.key for command in kept] == ["k", "l"]
@@ -198,27 +201,27 @@ async def a_command_with_a_key_is_kept_once(store: Store) -> None:
 @check
 async def a_key_is_known_when_its_command_is_done(store: Store) -> None:
     await write(store)
-    await write(store, acks=(await store.send(_keyed("k")),))
+    await write(store, acks=(await store.send(_build_keyed_command("k")),))
 
-    assert await store.send(_keyed("k")) == 0
-    await write(store, sends=(_keyed("k"),))
+    assert await store.send(_build_keyed_command("k")) == 0
+    await write(store, sends=(_build_keyed_command("k"),))
 
-    assert await _left(store) == []
+    assert await _list_pending(store) == []
 
 
 @check
 async def a_key_is_one_threads_own_and_goes_with_it(store: Store) -> None:
     for name in ("t", "u"):
         await write(store, name)
-        await store.send(_keyed("k", name))
-    await store.send(_keyed(None))
-    await store.send(_keyed(None))
-    assert (len(await _left(store)), len(await _left(store, "u"))) == (3, 1)
+        await store.send(_build_keyed_command("k", name))
+    await store.send(_build_keyed_command(None))
+    await store.send(_build_keyed_command(None))
+    assert (len(await _list_pending(store)), len(await _list_pending(store, "u"))) == (3, 1)
 
     await store.delete_thread("t", at_ms=1)
     await write(store)
-    assert await store.send(_keyed("k"))
-    assert len(await _left(store)) == 1
+    assert await store.send(_build_keyed_command("k"))
+    assert len(await _list_pending(store)) == 1
 
 
 @check
@@ -318,7 +321,7 @@ async def a_thread_is_told_when_a_command_comes(store: Store) -> None:
     await write(store, "u")
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         for _ in range(3):
-            tasks.create_task(until_told(store, "t", "u"))
+            tasks.create_task(wait_until_named(store, "t", "u"))
         await asyncio.sleep(0)
         await store.send(cancel("u"))
         await store.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1)
@@ -351,10 +354,10 @@ async def a_task_that_stops_waiting_does_not_disturb_others(store: Store) -> Non
     await write(store)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         gone = [
-            tasks.create_task(until_told(store, "t")),
+            tasks.create_task(wait_until_named(store, "t")),
             tasks.create_task(store.changed("ghost", 0)),
         ]
-        stays = tasks.create_task(until_told(store, "t"))
+        stays = tasks.create_task(wait_until_named(store, "t"))
         await asyncio.sleep(0)
         for task in gone:
             task.cancel()

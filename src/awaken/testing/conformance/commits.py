@@ -28,7 +28,7 @@ from awaken.testing.conformance.helpers import (
     record,
     says,
     texts,
-    until_told,
+    wait_until_named,
     write,
 )
 
@@ -364,7 +364,7 @@ async def an_operation_on_many_threads_is_a_change_of_each(store: Store) -> None
     """It wakes waiting tasks in the same process, as a commit does."""
     for name in ("t", "u"):
         await write(store, name, run=record(f"run of {name}", name))
-    cancelling = start_task(until_told(store, "t"))
+    cancelling = start_task(wait_until_named(store, "t"))
     deleting = start_task(store.changed("u", await store.changed("u", 0)))
     await asyncio.sleep(0)
     async with asyncio.timeout(PATIENCE):

@@ -15,11 +15,11 @@ from awaken.testing.conformance.helpers import (
     all_threads,
     asks,
     event,
+    expect_error,
     line,
     names,
     raw,
     record,
-    refused,
     says,
     texts,
     ticket,
@@ -84,7 +84,7 @@ async def threads_of_the_dead_are_taken_over(store: Store) -> None:
         fence = await store.claim(name, at_ms=200)
         assert fence.owner == store.owner
         assert fence.taken_from is not None
-        await refused(StaleFence, write(store, name, messages=says("x")))
+        await expect_error(StaleFence, write(store, name, messages=says("x")))
         await write(store, name, messages=says("b"), fence=fence)
         thread = await store.load_thread(name)
         assert thread is not None
@@ -95,7 +95,7 @@ async def threads_of_the_dead_are_taken_over(store: Store) -> None:
 @check
 async def threads_of_the_dead_can_be_deleted_and_pruned(store: Store) -> None:
     """Those whose runs need not be continued."""
-    await refused(RunOpen, store.delete_thread("runs", at_ms=200))
+    await expect_error(RunOpen, store.delete_thread("runs", at_ms=200))
     fence = await store.claim("runs", at_ms=200)
     ended = record("run runs", "runs", status=DONE, revision=2)
     await write(store, "runs", run=ended, fence=fence, release=True)

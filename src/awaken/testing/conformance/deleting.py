@@ -18,11 +18,11 @@ from awaken.testing.conformance.helpers import (
     all_threads,
     event,
     everything,
+    expect_error_without_change,
     line,
     names,
     raw,
     record,
-    refused_without_change,
     says,
     texts,
     ticket,
@@ -69,7 +69,7 @@ async def a_deleted_thread_is_gone_with_all_that_was_its(store: Store) -> None:
 
 @check
 async def an_unknown_thread_cannot_be_deleted(store: Store) -> None:
-    await refused_without_change(store, NotFound, store.delete_thread("ghost", at_ms=1))
+    await expect_error_without_change(store, NotFound, store.delete_thread("ghost", at_ms=1))
 
 
 async def _family(store: Store) -> None:
@@ -83,7 +83,9 @@ async def _family(store: Store) -> None:
 async def a_thread_with_children_is_not_deleted(store: Store) -> None:
     """04 §2.1: unless the caller chooses what happens to them; the error names both ways."""
     await _family(store)
-    refusal = await refused_without_change(store, InvalidRecord, store.delete_thread("p", at_ms=9))
+    refusal = await expect_error_without_change(
+        store, InvalidRecord, store.delete_thread("p", at_ms=9)
+    )
     assert "detach" in str(refusal)
     assert "cascade" in str(refusal)
 
@@ -126,11 +128,11 @@ async def an_owned_thread_is_not_deleted(store: Store) -> None:
     await _family(store)
     fence = await store.claim("c", at_ms=6)
 
-    owned = await refused_without_change(store, ThreadOwned, store.delete_thread("c", at_ms=9))
+    owned = await expect_error_without_change(store, ThreadOwned, store.delete_thread("c", at_ms=9))
     assert (owned.thread_id, owned.owner) == ("c", store.owner)
     for name in ("a", "p"):
         operation = store.delete_thread(name, children=ChildStrategy.CASCADE, at_ms=9)
-        await refused_without_change(store, ThreadOwned, operation)
+        await expect_error_without_change(store, ThreadOwned, operation)
     await store.delete_thread("a", children=ChildStrategy.DETACH, at_ms=9)
     await write(store, "c", run=record("run c", "c", status=DONE), fence=fence, release=True)
     assert (await store.delete_thread("c", at_ms=9)).threads == 1
@@ -146,10 +148,10 @@ async def a_thread_with_an_open_run_is_not_deleted(store: Store) -> None:
     for children in ChildStrategy:
         if children is not ChildStrategy.REJECT:
             operation = store.delete_thread("a", children=children, at_ms=9)
-            refusal = await refused_without_change(store, RunOpen, operation)
+            refusal = await expect_error_without_change(store, RunOpen, operation)
             assert (refusal.thread_id, refusal.run_id) == ("a", "open")
     operation = store.delete_thread("p", children=ChildStrategy.CASCADE, at_ms=9)
-    refusal = await refused_without_change(store, RunOpen, operation)
+    refusal = await expect_error_without_change(store, RunOpen, operation)
     assert (refusal.thread_id, refusal.run_id) == ("p", "open")
     assert "cancel" in str(refusal)
 
@@ -171,7 +173,7 @@ async def what_is_beneath_an_open_run_is_not_deleted(store: Store) -> None:
     await _family(store)
     await write(store, "p", run=record("open", "p"), at_ms=6)
 
-    refusal = await refused_without_change(store, RunOpen, store.delete_thread("c", at_ms=9))
+    refusal = await expect_error_without_change(store, RunOpen, store.delete_thread("c", at_ms=9))
     assert (refusal.thread_id, refusal.run_id) == ("c", "open")
 
 
@@ -184,11 +186,11 @@ async def open_runs_without_an_owner_are_deleted_by_force(store: Store) -> None:
     fence = await store.claim("c", at_ms=6)
     tree = ChildStrategy.CASCADE
     operation = store.delete_thread("p", children=tree, force=True, at_ms=9)
-    await refused_without_change(store, ThreadOwned, operation)
+    await expect_error_without_change(store, ThreadOwned, operation)
     await store.release(fence)
     operation = store.delete_thread("c", force=True, at_ms=9)
-    await refused_without_change(store, RunOpen, operation)
-    refusal = await refused_without_change(
+    await expect_error_without_change(store, RunOpen, operation)
+    refusal = await expect_error_without_change(
         store, RunOpen, store.delete_thread("a", children=tree, at_ms=9)
     )
     assert "force=True" in str(refusal)

@@ -19,10 +19,10 @@ from awaken.testing.conformance.helpers import (
     all_tickets,
     asks,
     event,
+    expect_error_without_change,
     line,
     raw,
     record,
-    refused_without_change,
     says,
     texts,
     thread_as_read,
@@ -94,7 +94,7 @@ async def the_state_at_an_event_is_that_of_a_fork(store: Store) -> None:
     for at, (_, _, state) in at_event.items():
         assert await store.state_at("t", at) == state
     for thread_id, seq in (("ghost", 1), ("t", 0), ("t", 8), ("t", -1)):
-        await refused_without_change(store, NotFound, store.state_at(thread_id, seq))
+        await expect_error_without_change(store, NotFound, store.state_at(thread_id, seq))
 
 
 @check
@@ -209,7 +209,7 @@ async def a_fork_needs_an_origin_an_event_and_a_new_name(store: Store) -> None:
         (AlreadyExists, store.fork("t", "taken", at_ms=1)),
         (AlreadyExists, store.fork("t", "t", at=1, at_ms=1)),
     ):
-        await refused_without_change(store, error, operation)
+        await expect_error_without_change(store, error, operation)
 
 
 @check

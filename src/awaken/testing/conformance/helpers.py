@@ -116,7 +116,7 @@ async def waiting_threads(store: Store) -> set[str]:
         return await anext(told)
 
 
-async def until_told(store: Store, *thread_ids: str) -> None:
+async def wait_until_named(store: Store, *thread_ids: str) -> None:
     """Wait until the store has named each of these threads."""
     missing = set(thread_ids)
     async with aclosing(store.told()) as told:
@@ -133,15 +133,15 @@ async def pending(store: Store, *thread_ids: str) -> list[ThreadCommand]:
 
 
 async def write(store: Store, thread_id: str = "t", /, **delta: Any) -> Committed:
-    """Commit to the end of a thread, however long it is."""
+    """Commit to the end of a thread of any length."""
     thread = await store.load_thread(thread_id)
     length = thread.message_count if thread else 0
     fields: dict[str, Any] = {"thread_id": thread_id, "expected_length": length}
     return await store.commit(ThreadCommit(**(fields | delta)))
 
 
-async def refused(error: type[E], operation: Awaitable[object]) -> E:
-    """The error that an operation raises."""
+async def expect_error(error: type[E], operation: Awaitable[object]) -> E:
+    """Run an operation that must raise this error. Returns the error."""
     try:
         answer = await operation
     except error as refusal:
@@ -149,10 +149,13 @@ async def refused(error: type[E], operation: Awaitable[object]) -> E:
     raise AssertionError(f"{error.__name__} was expected, the answer was {answer!r}")
 
 
-async def refused_without_change(store: Store, error: type[E], operation: Awaitable[object]) -> E:
-    """The error that an operation raises, having changed nothing that can be read."""
+async def expect_error_without_change(
+    store: Store, error: type[E], operation: Awaitable[object]
+) -> E:
+    """Run an operation that must raise this error and change nothing that can be read. Returns the
+    error."""
     before = await everything(store)
-    refusal = await refused(error, operation)
+    refusal = await expect_error(error, operation)
     after = await everything(store)
     assert after == before
     return refusal

@@ -17,12 +17,12 @@ from awaken.testing.conformance.helpers import (
     WAITING,
     StoreCheck,
     Suite,
+    expect_error,
     record,
-    refused,
     ticket,
     write,
 )
-from awaken.testing.conformance.submissions import claimed, submission
+from awaken.testing.conformance.submissions import claim_and_release, submission
 
 check = Suite[StoreCheck]()
 
@@ -45,10 +45,10 @@ async def the_next_run_is_claimed_with_its_record(store: Store) -> None:
     ((fence, run),) = await store.claim_next(["agent"], limit=1, at_ms=1000, overdue_ms=0)
     assert (fence.thread_id, fence.owner) == ("t", store.owner)
     assert run.run_id == "s"
-    await refused(ThreadOwned, store.claim("t", at_ms=1))
-    assert await claimed(store) == [], "the thread has an owner now"
+    await expect_error(ThreadOwned, store.claim("t", at_ms=1))
+    assert await claim_and_release(store) == [], "the thread has an owner now"
     await store.release(fence)
-    assert await claimed(store) == ["s"]
+    assert await claim_and_release(store) == ["s"]
 
 
 @check
@@ -57,9 +57,9 @@ async def runs_that_were_left_running_are_claimed(store: Store) -> None:
         await write(store, name, run=record(f"run {name}", name))
     await write(store, "over", run=record("run over", "over", status=DONE))
     held = await store.claim("b", at_ms=1)
-    assert await claimed(store) == ["run a"]
+    assert await claim_and_release(store) == ["run a"]
     await store.release(held)
-    assert await claimed(store) == ["run a", "run b"]
+    assert await claim_and_release(store) == ["run a", "run b"]
 
 
 @check
@@ -70,13 +70,13 @@ async def waiting_runs_are_claimed_when_they_can_go_on(store: Store) -> None:
             thread_id=name, run_id=f"run {name}", expires_at=50 if name == "c" else None
         )
         await write(store, name, run=record(f"run {name}", name, status=WAITING), tickets=(opened,))
-    assert await claimed(store, overdue_ms=50) == []
+    assert await claim_and_release(store, overdue_ms=50) == []
     await store.decide("a", [("m:0", ToolCallResume.approve())], at_ms=1)
     await store.send(cancel("b"))
     await store.send(cancel("d", run_id="another"))
     await store.send(message_command("hello", thread_id="d"))
-    assert await claimed(store, overdue_ms=50) == ["run a", "run b"]
-    assert await claimed(store, overdue_ms=51) == ["run a", "run b", "run c"]
+    assert await claim_and_release(store, overdue_ms=50) == ["run a", "run b"]
+    assert await claim_and_release(store, overdue_ms=51) == ["run a", "run b", "run c"]
 
 
 @check
@@ -85,10 +85,12 @@ async def submitted_runs_are_claimed_one_after_the_other_when_they_are_due(store
     await store.submit(submission("first"))
     await store.submit(submission("second"))
     await store.submit(submission("elsewhere", "u"))
-    assert await claimed(store) == ["first", "elsewhere"]
-    assert await claimed(store, at_ms=2000) == ["late", "elsewhere"]
+    assert await claim_and_release(store) == ["first", "elsewhere"]
+    assert await claim_and_release(store, at_ms=2000) == ["late", "elsewhere"]
     await write(store, run=record("r", status=WAITING))
-    assert await claimed(store, at_ms=2000) == ["elsewhere"], "a run of the thread is open"
+    assert await claim_and_release(store, at_ms=2000) == ["elsewhere"], (
+        "a run of the thread is open"
+    )
 
 
 @check
@@ -105,7 +107,7 @@ async def only_wanted_runs_are_claimed(store: Store) -> None:
         ("mine", {}),
     ):
         await write(store, name, run=record(f"run {name}", name, **changes))
-    assert await claimed(store, skip=["run skipped"]) == ["run mine"]
+    assert await claim_and_release(store, skip=["run skipped"]) == ["run mine"]
 
 
 @check
@@ -134,8 +136,8 @@ async def two_runtimes_with_one_store_never_claim_the_same_thread(store: Store) 
 async def no_more_runs_are_claimed_than_there_is_room_for(store: Store) -> None:
     for number in range(5):
         await store.submit(submission(f"s{number}", f"t{number}"))
-    assert await claimed(store, limit=2) == ["s0", "s1"]
-    assert await claimed(store, limit=0) == []
+    assert await claim_and_release(store, limit=2) == ["s0", "s1"]
+    assert await claim_and_release(store, limit=0) == []
     assert len(await store.list_interrupted(now_ms=0, limit=0)) == 0
 
 

@@ -20,9 +20,9 @@ from awaken.testing.conformance.helpers import (
     all_runs,
     all_threads,
     all_tickets,
+    expect_error,
     names,
     record,
-    refused,
     ticket,
     write,
 )
@@ -110,7 +110,7 @@ async def threads_of_one_instant_are_listed_page_by_page(store: Store) -> None:
 async def a_page_has_room_for_one(store: Store) -> None:
     for pages in (await _three_of_each(store)).values():
         for limit in (0, -1):
-            await refused(InvalidRecord, pages(limit=limit))
+            await expect_error(InvalidRecord, pages(limit=limit))
 
 
 @check
@@ -333,10 +333,10 @@ async def a_cursor_fits_its_own_filter_only(store: Store) -> None:
     for name, pages in lists.items():
         cursor = (await pages(limit=1)).cursor
         for other in others[name]:
-            await refused(InvalidRecord, pages(cursor=cursor, **other))
+            await expect_error(InvalidRecord, pages(cursor=cursor, **other))
         for stranger, listed in lists.items():
             if stranger != name:
-                await refused(InvalidRecord, listed(cursor=cursor))
+                await expect_error(InvalidRecord, listed(cursor=cursor))
         assert len((await pages(cursor=cursor)).items) == 2
 
 
@@ -345,4 +345,4 @@ async def nonsense_is_no_cursor(store: Store) -> None:
     for pages in (await _three_of_each(store)).values():
         cursor = str((await pages(limit=1)).cursor)
         for nonsense in ("", "nonsense", "3", "t1", "[]", "äöü", cursor[:-3], cursor + "x" * 4):
-            await refused(InvalidRecord, pages(cursor=nonsense))
+            await expect_error(InvalidRecord, pages(cursor=nonsense))

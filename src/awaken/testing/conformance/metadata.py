@@ -20,9 +20,9 @@ from awaken.testing.conformance.helpers import (
     Suite,
     all_runs,
     all_threads,
+    expect_error,
+    expect_error_without_change,
     record,
-    refused,
-    refused_without_change,
     write,
 )
 from awaken.testing.conformance.submissions import submission
@@ -32,7 +32,7 @@ check = Suite[StoreCheck]()
 DEEP = [[[[{"a": [1.5, None, True, "\0"]}]]]]
 
 
-def _asked(**fields: Any) -> RunRequestSnapshot:
+def _build_request(**fields: Any) -> RunRequestSnapshot:
     return RunRequestSnapshot(origin=RequestOrigin.USER, **fields)
 
 
@@ -83,17 +83,17 @@ async def a_change_of_a_stale_revision_is_refused(store: Store) -> None:
     await store.update_thread("t", ThreadPatch(title="one"), expected_revision=0)
     for stale in (0, 2):
         change = store.update_thread("t", ThreadPatch(title="two"), expected_revision=stale)
-        error = await refused_without_change(store, VersionConflict, change)
+        error = await expect_error_without_change(store, VersionConflict, change)
         assert (error.expected, error.actual) == (stale, 1)
 
 
 @check
 async def metadata_that_cannot_be_kept_is_refused(store: Store) -> None:
-    await refused(NotFound, store.update_thread("t", ThreadPatch(title="x")))
+    await expect_error(NotFound, store.update_thread("t", ThreadPatch(title="x")))
     await write(store)
     for value in (object(), "\ud800"):
         change = store.update_thread("t", ThreadPatch(custom={"x": value}))
-        await refused_without_change(store, Serialization, change)
+        await expect_error_without_change(store, Serialization, change)
 
 
 @check
@@ -104,7 +104,7 @@ async def metadata_does_not_grow_without_end(store: Store) -> None:
         patch = ThreadPatch(custom={name: "x" * 20_000}, labels={name: name})
         await store.update_thread("t", patch)
     more = store.update_thread("t", ThreadPatch(custom={"d": "x" * 20_000}))
-    error = await refused_without_change(store, InvalidRecord, more)
+    error = await expect_error_without_change(store, InvalidRecord, more)
     assert "more than 65536" in str(error)
     await store.update_thread("t", ThreadPatch(custom={"a": None, "d": "x" * 20_000}))
 
@@ -112,9 +112,9 @@ async def metadata_does_not_grow_without_end(store: Store) -> None:
 @check
 async def a_new_thread_has_what_its_first_run_was_asked_with(store: Store) -> None:
     """06 §2.11, 07 §6.5: later runs do not change it."""
-    asked = _asked(user="ann", labels={"env": "prod"}, principal=Principal(id="key-1"))
+    asked = _build_request(user="ann", labels={"env": "prod"}, principal=Principal(id="key-1"))
     await write(store, run=record("r", request=asked))
-    await write(store, run=record("s", request=_asked(user="bob", labels={"env": "test"})))
+    await write(store, run=record("s", request=_build_request(user="bob", labels={"env": "test"})))
     thread = await store.load_thread("t")
     assert thread is not None
     assert thread.metadata == ThreadMetadata(user="ann", labels={"env": "prod"}, created_by="key-1")
@@ -142,18 +142,18 @@ async def a_cancelled_run_keeps_who_cancelled_it(store: Store) -> None:
         await store.send(ThreadCommand.cancel(run, run, at_ms=3, by="key-2"))
         over = record(run, run, status=DONE, termination_reason=end, revision=1)
         await write(store, run, run=over)
-    assert await _cancelled_by(store, "a") == "key-1"
-    assert await _cancelled_by(store, "b") is None
+    assert await _load_cancelled_by(store, "a") == "key-1"
+    assert await _load_cancelled_by(store, "b") is None
     await write(store, "c", run=record("c", "c"))
     await write(store, "d", run=record("d", "d"), parent_thread_id="c")
     await store.cancel_tree("c", at_ms=4, by="key-3")
     for run in ("d", "c"):
         over = record(run, run, status=DONE, termination_reason=CANCELLED, revision=1)
         await write(store, run, run=over)
-        assert await _cancelled_by(store, run) == "key-3"
+        assert await _load_cancelled_by(store, run) == "key-3"
 
 
-async def _cancelled_by(store: Store, run_id: str) -> str | None:
+async def _load_cancelled_by(store: Store, run_id: str) -> str | None:
     run = await store.load_run(run_id)
     assert run is not None
     (listed,) = (await store.list_runs(RunQuery(thread_id=run.thread_id))).items
@@ -229,9 +229,9 @@ async def runs_are_listed_by_when_they_were_written(store: Store) -> None:
 async def the_runs_of_a_user_are_listed(store: Store) -> None:
     """With those that they started; threads beneath take no metadata from them."""
     for number, user in enumerate(("ann", "bob", "ann", None)):
-        asked = _asked(user=user) if user is not None else None
+        asked = _build_request(user=user) if user is not None else None
         await write(store, f"t{number}", run=record(f"r{number}", f"t{number}", request=asked))
-    below = _asked(user="ann", labels={"a": "b"}, parent_thread_id="t0")
+    below = _build_request(user="ann", labels={"a": "b"}, parent_thread_id="t0")
     child = record("child", "t0~1", request=below, status=WAITING)
     await write(store, "t0~1", run=child, parent_thread_id="t0")
     await store.submit(submission("later", "t1", user="ann"))

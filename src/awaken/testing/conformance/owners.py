@@ -16,9 +16,9 @@ from awaken.testing.conformance.helpers import (
     Suite,
     all_threads,
     event,
+    expect_error,
+    expect_error_without_change,
     record,
-    refused,
-    refused_without_change,
     says,
     texts,
     write,
@@ -49,11 +49,11 @@ async def a_thread_that_was_only_claimed_does_not_exist(store: Store) -> None:
     assert await store.load_thread("t") is None
     assert await store.load_context("t") is None
     assert await all_threads(store) == []
-    await refused(NotFound, store.fork("t", "u", at_ms=2))
-    await refused(NotFound, store.delete_thread("t", at_ms=2))
+    await expect_error(NotFound, store.fork("t", "u", at_ms=2))
+    await expect_error(NotFound, store.delete_thread("t", at_ms=2))
     command = ThreadCommand(thread_id="t", kind=CommandKind.CANCEL)
-    await refused(NotFound, store.send(command))
-    await refused(InvalidRecord, write(store, "child", parent_thread_id="t"))
+    await expect_error(NotFound, store.send(command))
+    await expect_error(InvalidRecord, write(store, "child", parent_thread_id="t"))
 
     await store.release(fence)
     assert await store.load_thread("t") is None
@@ -67,11 +67,11 @@ async def a_thread_that_was_only_claimed_does_not_exist(store: Store) -> None:
 async def a_thread_with_a_live_owner_is_not_claimed_again(store: Store) -> None:
     """04/M-2: not even by the same store: one owner, one run."""
     fence = await store.claim("t", at_ms=1)
-    lost = await refused(ThreadOwned, store.claim("t", at_ms=2))
+    lost = await expect_error(ThreadOwned, store.claim("t", at_ms=2))
     assert (lost.thread_id, lost.owner) == ("t", store.owner)
 
     await write(store, messages=says("a"), fence=fence)
-    await refused_without_change(store, ThreadOwned, store.claim("t", at_ms=3))
+    await expect_error_without_change(store, ThreadOwned, store.claim("t", at_ms=3))
     await write(store, messages=says("b"), fence=fence)
 
 
@@ -81,12 +81,14 @@ async def an_owner_that_released_a_thread_is_refused(store: Store) -> None:
     first = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), fence=first)
     await store.release(first)
-    await refused_without_change(store, StaleFence, write(store, messages=says("x"), fence=first))
+    await expect_error_without_change(
+        store, StaleFence, write(store, messages=says("x"), fence=first)
+    )
 
     second = await store.claim("t", at_ms=2)
     assert second.epoch > first.epoch
     assert (first.taken_from, second.taken_from) == (None, None)
-    stale = await refused_without_change(
+    stale = await expect_error_without_change(
         store, StaleFence, write(store, messages=says("x"), fence=first)
     )
     assert (stale.thread_id, stale.epoch, stale.current) == ("t", first.epoch, second.epoch)
@@ -99,8 +101,8 @@ async def a_write_that_is_refused_for_its_content_says_nothing_about_the_store(
     store: Store,
 ) -> None:
     fence = await store.claim("t", at_ms=1)
-    await refused(ThreadOwned, store.claim("t", at_ms=2))
-    await refused(StaleFence, write(store, messages=says("x")))
+    await expect_error(ThreadOwned, store.claim("t", at_ms=2))
+    await expect_error(StaleFence, write(store, messages=says("x")))
     assert not store.is_refusing_writes
     await store.check_write()
     assert not store.is_refusing_writes
@@ -117,7 +119,7 @@ async def the_claims_of_an_owner_can_be_listed(store: Store) -> None:
     unwritten = await store.claim("u", at_ms=2)
     ended = await store.claim("v", at_ms=2)
     await write(store, "v", messages=says("a"), fence=ended, release=True)
-    await refused(ThreadOwned, store.claim("u", at_ms=3))
+    await expect_error(ThreadOwned, store.claim("u", at_ms=3))
 
     found = await store.list_claims()
     assert {(fence.thread_id, fence.owner, fence.epoch) for fence in found} == {
@@ -138,7 +140,7 @@ async def a_fence_of_another_thread_or_owner_opens_nothing(store: Store) -> None
 
     stranger = Fence(thread_id="t", owner="stranger", epoch=here.epoch)
     for wrong in (there, stranger):
-        await refused_without_change(
+        await expect_error_without_change(
             store, StaleFence, write(store, messages=says("x"), fence=wrong)
         )
 
@@ -148,7 +150,7 @@ async def a_commit_without_a_fence_needs_a_thread_without_owner(store: Store) ->
     await write(store, messages=says("a"))
     fence = await store.claim("t", at_ms=1)
 
-    stale = await refused_without_change(store, StaleFence, write(store, messages=says("x")))
+    stale = await expect_error_without_change(store, StaleFence, write(store, messages=says("x")))
     assert (stale.thread_id, stale.epoch, stale.current) == ("t", 0, fence.epoch)
 
     await store.release(fence)
@@ -160,7 +162,7 @@ async def a_commit_without_a_fence_needs_a_thread_without_owner(store: Store) ->
 async def a_claim_keeps_others_from_a_thread_that_is_not_there_yet(store: Store) -> None:
     fence = await store.claim("t", at_ms=1)
 
-    await refused(StaleFence, write(store, messages=says("x")))
+    await expect_error(StaleFence, write(store, messages=says("x")))
     assert await store.load_thread("t") is None
     await write(store, messages=says("a"), fence=fence)
 
@@ -173,7 +175,7 @@ async def a_commit_can_release_the_thread(store: Store) -> None:
     thread = await store.load_thread("t")
     assert thread is not None
     assert thread.owner is None
-    await refused(StaleFence, write(store, messages=says("x"), fence=fence))
+    await expect_error(StaleFence, write(store, messages=says("x"), fence=fence))
     assert (await store.claim("t", at_ms=2)).epoch > fence.epoch
 
 
@@ -183,7 +185,7 @@ async def a_refused_commit_releases_nothing(store: Store) -> None:
     await write(store, messages=says("a"), fence=fence)
 
     operation = write(store, expected_length=9, messages=says("x"), fence=fence, release=True)
-    await refused_without_change(store, VersionConflict, operation)
+    await expect_error_without_change(store, VersionConflict, operation)
 
     await write(store, messages=says("b"), fence=fence)
 
@@ -198,7 +200,7 @@ async def a_release_that_comes_late_changes_nothing(store: Store) -> None:
     await store.release(first)
     await store.release(replace(second, owner="stranger"))
 
-    await refused(ThreadOwned, store.claim("t", at_ms=3))
+    await expect_error(ThreadOwned, store.claim("t", at_ms=3))
     await write(store, messages=says("a"), fence=second)
 
 
@@ -210,7 +212,7 @@ async def a_fence_does_not_outlive_its_thread(store: Store) -> None:
     await store.delete_thread("t", at_ms=2)
     new = await store.claim("t", at_ms=3)
 
-    await refused(StaleFence, write(store, messages=says("x"), fence=old))
+    await expect_error(StaleFence, write(store, messages=says("x"), fence=old))
     await write(store, messages=says("b"), fence=new)
     assert await texts(store) == ["b"]
 
@@ -243,7 +245,7 @@ async def a_commit_that_was_not_written_is_not_found(store: Store) -> None:
     await store.commit(_commit(0, 1, "a"))
 
     lost = _commit(7, 2, "b")
-    await refused(VersionConflict, store.commit(lost))
+    await expect_error(VersionConflict, store.commit(lost))
     assert await store.find_commit(lost) is None
     assert await store.find_commit(_commit(1, 2, "b")) is None
     assert await texts(store) == ["a"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from awaken.core.profile import ProfileOwner
 from awaken.core.store.store import Store
 from awaken.errors import VersionConflict
-from awaken.testing.conformance.helpers import StoreCheck, Suite, refused
+from awaken.testing.conformance.helpers import StoreCheck, Suite, expect_error
 
 check = Suite[StoreCheck]()
 
@@ -84,7 +84,7 @@ async def an_entry_is_compared_and_set(store: Store) -> None:
     for written in range(3):
         before = await store.profiles.get(SYSTEM, "k")
         for expected in {0, 1, 2, 3} - {written}:
-            lost = await refused(
+            lost = await expect_error(
                 VersionConflict,
                 store.profiles.set(SYSTEM, "k", "mine", expected_version=expected),
             )

@@ -17,11 +17,11 @@ from awaken.testing.conformance.helpers import (
     Suite,
     event,
     everything,
+    expect_error,
+    expect_error_without_change,
     line,
     raw,
     record,
-    refused,
-    refused_without_change,
     says,
     texts,
     ticket,
@@ -63,7 +63,7 @@ async def _refuses(store: Store, error: type[StoreError], **changes: Any) -> Non
         "at_ms": 99,
     }
 
-    await refused_without_change(store, error, store.commit(ThreadCommit(**(good | changes))))
+    await expect_error_without_change(store, error, store.commit(ThreadCommit(**(good | changes))))
 
     committed = await store.commit(ThreadCommit(**good))
     assert (committed.length, committed.first_event_seq) == (2, 2)
@@ -88,7 +88,7 @@ async def a_version_conflict_says_how_long_the_log_is(store: Store) -> None:
     """02 §3.2: `version conflict: expected {e}, actual {a}`."""
     await write(store, messages=says("a", "b"))
 
-    lost = await refused(VersionConflict, write(store, expected_length=1, messages=says("c")))
+    lost = await expect_error(VersionConflict, write(store, expected_length=1, messages=says("c")))
 
     assert str(lost) == "version conflict: expected 1, actual 2"
     assert (lost.thread_id, lost.expected, lost.actual) == ("t", 1, 2)
@@ -98,7 +98,7 @@ async def a_version_conflict_says_how_long_the_log_is(store: Store) -> None:
 async def a_refused_first_commit_makes_no_thread(store: Store) -> None:
     """04/S-6."""
     operation = write(store, expected_length=3, messages=says("a"), run=record("r"))
-    await refused_without_change(store, VersionConflict, operation)
+    await expect_error_without_change(store, VersionConflict, operation)
 
     assert await store.load_thread("t") is None
     assert await store.load_run("r") is None
@@ -152,7 +152,9 @@ async def decisions_that_are_sent_are_refused(store: Store) -> None:
     )
     fine = ThreadCommand(thread_id="elsewhere", kind=CommandKind.CANCEL)
     await _refuses(store, InvalidRecord, sends=(fine, forged))
-    await refused_without_change(store, InvalidRecord, write(store, "new", sends=(fine, forged)))
+    await expect_error_without_change(
+        store, InvalidRecord, write(store, "new", sends=(fine, forged))
+    )
 
 
 @check
@@ -165,7 +167,7 @@ async def a_parent_that_does_not_exist_is_refused(store: Store) -> None:
 async def a_thread_is_not_its_own_parent(store: Store) -> None:
     """04/S-3."""
     await _refuses(store, InvalidRecord, parent_thread_id="t")
-    await refused(InvalidRecord, write(store, "new", parent_thread_id="new"))
+    await expect_error(InvalidRecord, write(store, "new", parent_thread_id="new"))
     assert await store.load_thread("new") is None
 
 
@@ -201,12 +203,12 @@ async def no_thread_becomes_its_own_ancestor(store: Store) -> None:
     await write(store, "c", parent_thread_id="b")
 
     operation = write(store, "a", parent_thread_id="c", messages=says("x"))
-    await refused_without_change(store, InvalidRecord, operation)
+    await expect_error_without_change(store, InvalidRecord, operation)
 
 
 @check
 async def a_ticket_is_of_the_thread_that_is_written(store: Store) -> None:
     """Also if a correct ticket comes before it."""
     stray = ticket("m:9", thread_id="elsewhere")
-    await refused_without_change(store, InvalidRecord, write(store, "new", tickets=(stray,)))
+    await expect_error_without_change(store, InvalidRecord, write(store, "new", tickets=(stray,)))
     await _refuses(store, InvalidRecord, tickets=(ticket("m:8"), stray))

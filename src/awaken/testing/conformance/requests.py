@@ -19,7 +19,7 @@ from awaken.core.request_manifest import (
 from awaken.core.store.store import Store
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import NotFound, RequestNotKept, TextGone, VersionConflict
-from awaken.testing.conformance.helpers import StoreCheck, Suite, event, refused, says, write
+from awaken.testing.conformance.helpers import StoreCheck, Suite, event, expect_error, says, write
 
 check = Suite[StoreCheck]()
 
@@ -41,7 +41,7 @@ def settings(**changes: Any) -> RequestSettings:
     return RequestSettings(**(fields | changes))
 
 
-async def answered(
+async def commit_answer(
     store: Store, thread_id: str, name: str, texts: tuple[KeptText, ...] = (), **manifest: Any
 ) -> None:
     """Commit a question `q-<name>`, its answer `<name>`, and the request that led to it."""
@@ -50,7 +50,7 @@ async def answered(
     await write(store, thread_id, messages=said, requests=(kept,), texts=texts, events=(event(),))
 
 
-async def shown(store: Store, thread_id: str, name: str) -> list[str]:
+async def load_request_texts(store: Store, thread_id: str, name: str) -> list[str]:
     request = await store.load_request(thread_id, name)
     return [message.text() for message in request.messages]
 
@@ -61,7 +61,7 @@ async def a_request_is_built_again(store: Store) -> None:
     tools, output = text(TOOLS), text(OUTPUT)
     whole = settings(tools=tools.digest, output=output.digest, prompt_cache=True)
     attempt = FailedAttempt(model="m", error="Overloaded", ms=20)
-    await answered(
+    await commit_answer(
         store,
         "t",
         "a",
@@ -94,13 +94,13 @@ async def a_request_is_built_again(store: Store) -> None:
 async def a_manifest_may_be_like_an_earlier_one(store: Store) -> None:
     """07 §6.1: through several steps; each says how much of the earlier one it has."""
     hint = UnloggedMessage(text=HINT.digest, id="hint-1")
-    await answered(store, "t", "a", (PROMPT, HINT), shown=(hint, (1, 1)), settings=settings())
-    await answered(store, "t", "b", like=2, same=1, shown=((1, 3),))
-    await answered(store, "t", "c", like=4, same=2, shown=((5, 5),))
-    await answered(store, "t", "d", like=4, settings=settings(model="n"), shown=((7, 7),))
+    await commit_answer(store, "t", "a", (PROMPT, HINT), shown=(hint, (1, 1)), settings=settings())
+    await commit_answer(store, "t", "b", like=2, same=1, shown=((1, 3),))
+    await commit_answer(store, "t", "c", like=4, same=2, shown=((5, 5),))
+    await commit_answer(store, "t", "d", like=4, settings=settings(model="n"), shown=((7, 7),))
 
-    assert await shown(store, "t", "b") == ["hint", "q-a", "answer a", "q-b"]
-    assert await shown(store, "t", "c") == ["hint", "q-a", "answer a", "q-b", "q-c"]
+    assert await load_request_texts(store, "t", "b") == ["hint", "q-a", "answer a", "q-b"]
+    assert await load_request_texts(store, "t", "c") == ["hint", "q-a", "answer a", "q-b", "q-c"]
     last = await store.load_manifest("t", "d")
     assert (last.like, last.same, last.shown) == (None, 0, ((7, 7),))
     assert last.settings == settings(model="n")
@@ -109,7 +109,7 @@ async def a_manifest_may_be_like_an_earlier_one(store: Store) -> None:
 @check
 async def a_changed_message_has_the_id_of_the_one_it_replaces(store: Store) -> None:
     replaced = UnloggedMessage(text=HINT.digest, seq=1)
-    await answered(store, "t", "a", (PROMPT, HINT), shown=(replaced,), settings=settings())
+    await commit_answer(store, "t", "a", (PROMPT, HINT), shown=(replaced,), settings=settings())
 
     built = await store.load_request("t", "a")
 
@@ -119,15 +119,15 @@ async def a_changed_message_has_the_id_of_the_one_it_replaces(store: Store) -> N
 @check
 async def what_was_not_kept_is_said(store: Store) -> None:
     """07/CO-13: each in an error of its own."""
-    await answered(store, "t", "a", shown=((1, 1),), settings=settings())
+    await commit_answer(store, "t", "a", shown=((1, 1),), settings=settings())
 
-    assert (await refused(NotFound, store.load_request("u", "a"))).kind == "thread"
-    assert (await refused(NotFound, store.load_request("t", "x"))).kind == "message"
-    assert (await refused(NotFound, store.load_manifest("t", '"'))).kind == "message"
-    not_kept = await refused(RequestNotKept, store.load_request("t", "m-q-a"))
+    assert (await expect_error(NotFound, store.load_request("u", "a"))).kind == "thread"
+    assert (await expect_error(NotFound, store.load_request("t", "x"))).kind == "message"
+    assert (await expect_error(NotFound, store.load_manifest("t", '"'))).kind == "message"
+    not_kept = await expect_error(RequestNotKept, store.load_request("t", "m-q-a"))
     assert (not_kept.thread_id, not_kept.message_id) == ("t", "m-q-a")
-    await refused(RequestNotKept, store.load_manifest("t", "m-q-a"))
-    gone = await refused(TextGone, store.load_request("t", "a"))
+    await expect_error(RequestNotKept, store.load_manifest("t", "m-q-a"))
+    gone = await expect_error(TextGone, store.load_request("t", "a"))
     assert (gone.thread_id, gone.digest) == ("t", PROMPT.digest)
     assert (await store.load_manifest("t", "a")).settings == settings()
 
@@ -136,40 +136,40 @@ async def what_was_not_kept_is_said(store: Store) -> None:
 async def a_text_stays_as_long_as_a_thread_uses_it(store: Store) -> None:
     """07 §6.1: it is kept once, and goes with the last thread."""
     for thread in ("t", "u"):
-        await answered(store, thread, "a", (PROMPT,), shown=((1, 1),), settings=settings())
-    await answered(store, "t", "b", (OTHER,), settings=settings(system=OTHER.digest))
+        await commit_answer(store, thread, "a", (PROMPT,), shown=((1, 1),), settings=settings())
+    await commit_answer(store, "t", "b", (OTHER,), settings=settings(system=OTHER.digest))
 
     await store.delete_thread("t", at_ms=2)
 
     assert (await store.load_request("u", "a")).system == (Text(text="Be brief."),)
-    await answered(store, "u", "b", settings=settings(system=OTHER.digest))
-    await refused(TextGone, store.load_request("u", "b"))
+    await commit_answer(store, "u", "b", settings=settings(system=OTHER.digest))
+    await expect_error(TextGone, store.load_request("u", "b"))
     await store.prune(before_ms=1_000)
-    await answered(store, "v", "a", settings=settings())
-    await refused(TextGone, store.load_request("v", "a"))
+    await commit_answer(store, "v", "a", settings=settings())
+    await expect_error(TextGone, store.load_request("v", "a"))
 
 
 @check
 async def a_fork_has_the_requests_and_texts_of_its_commits(store: Store) -> None:
     """07 §6.1: also when its origin is deleted."""
-    await answered(store, "t", "a", (PROMPT,), shown=((1, 1),), settings=settings())
-    await answered(store, "t", "b", (OTHER,), settings=settings(system=OTHER.digest))
+    await commit_answer(store, "t", "a", (PROMPT,), shown=((1, 1),), settings=settings())
+    await commit_answer(store, "t", "b", (OTHER,), settings=settings(system=OTHER.digest))
     await store.fork("t", "early", at=1, at_ms=2)
     await store.fork("t", "late", at_ms=2)
     await store.delete_thread("t", at_ms=3)
 
-    assert await shown(store, "early", "a") == ["q-a"]
+    assert await load_request_texts(store, "early", "a") == ["q-a"]
     assert (await store.load_request("late", "b")).system == (Text(text="Be long."),)
-    assert (await refused(NotFound, store.load_request("early", "b"))).kind == "message"
+    assert (await expect_error(NotFound, store.load_request("early", "b"))).kind == "message"
     await store.delete_thread("late", at_ms=4)
-    await answered(store, "early", "c", settings=settings(system=OTHER.digest))
-    await refused(TextGone, store.load_request("early", "c"))
+    await commit_answer(store, "early", "c", settings=settings(system=OTHER.digest))
+    await expect_error(TextGone, store.load_request("early", "c"))
 
 
 @check
 async def a_refused_commit_keeps_no_text(store: Store) -> None:
-    await answered(store, "t", "a", settings=settings())
+    await commit_answer(store, "t", "a", settings=settings())
 
-    await refused(VersionConflict, write(store, "t", expected_length=7, texts=(PROMPT,)))
+    await expect_error(VersionConflict, write(store, "t", expected_length=7, texts=(PROMPT,)))
 
-    await refused(TextGone, store.load_request("t", "a"))
+    await expect_error(TextGone, store.load_request("t", "a"))

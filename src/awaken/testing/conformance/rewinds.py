@@ -15,11 +15,11 @@ from awaken.testing.conformance.helpers import (
     Suite,
     asks,
     event,
+    expect_error,
+    expect_error_without_change,
     line,
     raw,
     record,
-    refused,
-    refused_without_change,
     says,
     texts,
     write,
@@ -32,7 +32,7 @@ MANY = 130
 """More commits than a store may have to read for a thread's state."""
 
 
-async def _spoken(store: Store, **more: Any) -> None:
+async def _write_four_messages(store: Store, **more: Any) -> None:
     """Write the messages `a` to `d`, each with its commit and its state."""
     for number, word in enumerate("abcd", start=1):
         state = raw(n=number, **{word: True})
@@ -48,7 +48,7 @@ async def _seqs(store: Store, **page: Any) -> list[int]:
 
 @check
 async def a_rewind_takes_messages_out_of_view_and_the_log_keeps_them(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
 
     made = await write(store, messages=says("e", "f"), rewinds_to=2)
 
@@ -64,7 +64,7 @@ async def a_rewind_takes_messages_out_of_view_and_the_log_keeps_them(store: Stor
 
 @check
 async def a_page_counts_the_messages_in_view(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     await write(store, messages=says("e", "f"), rewinds_to=1)
 
     for after, limit, expected in (
@@ -83,7 +83,7 @@ async def a_page_counts_the_messages_in_view(store: Store) -> None:
 
 @check
 async def a_context_has_the_last_messages_in_view(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     await write(store, messages=says("e", "f"), rewinds_to=2)
 
     for tail, expected, skipped in (
@@ -102,7 +102,7 @@ async def a_context_has_the_last_messages_in_view(store: Store) -> None:
 
 @check
 async def rewinds_lie_side_by_side_and_in_each_other(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     await write(store, messages=says("e"), rewinds_to=3)
     assert await texts(store) == ["a", "b", "c", "e"]
     await write(store, messages=says("f"), rewinds_to=4)  # behind `d`, which is out of view
@@ -122,7 +122,7 @@ async def rewinds_lie_side_by_side_and_in_each_other(store: Store) -> None:
 
 @check
 async def commits_tell_what_was_rewound_and_which_keys_they_wrote(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     await write(store, messages=says("e"), rewinds_to=2, thread_state=raw(y=1, x=2))
     await write(store, messages=says("f"))
 
@@ -135,10 +135,10 @@ async def commits_tell_what_was_rewound_and_which_keys_they_wrote(store: Store) 
 
 @check
 async def a_rewind_needs_a_message_behind_it(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     for to in (-1, 4, 5):
-        await refused_without_change(store, InvalidRecord, write(store, rewinds_to=to))
-    await refused_without_change(store, InvalidRecord, write(store, "new", rewinds_to=0))
+        await expect_error_without_change(store, InvalidRecord, write(store, rewinds_to=to))
+    await expect_error_without_change(store, InvalidRecord, write(store, "new", rewinds_to=0))
 
 
 # -- state and calls --------------------------------------------------------------------------
@@ -147,7 +147,7 @@ async def a_rewind_needs_a_message_behind_it(store: Store) -> None:
 @check
 async def state_goes_back_to_before_the_first_message_that_goes(store: Store) -> None:
     """Except what is about tasks and messages outside of the conversation."""
-    await _spoken(store)
+    await _write_four_messages(store)
     await write(store, thread_state=raw(late=1, **{OUTBOX_KEY: {"pending": [1]}}))
 
     await write(store, messages=says("e"), rewinds_to=2, thread_state=raw(own=1))
@@ -177,7 +177,7 @@ async def state_stays_rewound_however_long_the_thread_gets(store: Store) -> None
 
 @check
 async def a_run_keeps_its_own_state_when_it_rewinds(store: Store) -> None:
-    await _spoken(store, run=record("r"), run_state=raw(old=1))
+    await _write_four_messages(store, run=record("r"), run_state=raw(old=1))
     await write(store, run=record("r", status=DONE))
     await write(store, run=record("q"), run_state=raw(new=1), messages=says("e"), rewinds_to=2)
 
@@ -240,7 +240,7 @@ async def a_rewound_context_is_what_the_commit_leaves(store: Store) -> None:
 
 @check
 async def a_fork_is_rewound_as_its_origin_was_then(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     await write(store, messages=says("e"), rewinds_to=2, events=(event(),))
     await write(store, messages=says("f"), rewinds_to=1, events=(event(),))
     expected = {
@@ -264,7 +264,7 @@ async def a_fork_is_rewound_as_its_origin_was_then(store: Store) -> None:
 
 @check
 async def a_message_in_view_is_found_by_its_id(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     await write(store, messages=(*says("e"), *says("b")), rewinds_to=1)
     ids = {message.text(): message.id or "" for message in await store.load_messages("t")}
 
@@ -273,14 +273,14 @@ async def a_message_in_view_is_found_by_its_id(store: Store) -> None:
     assert await store.find_rewind("t", ids["b"]) == 5, "the one in view has the same id"
     gone = (await store.load_messages("t", after=2, limit=1, hidden=True))[0]
     for id, is_hidden in ((gone.id or "", True), ("ghost", False), ("", False)):
-        refusal = await refused(RewindRefused, store.find_rewind("t", id))
+        refusal = await expect_error(RewindRefused, store.find_rewind("t", id))
         assert (refusal.message_id, refusal.is_hidden) == (id, is_hidden)
-    await refused(RewindRefused, store.find_rewind("ghost", ids["a"]))
+    await expect_error(RewindRefused, store.find_rewind("ghost", ids["a"]))
 
 
 @check
 async def a_submission_knows_where_it_rewinds_to(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     third = (await store.load_messages("t"))[2].id
 
     await store.submit(submission(rewind_to=third))
@@ -294,24 +294,24 @@ async def a_submission_knows_where_it_rewinds_to(store: Store) -> None:
 
 @check
 async def a_rewind_to_an_unknown_or_rewound_message_is_not_submitted(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     third = (await store.load_messages("t"))[2].id
     await write(store, messages=says("e"), rewinds_to=2)
     for id in (third, "ghost"):
         for mode in SubmitMode:
             asked = submission(rewind_to=id, mode=mode, key="k")
-            await refused_without_change(store, RewindRefused, store.submit(asked))
+            await expect_error_without_change(store, RewindRefused, store.submit(asked))
     asked = submission(thread_id="new", rewind_to="ghost")
-    await refused_without_change(store, RewindRefused, store.submit(asked))
+    await expect_error_without_change(store, RewindRefused, store.submit(asked))
 
 
 @check
 async def a_rewind_waits_for_no_run_but_interrupts_one(store: Store) -> None:
-    await _spoken(store, run=record("r", status=WAITING))
+    await _write_four_messages(store, run=record("r", status=WAITING))
     third = (await store.load_messages("t"))[2].id
     for mode in (SubmitMode.QUEUE, SubmitMode.STEER, SubmitMode.REFUSE):
         asked = submission(rewind_to=third, mode=mode)
-        refusal = await refused_without_change(store, ThreadBusy, store.submit(asked))
+        refusal = await expect_error_without_change(store, ThreadBusy, store.submit(asked))
         assert refusal.run_id == "r"
 
     asked = submission(rewind_to=third, mode=SubmitMode.INTERRUPT)
@@ -320,12 +320,12 @@ async def a_rewind_waits_for_no_run_but_interrupts_one(store: Store) -> None:
     assert answer.run_id == "s"
     assert [command.run_id for command in await store.load_commands("t")] == ["r", "s"]
     second = submission("s2", rewind_to=third)
-    await refused_without_change(store, ThreadBusy, store.submit(second))
+    await expect_error_without_change(store, ThreadBusy, store.submit(second))
 
 
 @check
 async def a_rewind_that_was_carried_out_is_answered_by_its_key(store: Store) -> None:
-    await _spoken(store)
+    await _write_four_messages(store)
     third = (await store.load_messages("t"))[2].id
     first = await store.submit(submission(rewind_to=third, key="k"))
     (command,) = await store.load_commands("t")

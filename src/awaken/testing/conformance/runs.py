@@ -256,7 +256,7 @@ async def ledgers_of_runs_are_apart(store: Store) -> None:
 # -- interrupted runs -------------------------------------------------------------------------
 
 
-async def _interrupted(store: Store, now_ms: int = 0) -> list[str]:
+async def _list_interrupted(store: Store, now_ms: int = 0) -> list[str]:
     return names(await store.list_interrupted(now_ms=now_ms))
 
 
@@ -267,15 +267,15 @@ async def a_run_whose_owner_gave_it_up_is_interrupted(store: Store) -> None:
         fence = await store.claim(name, at_ms=1)
         run = record(f"run {name}", name, created_at=number)
         await write(store, name, run=run, fence=fence)
-        assert f"run {name}" not in await _interrupted(store)
+        assert f"run {name}" not in await _list_interrupted(store)
         await store.release(fence)
 
-    assert await _interrupted(store) == ["run b", "run a"], "oldest first"
+    assert await _list_interrupted(store) == ["run b", "run a"], "oldest first"
 
     fence = await store.claim("a", at_ms=2)
-    assert await _interrupted(store) == ["run b"]
+    assert await _list_interrupted(store) == ["run b"]
     await write(store, "a", run=record("run a", "a", status=DONE), fence=fence, release=True)
-    assert await _interrupted(store) == ["run b"]
+    assert await _list_interrupted(store) == ["run b"]
 
 
 @check
@@ -303,17 +303,17 @@ async def a_delegate_that_waits_for_an_ended_run_is_interrupted(store: Store) ->
     await write(store, "o", run=other, parent_thread_id="t")
 
     await write(store, run=record("r", status=WAITING))
-    assert await _interrupted(store) == []
+    assert await _list_interrupted(store) == []
     await store.lease.finds_work(at_ms=0, overdue_ms=0)
     await write(store, run=record("r", status=DONE))
 
-    assert await _interrupted(store) == ["d"]
+    assert await _list_interrupted(store) == ["d"]
     assert names(await store.list_interrupted(now_ms=0, thread_id="d")) == ["d"]
     assert await store.lease.finds_work(at_ms=ORPHANS_EVERY_MS, overdue_ms=0)
     fence = await store.claim("d", at_ms=1)
-    assert await _interrupted(store) == [], "an owner ends it"
+    assert await _list_interrupted(store) == [], "an owner ends it"
     await write(store, "d", run=replace(delegate, status=DONE), fence=fence, release=True)
-    assert await _interrupted(store) == []
+    assert await _list_interrupted(store) == []
 
 
 @check
@@ -323,11 +323,11 @@ async def a_run_that_waits_is_interrupted_once_its_ticket_is_past(store: Store) 
     whenever = ticket("m:1", asked_at=101)
     await write(store, run=record("r", status=WAITING), tickets=(late, whenever))
 
-    assert [await _interrupted(store, now) for now in (0, 500, 501)] == [[], [], ["r"]]
+    assert [await _list_interrupted(store, now) for now in (0, 500, 501)] == [[], [], ["r"]]
     fence = await store.claim("t", at_ms=600)
-    assert await _interrupted(store, 700) == []
+    assert await _list_interrupted(store, 700) == []
     await store.release(fence)
-    assert await _interrupted(store, 700) == ["r"]
+    assert await _list_interrupted(store, 700) == ["r"]
 
 
 @check
@@ -341,4 +341,4 @@ async def a_ticket_that_is_no_longer_open_interrupts_no_run(store: Store) -> Non
     other = record("s", status=WAITING, created_at=2)
     await write(store, run=other, tickets=(others,), acks=(number,))
 
-    assert await _interrupted(store, 501) == ["s"]
+    assert await _list_interrupted(store, 501) == ["s"]

@@ -17,13 +17,13 @@ from awaken.testing.conformance.helpers import (
     WAITING,
     StoreCheck,
     Suite,
+    expect_error_without_change,
     names,
     pending,
     record,
-    refused_without_change,
     says,
     texts,
-    until_told,
+    wait_until_named,
     waiting_threads,
     write,
 )
@@ -31,8 +31,8 @@ from awaken.testing.conformance.helpers import (
 check = Suite[StoreCheck]()
 
 
-async def _left(store: Store, thread_id: str) -> list[ThreadCommand]:
-    """The pending commands of a thread, without their ids."""
+async def _list_pending(store: Store, thread_id: str) -> list[ThreadCommand]:
+    """List the pending commands of a thread, without their ids."""
     return [replace(command, id=0) for command in await store.load_commands(thread_id)]
 
 
@@ -55,8 +55,8 @@ async def a_command_comes_with_the_commit_that_sends_it(store: Store) -> None:
 
     assert committed.length == 1
     assert await texts(store) == ["b"]
-    assert await _left(store, "u") == [sent]
-    assert await _left(store, "t") == []
+    assert await _list_pending(store, "u") == [sent]
+    assert await _list_pending(store, "t") == []
     context = await store.load_context("u")
     assert context is not None
     assert list(context.commands) == list(await store.load_commands("u"))
@@ -90,8 +90,8 @@ async def a_cancel_for_a_run_that_has_ended_is_dropped(store: Store) -> None:
 
     assert await store.send(over) == 0
     await write(store, sends=(over, still_open, unknown))
-    assert await _left(store, "u") == [unknown]
-    assert await _left(store, "v") == [still_open]
+    assert await _list_pending(store, "u") == [unknown]
+    assert await _list_pending(store, "v") == [still_open]
 
 
 @check
@@ -106,9 +106,9 @@ async def a_command_to_no_thread_is_dropped(store: Store) -> None:
         await write(store, name)
 
     assert await texts(store) == ["a"]
-    assert await _left(store, "u") == [cancel("u")]
+    assert await _list_pending(store, "u") == [cancel("u")]
     for name in ("later", "ghost", "claimed"):
-        assert await _left(store, name) == [], name
+        assert await _list_pending(store, name) == [], name
 
 
 @check
@@ -116,12 +116,12 @@ async def a_thread_may_send_to_itself(store: Store) -> None:
     """Also with its first commit, whether it was claimed before or not."""
     await write(store, sends=(message_command("a"),))
     await write(store, sends=(message_command("b"),))
-    assert await _left(store, "t") == [message_command("a"), message_command("b")]
+    assert await _list_pending(store, "t") == [message_command("a"), message_command("b")]
 
     fence = await store.claim("u", at_ms=1)
     own = message_command("c", thread_id="u")
     await write(store, "u", sends=(own,), fence=fence, release=True)
-    assert await _left(store, "u") == [own]
+    assert await _list_pending(store, "u") == [own]
 
 
 @check
@@ -134,7 +134,7 @@ async def what_is_sent_cannot_be_acknowledged_by_the_same_commit(store: Store) -
     (left,) = await store.load_commands("t")
     assert left.messages == says("b")
     await write(store, acks=(left.id,))
-    assert await _left(store, "t") == []
+    assert await _list_pending(store, "t") == []
 
 
 @check
@@ -149,15 +149,15 @@ async def a_commit_that_was_made_before_sends_nothing_again(store: Store) -> Non
         sends=(message_command("b", thread_id="u"), message_command("c")),
     )
     assert await store.find_commit(commit) is None
-    assert await _left(store, "u") == []
+    assert await _list_pending(store, "u") == []
 
     committed = await store.commit(commit)
     for _ in range(2):
         assert await store.find_commit(commit) == committed
-    await refused_without_change(store, VersionConflict, store.commit(commit))
+    await expect_error_without_change(store, VersionConflict, store.commit(commit))
 
-    assert await _left(store, "u") == [message_command("b", thread_id="u")]
-    assert await _left(store, "t") == [message_command("c")]
+    assert await _list_pending(store, "u") == [message_command("b", thread_id="u")]
+    assert await _list_pending(store, "t") == [message_command("c")]
 
 
 # -- effects ----------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ async def a_cancel_goes_with_the_run_that_ends_beside_it(store: Store) -> None:
 
     await write(store, run=record("r", status=DONE), sends=sends)
 
-    assert await _left(store, "t") == list(kept[:2])
-    assert await _left(store, "u") == list(kept[2:])
+    assert await _list_pending(store, "t") == list(kept[:2])
+    assert await _list_pending(store, "u") == list(kept[2:])
     assert await waiting_threads(store) == {"t", "u"}
 
 
@@ -203,7 +203,7 @@ async def waiting_tasks_are_woken_by_what_a_commit_sends(store: Store) -> None:
 
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         for _ in range(2):
-            tasks.create_task(until_told(store, "u"))
+            tasks.create_task(wait_until_named(store, "u"))
         tasks.create_task(see())
         await asyncio.sleep(0)
         await write(store, sends=(cancel("u"),))

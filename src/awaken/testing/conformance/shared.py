@@ -36,15 +36,15 @@ from awaken.testing.conformance.helpers import (
     all_threads,
     event,
     everything,
+    expect_error,
     line,
     names,
     raw,
     record,
-    refused,
     says,
     texts,
     ticket,
-    until_told,
+    wait_until_named,
     waiting_threads,
     write,
 )
@@ -126,7 +126,7 @@ async def closing_releases_what_was_owned(open_store: OpenStore) -> None:
         assert names(await store.list_interrupted(now_ms=1)) == ["r"]
         new = await store.claim("t", at_ms=2)
         assert new.epoch > old.epoch
-        await refused(StaleFence, write(store, fence=old))
+        await expect_error(StaleFence, write(store, fence=old))
         await write(store, messages=says("a"), fence=new)
 
 
@@ -161,13 +161,13 @@ async def a_thread_belongs_to_one_of_them(open_store: OpenStore) -> None:
         fence = await one.claim("t", at_ms=1)
         await write(one, messages=says("a"), run=record("r"), fence=fence)
 
-        owned = await refused(ThreadOwned, two.claim("t", at_ms=2))
+        owned = await expect_error(ThreadOwned, two.claim("t", at_ms=2))
         assert owned.owner == one.owner
         assert [claim.epoch for claim in await one.list_claims()] == [fence.epoch]
         assert await two.list_claims() == []
-        await refused(ThreadOwned, two.delete_thread("t", at_ms=2))
-        await refused(StaleFence, write(two, messages=says("x")))
-        await refused(StaleFence, write(two, fence=replace(fence, owner=two.owner)))
+        await expect_error(ThreadOwned, two.delete_thread("t", at_ms=2))
+        await expect_error(StaleFence, write(two, messages=says("x")))
+        await expect_error(StaleFence, write(two, fence=replace(fence, owner=two.owner)))
         assert names(await two.list_interrupted(now_ms=2)) == []
         assert (await two.prune(before_ms=10**15)).threads == 0
 
@@ -175,7 +175,7 @@ async def a_thread_belongs_to_one_of_them(open_store: OpenStore) -> None:
         assert names(await two.list_interrupted(now_ms=2)) == ["r"]
         taken = await two.claim("t", at_ms=3)
         assert taken.epoch > fence.epoch
-        await refused(StaleFence, write(one, messages=says("x"), fence=fence))
+        await expect_error(StaleFence, write(one, messages=says("x"), fence=fence))
         await write(two, messages=says("b"), fence=taken)
         assert await texts(one) == ["a", "b"]
 
@@ -284,7 +284,7 @@ async def a_store_is_told_of_threads_without_a_live_owner_and_of_its_own(
         assert await waiting_threads(two) == set(), "its owner is alive"
         await one.release(fence)
         async with asyncio.timeout(PATIENCE):
-            await until_told(two, "t")
+            await wait_until_named(two, "t")
 
 
 @check
@@ -297,7 +297,7 @@ async def one_handle_sees_what_the_other_sends_with_a_commit(open_store: OpenSto
     async with _handles(open_store) as (one, two):
         await write(one)
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            tasks.create_task(until_told(two, "t"))
+            tasks.create_task(wait_until_named(two, "t"))
             tasks.create_task(see(two))
             await asyncio.sleep(0)
             await write(one, "u", sends=(CANCEL,))

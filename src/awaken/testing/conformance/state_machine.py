@@ -44,7 +44,7 @@ FLAWS = (
 )
 
 
-def _of_run(commit: ThreadCommit, **changed: Any) -> dict[str, Any]:
+def _change_run(commit: ThreadCommit, **changed: Any) -> dict[str, Any]:
     assert commit.run is not None, "it was made with one"
     return {"run": replace(commit.run, **changed)}
 
@@ -52,10 +52,10 @@ def _of_run(commit: ThreadCommit, **changed: Any) -> dict[str, Any]:
 MISFITS: dict[str, Callable[[ThreadCommit], dict[str, Any]]] = {
     "a message's id": lambda commit: {"messages": (replace(commit.messages[0], id=7),)},
     "an event's time": lambda commit: {"events": (replace(commit.events[0], at_ms=1.5),)},
-    "an agent": lambda commit: _of_run(commit, agent_id=7),
-    "a canceller": lambda commit: _of_run(commit, cancelled_by=7),
-    "agents": lambda commit: _of_run(commit, agent_changes=(7,)),
-    "half a token": lambda commit: _of_run(commit, input_tokens=1.5),
+    "an agent": lambda commit: _change_run(commit, agent_id=7),
+    "a canceller": lambda commit: _change_run(commit, cancelled_by=7),
+    "agents": lambda commit: _change_run(commit, agent_changes=(7,)),
+    "half a token": lambda commit: _change_run(commit, input_tokens=1.5),
     "a ticket's tool": lambda commit: {"tickets": (replace(commit.tickets[0], tool_name=7),)},
     "half a millisecond": lambda commit: {"at_ms": commit.at_ms + 0.5},
 }
@@ -95,8 +95,8 @@ def _command(thread: str, kind: CommandKind, run: str | None, at_ms: int) -> Thr
     )
 
 
-async def _rewound(store: Store, thread: str, to: int) -> tuple[Any, ...]:
-    """What a run that rewinds a thread would start from."""
+async def _load_rewound(store: Store, thread: str, to: int) -> tuple[Any, ...]:
+    """Load what a run that rewinds a thread would start from."""
     context = await store.load_rewound(thread, to, tail=2)
     assert context is not None
     calls = sorted(context.calls, key=lambda entry: entry.key)
@@ -105,8 +105,8 @@ async def _rewound(store: Store, thread: str, to: int) -> tuple[Any, ...]:
 
 
 async def _commit_readable(store: Store, commit: ThreadCommit) -> Committed:
-    """Commit what can be read back. A store in memory keeps values as they are, and leaves the
-    check to those who make them."""
+    """Commit what can be read back. A store in memory keeps values as they are, so their types are
+    checked here."""
     if store.immediate and not is_storable(commit, ThreadCommit):
         raise UnreadableValue(f"commit to thread {commit.thread_id!r}", "a part has a wrong type")
     return await store.commit(commit)
@@ -208,7 +208,7 @@ class StoreMachine(RuleBasedStateMachine):
         length = self.author.lengths.get(thread, 0)
         position = to % (length + 1)
         if position < length:
-            self.pair.agree(lambda store, _: _rewound(store, thread, position))
+            self.pair.agree(lambda store, _: _load_rewound(store, thread, position))
         running = (run, RunStatus.RUNNING)
         commit = self.author.commit(thread, run=running, words=words, events=1, thread_state=state)
         self.write(replace(commit, rewinds_to=position))

@@ -38,13 +38,13 @@ from awaken.testing.conformance.helpers import (
     all_threads,
     event,
     everything,
+    expect_error,
+    expect_error_without_change,
     names,
     record,
-    refused,
-    refused_without_change,
     says,
     ticket,
-    until_told,
+    wait_until_named,
     waiting_threads,
     write,
 )
@@ -63,8 +63,8 @@ def submission(run_id: str = "s", thread_id: str = "t", **changes: Any) -> Submi
     return Submission(**(fields | changes))
 
 
-async def claimed(store: Store, at_ms: int = 1000, **changes: Any) -> list[str]:
-    """The runs that are claimed next; their threads are released again."""
+async def claim_and_release(store: Store, at_ms: int = 1000, **changes: Any) -> list[str]:
+    """Claim the next runs, and release their threads again. Returns the ids of the runs."""
     fields: dict[str, Any] = {"limit": 100, "at_ms": at_ms, "overdue_ms": at_ms} | changes
     finds_work = await store.lease.finds_work(at_ms=at_ms, overdue_ms=fields["overdue_ms"])
     found = await store.claim_next(["agent"], **fields)
@@ -74,7 +74,7 @@ async def claimed(store: Store, at_ms: int = 1000, **changes: Any) -> list[str]:
     return [run.run_id for _, run in found]
 
 
-async def _queued(store: Store, thread_id: str = "t") -> list[str | None]:
+async def _list_queued_runs(store: Store, thread_id: str = "t") -> list[str | None]:
     commands = await store.load_commands(thread_id)
     return [command.run_id for command in commands if command.kind is CommandKind.RUN]
 
@@ -132,7 +132,7 @@ async def the_first_commit_of_a_submitted_run_acknowledges_it(store: Store) -> N
     thread = await store.load_thread("t")
     assert thread is not None
     assert (thread.open_run_id, thread.active_run_id, thread.message_count) == ("s", "s", 2)
-    assert await _queued(store) == []
+    assert await _list_queued_runs(store) == []
     read = await store.load_run("s")
     assert read is not None
     assert (read.status, read.created_at) == (RunStatus.RUNNING, 1)
@@ -151,7 +151,7 @@ async def a_submission_is_told_when_it_is_due(store: Store) -> None:
     await store.submit(submission("far", "u", not_before_ms=10**15))
     assert await waiting_threads(store) == set()
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-        tasks.create_task(until_told(store, "t"))
+        tasks.create_task(wait_until_named(store, "t"))
         await asyncio.sleep(0)
         await store.submit(submission())
 
@@ -159,7 +159,9 @@ async def a_submission_is_told_when_it_is_due(store: Store) -> None:
 @check
 async def a_submission_cannot_be_sent_as_a_command(store: Store) -> None:
     await write(store)
-    await refused_without_change(store, InvalidRecord, store.send(ThreadCommand.run(submission())))
+    await expect_error_without_change(
+        store, InvalidRecord, store.send(ThreadCommand.run(submission()))
+    )
 
 
 @check
@@ -168,7 +170,7 @@ async def a_submission_that_cannot_be_encoded_is_refused(store: Store) -> None:
     if store.immediate:
         return
     lone = submission(dispatch_id="\ud800")
-    await refused_without_change(store, Serialization, store.submit(lone))
+    await expect_error_without_change(store, Serialization, store.submit(lone))
 
 
 # -- keys -------------------------------------------------------------------------------------
@@ -186,7 +188,7 @@ async def the_same_key_gives_the_first_answer(store: Store) -> None:
 
     assert again == replace(first, is_new=False)
     assert await all_runs(store) == ["s"]
-    assert await _queued(store) == []
+    assert await _list_queued_runs(store) == []
 
 
 @check
@@ -199,7 +201,7 @@ async def a_key_is_taken_once_by_many_at_once(store: Store) -> None:
     answers = [task.result() for task in sent]
     assert len({answer.run_id for answer in answers}) == 1
     assert sum(answer.is_new for answer in answers) == 1
-    assert len(await _queued(store)) == 1
+    assert len(await _list_queued_runs(store)) == 1
 
 
 @check
@@ -212,7 +214,7 @@ async def a_key_used_for_something_else_is_refused(store: Store) -> None:
         {"not_before_ms": 7},
     ):
         changed = replace(submission(key="k"), run_id="x", **other)
-        error = await refused_without_change(store, KeyReused, store.submit(changed))
+        error = await expect_error_without_change(store, KeyReused, store.submit(changed))
         assert (error.thread_id, error.key) == ("t", "k")
     assert (await store.submit(submission("u", "u", key="k"))).is_new
 
@@ -250,7 +252,7 @@ async def an_interrupt_cancels_the_open_run_and_what_waits(store: Store) -> None
 
     assert (await store.submit(submission(mode=SubmitMode.INTERRUPT))).run_id == "s"
 
-    assert await _queued(store) == ["s"]
+    assert await _list_queued_runs(store) == ["s"]
     cancels = [c.run_id for c in await store.load_commands("t") if c.kind is CommandKind.CANCEL]
     assert cancels == ["r", "a", "b"]
     for name in ("a", "b"):
@@ -263,14 +265,14 @@ async def an_interrupt_cancels_the_open_run_and_what_waits(store: Store) -> None
 async def a_refusing_submission_needs_a_thread_at_rest(store: Store) -> None:
     refuses = submission(mode=SubmitMode.REFUSE)
     fence = await store.claim("t", at_ms=1)
-    await refused(ThreadOwned, store.submit(refuses))
+    await expect_error(ThreadOwned, store.submit(refuses))
     await write(store, run=record("r", status=WAITING), fence=fence, release=True)
-    error = await refused_without_change(store, ThreadBusy, store.submit(refuses))
+    error = await expect_error_without_change(store, ThreadBusy, store.submit(refuses))
     assert error.run_id == "r"
     await write(store, run=record("r", status=DONE))
     assert (await store.submit(refuses)).is_new
     later = replace(refuses, run_id="x")
-    error = await refused_without_change(store, ThreadBusy, store.submit(later))
+    error = await expect_error_without_change(store, ThreadBusy, store.submit(later))
     assert error.run_id == "s"
 
 
@@ -284,7 +286,7 @@ async def answers_that_are_submitted_go_to_the_run_that_asked(store: Store) -> N
     kinds = [command.kind for command in await store.load_commands("t")]
     assert kinds == [CommandKind.DECISIONS, CommandKind.MESSAGES]
     assert await store.load_run("s") is None
-    await refused_without_change(store, DecisionRefused, store.submit(answers))
+    await expect_error_without_change(store, DecisionRefused, store.submit(answers))
 
 
 @check
@@ -335,7 +337,7 @@ async def a_cancel_waits_for_a_submitted_run_that_may_be_starting(store: Store) 
     run = await store.load_run("s")
     assert run is not None
     assert run.status is RunStatus.CREATED
-    assert await _queued(store) == ["s"]
+    assert await _list_queued_runs(store) == ["s"]
 
 
 @check
@@ -373,7 +375,7 @@ async def a_deleted_thread_takes_no_submission_until_it_is_created_again(store: 
     await store.delete_thread("t", at_ms=1000)
     before = await everything(store)
 
-    error = await refused(ThreadDeleted, store.submit(submission(key="k")))
+    error = await expect_error(ThreadDeleted, store.submit(submission(key="k")))
 
     assert error.thread_id == "t"
     assert await everything(store) == before
@@ -386,8 +388,8 @@ async def a_deleted_thread_takes_no_submission_until_it_is_created_again(store: 
 @check
 async def a_run_id_is_submitted_once(store: Store) -> None:
     await store.submit(submission())
-    await refused_without_change(store, AlreadyExists, store.submit(submission()))
-    await refused_without_change(store, AlreadyExists, store.submit(submission("s", "u")))
+    await expect_error_without_change(store, AlreadyExists, store.submit(submission()))
+    await expect_error_without_change(store, AlreadyExists, store.submit(submission("s", "u")))
 
 
 @check

@@ -21,8 +21,8 @@ from awaken.testing.conformance.helpers import (
     StoreCheck,
     Suite,
     all_tickets,
+    expect_error_without_change,
     record,
-    refused_without_change,
     ticket,
     write,
 )
@@ -40,7 +40,7 @@ async def _ask(store: Store, *tickets: Ticket) -> None:
 
 
 async def _refuses(store: Store, *decisions: Decision, at_ms: int = 200) -> DecisionRefused:
-    return await refused_without_change(
+    return await expect_error_without_change(
         store, DecisionRefused, store.decide("t", decisions, at_ms=at_ms)
     )
 
@@ -222,7 +222,7 @@ async def an_answer_to_nothing_is_refused(store: Store) -> None:
     assert refusal.target == "ghost"
     await _refuses(store, ("", YES()))
     elsewhere = store.decide("elsewhere", [("m:0", YES())], at_ms=200)
-    await refused_without_change(store, DecisionRefused, elsewhere)
+    await expect_error_without_change(store, DecisionRefused, elsewhere)
 
 
 @check

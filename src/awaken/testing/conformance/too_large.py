@@ -12,9 +12,9 @@ from awaken.testing.conformance.helpers import (
     SharedStoreCheck,
     Suite,
     event,
+    expect_error_without_change,
     raw,
     record,
-    refused_without_change,
     says,
     write,
 )
@@ -38,7 +38,7 @@ async def a_commit_that_is_too_large_is_refused_by_name(open_store: OpenStore) -
     }
 
     for name, delta in parts.items():
-        error = await refused_without_change(store, CommitTooLarge, write(store, **delta))
+        error = await expect_error_without_change(store, CommitTooLarge, write(store, **delta))
         assert error.parts[0][0].startswith(name)
         assert error.size > error.limit == MAX_COMMIT
         assert name in str(error)

@@ -114,8 +114,8 @@ async def runs_are_listed_by_their_kind(store: Store) -> None:
 # -- ending -----------------------------------------------------------------------------------
 
 
-async def _cancelled(store: Store) -> list[tuple[str, str | None]]:
-    """The threads and runs that have a pending cancel."""
+async def _list_cancelled(store: Store) -> list[tuple[str, str | None]]:
+    """List the threads and runs that have a pending cancel."""
     commands = await pending(store, *await waiting_threads(store))
     assert all(command.kind is CommandKind.CANCEL for command in commands)
     return [(command.thread_id, command.run_id) for command in commands]
@@ -130,10 +130,10 @@ async def all_open_runs_of_a_tree_are_cancelled_at_once(store: Store) -> None:
 
     assert names(told) == ["r", "a", "c", "d"]
     assert list(told) == [await store.load_thread(name) for name in "racd"]
-    assert sorted(await _cancelled(store)) == [(name, f"run {name}") for name in "acdr"]
+    assert sorted(await _list_cancelled(store)) == [(name, f"run {name}") for name in "acdr"]
     assert {command.at_ms for command in await pending(store, *"racd")} == {7}
     await write(store, "c", run=record("run c", "c", status=DONE))
-    assert sorted(await _cancelled(store)) == [(name, f"run {name}") for name in "adr"]
+    assert sorted(await _list_cancelled(store)) == [(name, f"run {name}") for name in "adr"]
 
 
 @check
@@ -142,7 +142,7 @@ async def a_tree_may_be_cancelled_from_any_of_its_threads(store: Store) -> None:
 
     assert names(await store.cancel_tree("b", at_ms=7)) == ["d"], "it has ended itself"
     assert names(await store.cancel_tree("a", at_ms=7)) == ["a", "c"]
-    assert sorted(await _cancelled(store)) == [(name, f"run {name}") for name in "acd"]
+    assert sorted(await _list_cancelled(store)) == [(name, f"run {name}") for name in "acd"]
 
 
 @check

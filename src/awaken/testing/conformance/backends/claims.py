@@ -22,9 +22,9 @@ from awaken.testing.conformance.backends.helpers import (
     Way,
     as_delegate,
     as_root,
-    completed,
-    fails,
-    waits,
+    check_completed,
+    expect_failure,
+    is_waiting,
 )
 
 check = BothWays()
@@ -38,7 +38,7 @@ async def it_runs_agents_in_one_way_at_least(subject: BackendSubject) -> None:
     ways = 0
     for way in (as_root, as_delegate):
         try:
-            completed(await way(subject, Ask(), subject.backend(ECHO)), "hello")
+            check_completed(await way(subject, Ask(), subject.backend(ECHO)), "hello")
         except NotSupported:
             continue
         ways += 1
@@ -70,7 +70,7 @@ async def the_whole_conversation_is_read_if_it_says_so(subject: BackendSubject, 
     before = (Message.user("the first", id="m1"), Message.assistant("an answer", id="m2"))
 
     ask = Ask(part=BackendPart.RECALLING, text="the last", before=before)
-    completed(await way(subject, ask, backend), "the first")
+    check_completed(await way(subject, ask, backend), "the first")
 
 
 @check.alone
@@ -93,7 +93,7 @@ async def frontend_tools_are_taken_if_it_says_so(subject: BackendSubject) -> Non
 
 async def _as_root_if_supported(subject: BackendSubject, ask: Ask) -> None:
     try:
-        completed(await as_root(subject, ask, subject.backend(ECHO)), "hello")
+        check_completed(await as_root(subject, ask, subject.backend(ECHO)), "hello")
     except NotSupported:
         return
 
@@ -104,10 +104,10 @@ async def an_agent_that_asks_waits_if_it_says_so(subject: BackendSubject, way: W
     backend = subject.backend(ASKING)
     ask = Ask(part=ASKING)
     if backend.capabilities().waits is BackendWaitCapability.NONE:
-        assert await fails(way(subject, ask, backend))
+        assert await expect_failure(way(subject, ask, backend))
         return
 
-    assert waits(await way(subject, ask, backend))
+    assert is_waiting(await way(subject, ask, backend))
 
 
 @check.alone
@@ -122,7 +122,7 @@ async def a_run_that_waits_is_continued_if_it_says_so(subject: BackendSubject) -
         waiting = await as_root(subject, question, backend)
     except NotSupported:
         return
-    assert waits(waiting)
+    assert is_waiting(waiting)
     kept = {**question.saved, **(waiting.state.extensions if waiting.state else {})}
 
     answer = Ask(
@@ -136,4 +136,4 @@ async def a_run_that_waits_is_continued_if_it_says_so(subject: BackendSubject) -
     )
     result = await as_root(subject, answer, backend)
 
-    completed(result, result.output.text_or(result.response) or "")
+    check_completed(result, result.output.text_or(result.response) or "")

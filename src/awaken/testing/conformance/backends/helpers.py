@@ -206,8 +206,8 @@ async def root_request(subject: BackendSubject, ask: Ask) -> BackendRootRunReque
 async def as_root(subject: BackendSubject, ask: Ask, backend: ExecutionBackend) -> BackendRunResult:
     """Run the agent as a root run."""
     request = await root_request(subject, ask)
-    result = await _only_its_errors(backend.execute_root(request))
-    _holds_together(result, request.agent_id, backend.capabilities())
+    result = await _check_error_class(backend.execute_root(request))
+    _check_result(result, request.agent_id, backend.capabilities())
     assert result.run_id in (None, ask.run), "a root run keeps the id it was given"
     return result
 
@@ -225,13 +225,13 @@ async def as_delegate(
         parent=PARENT,
         control=BackendControl(cancellation_token=ask.token),
     )
-    result = await _only_its_errors(backend.execute_delegate(request))
-    _holds_together(result, request.agent_id, backend.capabilities())
+    result = await _check_error_class(backend.execute_delegate(request))
+    _check_result(result, request.agent_id, backend.capabilities())
     assert result.run_id != PARENT.parent_run_id, "a delegate is a run of its own"
     return result
 
 
-async def _only_its_errors(run: Awaitable[BackendRunResult]) -> BackendRunResult:
+async def _check_error_class(run: Awaitable[BackendRunResult]) -> BackendRunResult:
     """
     Raises:
         NotSupported: the backend does not run agents in this way.
@@ -270,7 +270,7 @@ _WAITS = {
 }
 
 
-def _holds_together(result: BackendRunResult, agent_id: str, can: BackendCapabilities) -> None:
+def _check_result(result: BackendRunResult, agent_id: str, can: BackendCapabilities) -> None:
     kind, end = result.status.kind, result.termination
     assert result.agent_id == agent_id
     assert result.steps >= 0
@@ -280,7 +280,7 @@ def _holds_together(result: BackendRunResult, agent_id: str, can: BackendCapabil
         assert not isinstance(end, NaturalEnd | BehaviorRequested | Suspended), end
     if kind is BackendStatusKind.FAILED:
         assert (result.status.message or "").strip(), "a failure says what is wrong"
-    if waits(result):
+    if is_waiting(result):
         assert can.waits is not BackendWaitCapability.NONE, f"{result.status} is not claimed"
         assert can.waits in _WAITS.get(kind, (can.waits,)), f"{result.status} is not claimed"
     if result.response is not None and result.output.text is not None:
@@ -291,20 +291,21 @@ def _holds_together(result: BackendRunResult, agent_id: str, can: BackendCapabil
         assert result.state is None, "state for a continuation that is not claimed"
 
 
-def waits(result: BackendRunResult) -> bool:
+def is_waiting(result: BackendRunResult) -> bool:
     """Whether the run waits for input, authorization or an answer."""
     return result.status.durable_run_status(result.termination) is RunStatus.WAITING
 
 
-def completed(result: BackendRunResult, text: str) -> None:
+def check_completed(result: BackendRunResult, text: str) -> None:
     """Check that the run completed with this text."""
     assert result.status.kind is BackendStatusKind.COMPLETED, result
     assert isinstance(result.termination, NaturalEnd | BehaviorRequested)
     assert (result.output.text_or(result.response) or "") == text
 
 
-async def fails(run: Awaitable[BackendRunResult]) -> str:
-    """The text of a run's failure, given as an error or as a failed result."""
+async def expect_failure(run: Awaitable[BackendRunResult]) -> str:
+    """Wait for a run that must fail, with an error or a failed result. Returns the text of the
+    failure."""
     try:
         result = await run
     except ExecutionBackendError as error:
@@ -317,10 +318,10 @@ async def fails(run: Awaitable[BackendRunResult]) -> str:
 
 
 @asynccontextmanager
-async def under_way(
+async def run_slow_agent(
     subject: BackendSubject, way: Way, ask: Ask, backend: ExecutionBackend
 ) -> AsyncIterator[asyncio.Task[BackendRunResult]]:
-    """A run of the slow agent, once it is working; at the end of the block it is cancelled."""
+    """Run the slow agent, and wait until it is working. The end of the block cancels the run."""
     run = start_task(way(subject, ask, backend))
     working = start_task(subject.until_working())
     try:
@@ -336,15 +337,15 @@ async def under_way(
         await asyncio.wait([run, working], timeout=PATIENCE)
 
 
-async def ends(run: asyncio.Task[BackendRunResult]) -> BackendRunResult:
-    """The result of a run that was cancelled."""
+async def wait_for_end(run: asyncio.Task[BackendRunResult]) -> BackendRunResult:
+    """Wait for the end of a cancelled run. Returns its result."""
     _, stuck = await asyncio.wait([run], timeout=PATIENCE)
     assert not stuck, "the run was told to stop, and goes on"
     return run.result()
 
 
-async def stops(subject: BackendSubject) -> None:
-    """Check that the slow agent itself has stopped, too."""
+async def check_stopped(subject: BackendSubject) -> None:
+    """Check that the slow agent itself has stopped."""
     try:
         async with asyncio.timeout(PATIENCE):
             await subject.until_stopped()

@@ -12,8 +12,8 @@ from awaken.testing.conformance.backends.helpers import (
     BackendSubject,
     BothWays,
     Way,
-    completed,
-    fails,
+    check_completed,
+    expect_failure,
 )
 from awaken.testing.conformance.helpers import PATIENCE
 
@@ -32,7 +32,7 @@ HUGE = "lorem ipsum " * 25_000
 @check
 async def an_agent_answers(subject: BackendSubject, way: Way) -> None:
     """02 §2.5: the text of the result is the agent's answer."""
-    completed(await way(subject, Ask(text="hello"), subject.backend(ECHO)), "hello")
+    check_completed(await way(subject, Ask(text="hello"), subject.backend(ECHO)), "hello")
 
 
 @check
@@ -41,24 +41,24 @@ async def the_last_message_is_answered(subject: BackendSubject, way: Way) -> Non
     before = (Message.user("first", id="m1"), Message.assistant("second", id="m2"))
 
     ask = Ask(text="third", before=before)
-    completed(await way(subject, ask, subject.backend(ECHO)), "third")
+    check_completed(await way(subject, ask, subject.backend(ECHO)), "third")
 
 
 @check
 async def an_unusual_prompt_arrives_unchanged(subject: BackendSubject, way: Way) -> None:
     """Lines, white space, other scripts, and text that looks like markup."""
-    completed(await way(subject, Ask(text=ODD), subject.backend(ECHO)), ODD)
+    check_completed(await way(subject, Ask(text=ODD), subject.backend(ECHO)), ODD)
 
 
 @check
 async def a_huge_prompt_arrives_unchanged(subject: BackendSubject, way: Way) -> None:
-    completed(await way(subject, Ask(text=HUGE), subject.backend(ECHO)), HUGE)
+    check_completed(await way(subject, Ask(text=HUGE), subject.backend(ECHO)), HUGE)
 
 
 @check
 async def an_empty_prompt_is_a_prompt(subject: BackendSubject, way: Way) -> None:
     """02/B13: an empty answer is one, too."""
-    completed(await way(subject, Ask(text=""), subject.backend(ECHO)), "")
+    check_completed(await way(subject, Ask(text=""), subject.backend(ECHO)), "")
 
 
 @check
@@ -84,7 +84,7 @@ async def runs_at_once_do_not_mix(subject: BackendSubject, way: Way) -> None:
     assert not stuck, "runs at once keep each other from ending"
 
     for ask, run in zip(asks, runs, strict=True):
-        completed(run.result(), ask.text)
+        check_completed(run.result(), ask.text)
     ids = [run.result().run_id for run in runs]
     assert len({id for id in ids if id is not None}) == CROWD - ids.count(None)
 
@@ -95,4 +95,4 @@ async def a_failure_is_reported(subject: BackendSubject, way: Way) -> None:
     backend = subject.backend(BackendPart.FAILING)
     for number in range(2):
         ask = Ask(part=BackendPart.FAILING, run=f"run-{number}")
-        assert await fails(way(subject, ask, backend))
+        assert await expect_failure(way(subject, ask, backend))

@@ -21,10 +21,10 @@ from awaken.testing.conformance.backends.helpers import (
     NotSupported,
     Way,
     as_root,
-    completed,
-    ends,
-    stops,
-    under_way,
+    check_completed,
+    check_stopped,
+    run_slow_agent,
+    wait_for_end,
 )
 from awaken.testing.conformance.helpers import PATIENCE
 
@@ -65,7 +65,7 @@ async def a_cancelled_caller_leaves_nothing_behind(subject: BackendSubject, way:
     before: set[asyncio.Task[object]] = asyncio.all_tasks()
     for number in range(2):
         ask = Ask(part=SLOW, run=f"run-{number}")
-        async with under_way(subject, way, ask, backend) as run:
+        async with run_slow_agent(subject, way, ask, backend) as run:
             run.cancel()
             _, stuck = await asyncio.wait([run], timeout=PATIENCE)
             assert not stuck, "the cancelled run does not end"
@@ -75,7 +75,7 @@ async def a_cancelled_caller_leaves_nothing_behind(subject: BackendSubject, way:
         if cancellation is not BackendCancellationCapability.NONE and (
             way is as_root or cancellation.supports_cooperative_token
         ):
-            await stops(subject)
+            await check_stopped(subject)
         await nothing_is_left(subject, before)
 
 
@@ -90,12 +90,12 @@ async def a_token_stops_a_run_if_it_says_so(subject: BackendSubject, way: Way) -
         return
     before: set[asyncio.Task[object]] = asyncio.all_tasks()
     token = CancellationToken()
-    async with under_way(subject, way, Ask(part=SLOW, token=token), backend) as run:
+    async with run_slow_agent(subject, way, Ask(part=SLOW, token=token), backend) as run:
         token.cancel()
-        result = await ends(run)
+        result = await wait_for_end(run)
 
     assert result.status.kind is BackendStatusKind.CANCELLED
-    await stops(subject)
+    await check_stopped(subject)
     await nothing_is_left(subject, before)
 
 
@@ -119,11 +119,11 @@ async def a_token_that_is_cancelled_already_stops_it_at_once(
 async def a_token_of_a_run_that_is_over_changes_nothing(subject: BackendSubject, way: Way) -> None:
     backend = subject.backend(ECHO)
     token = CancellationToken()
-    completed(await way(subject, Ask(token=token), backend), "hello")
+    check_completed(await way(subject, Ask(token=token), backend), "hello")
 
     token.cancel()
 
-    completed(await way(subject, Ask(run="another"), backend), "hello")
+    check_completed(await way(subject, Ask(run="another"), backend), "hello")
 
 
 # -- abort ------------------------------------------------------------------------------------
@@ -138,17 +138,17 @@ async def abort_stops_a_run_if_it_says_so(subject: BackendSubject) -> None:
     before: set[asyncio.Task[object]] = asyncio.all_tasks()
     ask = Ask(part=SLOW)
     try:
-        async with under_way(subject, as_root, ask, backend) as run:
+        async with run_slow_agent(subject, as_root, ask, backend) as run:
             await abort(subject, ask, backend)
             try:
-                kind = (await ends(run)).status.kind
+                kind = (await wait_for_end(run)).status.kind
             except ExecutionBackendError:
                 kind = BackendStatusKind.FAILED
     except NotSupported:
         return
 
     assert kind in (BackendStatusKind.CANCELLED, BackendStatusKind.FAILED)
-    await stops(subject)
+    await check_stopped(subject)
     await nothing_is_left(subject, before)
 
 
@@ -159,10 +159,10 @@ async def abort_of_what_does_not_run_is_harmless(subject: BackendSubject) -> Non
     ask = Ask()
     await abort(subject, ask, backend)
     try:
-        completed(await as_root(subject, ask, backend), "hello")
+        check_completed(await as_root(subject, ask, backend), "hello")
     except NotSupported:
         return
     for name in ("run", "run", "nobody's"):
         await abort(subject, Ask(run=name, saved=ask.saved), backend)
 
-    completed(await as_root(subject, Ask(run="another"), backend), "hello")
+    check_completed(await as_root(subject, Ask(run="another"), backend), "hello")

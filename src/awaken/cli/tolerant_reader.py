@@ -1,4 +1,4 @@
-"""Reading a thread of which some rows cannot be read: the rest of it, and which rows those are."""
+"""Reading a thread although some of its rows cannot be read, and naming those rows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from awaken.core.unreadable import RowKind, UnreadableRow
 from awaken.errors import UnreadableRecord
 
 
-class Missing:
-    """Reads a thread, and notes the rows that cannot be read."""
+class TolerantReader:
+    """Reads a thread, and collects the rows that cannot be read in `rows`."""
 
     def __init__(self, store: Store, thread: Thread) -> None:
         self._store = store
@@ -30,8 +30,8 @@ class Missing:
         for row in rows:
             self._rows.setdefault(row.name, row)
 
-    async def look_for_thread(self) -> None:
-        """Note the row of what was written about the thread, if that cannot be read."""
+    async def check_thread(self) -> None:
+        """Add the row of the thread itself to `rows`, if it cannot be read."""
         query = ThreadQuery(prefix=self._thread.id, limit=MOST_LISTED)
         page = await self._store.list_threads(query)
         self.add(row for row in page.unreadable if row.id == self._thread.id)
@@ -50,15 +50,15 @@ class Missing:
     async def messages(self, after: int, until: int) -> tuple[MessageRecord, ...]:
         """The messages behind position `after` up to `until`, also those out of view."""
         found: list[MessageRecord] = []
-        passed_over: set[str] = set()
+        skipped: set[str] = set()
         while after < until:
             try:
                 return (*found, *await self._load(after, until))
             except UnreadableRecord as error:
                 self._note(error)
-                if error.messages is None or error.name in passed_over:
+                if error.messages is None or error.name in skipped:
                     break
-                passed_over.add(error.name)
+                skipped.add(error.name)
                 first, last = error.messages
                 found += await self._load(after, first - 1)
                 after = max(last, after)

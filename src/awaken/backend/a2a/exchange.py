@@ -70,8 +70,8 @@ class A2aExchange:
     """One activation, from the stored state to its outcome.
 
     Args:
-        keep: stores the task's state; awaited before anything depends on it.
-        tell: passes progress on.
+        save: stores the task's state; awaited before the next step, which depends on it.
+        on_progress: called with each progress event.
     """
 
     def __init__(
@@ -183,7 +183,8 @@ class A2aExchange:
                 raise
             raise RemoteError(
                 f"the agent does not know task {own_task.task_id!r} of run "
-                f"{self._request.run_id!r} any more: what it did is unknown; check at the agent, then start a new run"
+                f"{self._request.run_id!r} any more: what it did is "
+                "unknown; check at the agent, then start a new run"
             ) from error
         return await self._save_found(task)
 

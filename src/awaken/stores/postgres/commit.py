@@ -34,7 +34,7 @@ from awaken.stores.postgres.thread_reads import has_owner
 from awaken.stores.postgres.writer import PATIENCE
 from awaken.stores.sql.delta import Packed, encode_row, pack
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
-from awaken.stores.waiting import LOOK_EVERY
+from awaken.stores.waiting import POLL_SECONDS
 
 T = TypeVar("T")
 
@@ -153,7 +153,7 @@ class PostgresCommits:
                 return
             # The death of an owner is no change of the thread.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_EVERY):
+                async with asyncio.timeout(POLL_SECONDS):
                     await engine.wait(thread_id, number)
 
 

@@ -35,7 +35,7 @@ from awaken.stores.postgres.submissions import ThreadAppeared
 from awaken.stores.postgres.writer import PATIENCE, Writer
 from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
-from awaken.stores.waiting import LOOK_EVERY, Telling
+from awaken.stores.waiting import POLL_SECONDS, CommandPoller
 from awaken.stores.write_health import WriteHealth
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class Engine:
     @property
     def _rest(self) -> float:
         """Seconds after which a node looks for commands, told or not."""
-        return LOOK_EVERY / 4 if self._listener.is_deaf else LOOK_EVERY
+        return POLL_SECONDS / 4 if self._listener.is_deaf else POLL_SECONDS
 
     async def start(self) -> None:
         """
@@ -309,16 +309,16 @@ class Engine:
         else:
             self._no_commands_at = at
 
-    async def wait_for_commands(self, telling: Telling, since: int) -> None:
+    async def wait_for_commands(self, poller: CommandPoller, since: int) -> None:
         """Wait until commands have to be read: after a hint, or because the last look for them was
         too long ago."""
         while True:
             try:
-                async with asyncio.timeout(min(telling.rest, self._rest)):
+                async with asyncio.timeout(min(poller.seconds_left, self._rest)):
                     await self.wait(COMMANDS, since)
                 return
             except TimeoutError:
-                if self._listener.is_deaf or not telling.put_off(self._no_commands_at):
+                if self._listener.is_deaf or not poller.defer(self._no_commands_at):
                     return
 
     async def _look(self) -> None:

@@ -9,7 +9,7 @@ from awaken.errors import NotFound, RequestNotKept, TextGone
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import CommitRow, ThreadRow, find_thread
 from awaken.stores.postgres.thread_reads import messages_between, naming
-from awaken.stores.request_rebuild import completed, rebuilt
+from awaken.stores.request_rebuild import complete_manifest, rebuild_request
 from awaken.stores.sql.delta import requests_in
 
 _TEXTS = "SELECT digest, body FROM @texts WHERE digest = ANY (?::bytea[])"
@@ -37,7 +37,7 @@ async def load_request(db: Db, thread_id: str, message_id: str) -> InferenceRequ
             raise TextGone(thread_id, digest)
         return bytes(texts[digest])
 
-    return rebuilt(manifest, lambda low, high: messages[low, high], text_of)
+    return rebuild_request(manifest, lambda low, high: messages[low, high], text_of)
 
 
 def _digests(manifest: RequestManifest) -> list[str]:
@@ -78,4 +78,4 @@ async def _complete(db: Db, thread: ThreadRow, manifest: RequestManifest) -> Req
         answer = ids[like - row.first_seq]
         earlier[like] = next(found for found in kept if found.message_id == answer)
         like = earlier[like].like
-    return completed(manifest, earlier.__getitem__)
+    return complete_manifest(manifest, earlier.__getitem__)

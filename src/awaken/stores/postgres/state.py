@@ -11,7 +11,7 @@ from awaken.codec import dumps
 from awaken.core.rewind import Hidden, before_hidden
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import CommitRow, RunRow, commits
-from awaken.stores.rules import rewound_state
+from awaken.stores.rules import merge_rewound_state
 from awaken.stores.sql.delta import calls_in, changes_in
 from awaken.stores.sql.fold import Fold, FoldedState, State, load_snapshot
 
@@ -61,7 +61,7 @@ async def rewound(db: Db, thread: int, hidden: Hidden, position: int, to: int) -
     first = before_hidden(hidden, to) + 1
     before = await db.value(_COMMIT_OF_SEQ, thread, position, first) - 1
     now, fold = await fold_at(db, thread, position), await fold_at(db, thread, before)
-    fold.thread, fold.runs = rewound_state(fold.thread, now.thread), now.runs
+    fold.thread, fold.runs = merge_rewound_state(fold.thread, now.thread), now.runs
     for row in await commits(db, thread, before + 1, position):
         fold.add_calls(calls_in(row))
     return fold

@@ -42,7 +42,7 @@ from awaken.stores.postgres.rows import (
 from awaken.stores.postgres.state import fold_at, folded, rewound, run_state
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import events_in, messages_in, written_in
-from awaken.stores.sql.fold import persisted
+from awaken.stores.sql.fold import to_persisted_state
 
 # Everything that changes, and the commits that most callers need: those behind the last snapshot,
 # and those that hold the last messages, as long as none is out of view.
@@ -125,12 +125,14 @@ async def load_context(
     state = PersistedState()
     if (run := read.run) is not None:
         # The fold has the state of all open runs; a finished run may have ended before it.
-        state = persisted(fold.runs[run.pk] if run.pk in fold.runs else await run_state(db, run))
+        state = to_persisted_state(
+            fold.runs[run.pk] if run.pk in fold.runs else await run_state(db, run)
+        )
     return read.context(
         messages=messages,
         skipped=skipped,
         hidden=hidden,
-        thread_state=persisted(fold.thread),
+        thread_state=to_persisted_state(fold.thread),
         run_state=state,
         calls=fold.calls,
     )
@@ -149,12 +151,14 @@ async def load_rewound(
     skipped = 0 if tail is None else begin_of_tail(hidden, thread.length, tail)
     state = PersistedState()
     if (run := read.run) is not None:
-        state = persisted(fold.runs[run.pk] if run.pk in fold.runs else await run_state(db, run))
+        state = to_persisted_state(
+            fold.runs[run.pk] if run.pk in fold.runs else await run_state(db, run)
+        )
     return read.context(
         messages=await messages_in_view(db, thread, hidden, skipped, thread.length),
         skipped=skipped,
         hidden=hidden,
-        thread_state=persisted(fold.thread),
+        thread_state=to_persisted_state(fold.thread),
         run_state=state,
         calls=fold.calls,
     )
@@ -336,8 +340,8 @@ async def load_stream_log(
 async def load_thread_state(db: Db, thread_id: str) -> PersistedState:
     thread = await find_thread(db, thread_id)
     if thread is None:
-        return persisted({})
-    return persisted((await fold_at(db, thread.pk, thread.position)).thread)
+        return to_persisted_state({})
+    return to_persisted_state((await fold_at(db, thread.pk, thread.position)).thread)
 
 
 async def state_at(db: Db, thread_id: str, seq: int) -> PersistedState:
@@ -345,7 +349,7 @@ async def state_at(db: Db, thread_id: str, seq: int) -> PersistedState:
     if thread is None:
         raise NotFound("thread", thread_id)
     position, _, _ = await place_at(db, thread, seq)
-    return persisted((await fold_at(db, thread.pk, position)).thread)
+    return to_persisted_state((await fold_at(db, thread.pk, position)).thread)
 
 
 async def place_at(db: Db, source: ThreadRow, at: int | None) -> tuple[int, int, int]:

@@ -175,7 +175,7 @@ async def waiting(db: Db, node: int, after: int, now_ms: int) -> dict[int, str]:
     return dict(map(tuple, rows))
 
 
-async def named(db: Db, threads: Sequence[int]) -> set[str]:
+async def filter_unowned(db: Db, threads: Sequence[int]) -> set[str]:
     """The ids of those of the threads that have no owner."""
     return {id for (id,) in await db.rows(_WITHOUT_OWNER, threads)}
 

@@ -62,14 +62,14 @@ WHERE c.id = ANY (?::bigint[])
 
 
 async def load_run(db: Db, run_id: str) -> RunRecord | None:
-    return await _whole(db, await db.row(_RUN, run_id))
+    return await _to_record(db, await db.row(_RUN, run_id))
 
 
 async def latest_run(db: Db, thread_id: str) -> RunRecord | None:
-    return await _whole(db, await db.row(_LATEST, thread_id))
+    return await _to_record(db, await db.row(_LATEST, thread_id))
 
 
-async def _whole(db: Db, found: Sequence[Any] | None) -> RunRecord | None:
+async def _to_record(db: Db, found: Sequence[Any] | None) -> RunRecord | None:
     if found is None:
         return None
     columns = len(RunRow._fields)

@@ -36,10 +36,10 @@ async def fold_at(db: Db, thread: int, position: int) -> Fold:
     """The state and ledger of a thread after the commit at `position`."""
     row = await db.row(_LAST_SNAPSHOT, thread, position)
     at, state = row if row else (0, None)
-    return await folded(db, thread, at, state, await commits(db, thread, at + 1, position))
+    return await fold_rows(db, thread, at, state, await commits(db, thread, at + 1, position))
 
 
-async def folded(
+async def fold_rows(
     db: Db, thread: int, at: int, state: bytes | None, rows: Sequence[CommitRow]
 ) -> Fold:
     """The state after `rows`, which follow the snapshot at `at`."""
@@ -51,7 +51,7 @@ async def folded(
     return fold
 
 
-async def rewound(db: Db, thread: int, hidden: Hidden, position: int, to: int) -> Fold:
+async def fold_rewound(db: Db, thread: int, hidden: Hidden, position: int, to: int) -> Fold:
     """The state and ledger of a thread after the commit at `position`, if the messages behind the
     position `to` in the log then go out of view.
 
@@ -74,7 +74,7 @@ async def write_rewound(db: Db, thread: int, hidden: Hidden, position: int, to: 
     `hidden` are the spans that were out of view before.
     """
     (row,) = await commits(db, thread, position, position)
-    fold = await rewound(db, thread, hidden, position - 1, to)
+    fold = await fold_rewound(db, thread, hidden, position - 1, to)
     fold.runs = (await fold_at(db, thread, position)).runs
     fold.add(None, changes_in(row))
     await _write_snapshot(db, thread, position, row.run, fold)

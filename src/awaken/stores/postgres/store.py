@@ -167,7 +167,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
             lambda db: commands.cancel_tree(db, engine.unreadable, thread_id, at_ms, by)
         )
         if told:
-            engine.tell_later([thread.id for thread in told])
+            engine.hint_later([thread.id for thread in told])
         engine.watch.mark([COMMANDS, *[thread.id for thread in told]])
         return told
 
@@ -200,7 +200,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
             )
             threads = poller.select_threads(waiting, after)
             if freed:
-                threads |= await engine.read(partial(commands.named, threads=freed))
+                threads |= await engine.read(partial(commands.filter_unowned, threads=freed))
             if threads or is_first:
                 yield threads
                 continue

@@ -116,7 +116,7 @@ JOIN @threads AS t ON t.pk = seen.pk AND t.epoch = seen.epoch
 ORDER BY seen.place LIMIT $3 FOR UPDATE OF t SKIP LOCKED
 """
 _TAKE = "UPDATE @threads SET owner = $1, epoch = epoch + 1 WHERE pk = ANY ($2::bigint[])"
-_LOOKED_AT = 1000
+_MAX_CANDIDATES = 1000
 """The most runs that a node chooses from, so that many nodes seldom choose the same."""
 
 
@@ -267,7 +267,7 @@ async def find_next(
     if wanted.limit <= 0:
         return []
     await recheck(db, unreadable)
-    rows = await db.rows(_FIND_NEXT, *_parameters(wanted, unreadable, node, None, _LOOKED_AT))
+    rows = await db.rows(_FIND_NEXT, *_parameters(wanted, unreadable, node, None, _MAX_CANDIDATES))
     return [(pk, epoch) for pk, epoch in rows]
 
 

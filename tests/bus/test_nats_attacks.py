@@ -264,7 +264,7 @@ async def test_a_server_that_hangs_costs_bounded_memory_and_is_left(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An owner never waits for it. It is heard again when it is back."""
-    monkeypatch.setattr(connection, "FLUSH_WITHIN", 0.5)
+    monkeypatch.setattr(connection, "FLUSH_SECONDS", 0.5)
     with open_server() as server:
         async with two_nodes(server) as (owners, listeners):
             topic = owners.topic(fence())

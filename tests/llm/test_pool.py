@@ -36,8 +36,8 @@ from awaken.models.pool import (
     QUARANTINE,
     PoolExecutor,
     PoolMember,
-    changes_model,
     fnv1a_64,
+    should_switch_model,
 )
 from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.models.stream_recovery import MendingExecutor
@@ -92,7 +92,7 @@ class Pool:
             self.policy,
             self.clock,
             self.breaker,
-            leaves=lambda error: changes_model(self.spec.switch, error),
+            leaves=lambda error: should_switch_model(self.spec.switch, error),
         )
         return PoolMember(
             model.name, model.name, retrying, lambda: self.breaker.refusal(model.name)

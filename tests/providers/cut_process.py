@@ -64,7 +64,7 @@ def fork(dialect: str, url: str, folder: str) -> None:
 if __name__ == "__main__":
     for sdk in SDKS:
         import_module(sdk)
-    idle_timeout.LOOK_EVERY, stream_log.KEPT_AT_LOOK = 0.05, 1
+    idle_timeout.CHECK_SECONDS, stream_log.KEPT_AT_LOOK = 0.05, 1
     import_module("awaken.engine.answer_listener").StreamLog = Telling  # type: ignore[attr-defined]
     for line in sys.stdin:
         fork(**json.loads(line))

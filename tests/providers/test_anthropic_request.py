@@ -27,7 +27,7 @@ from awaken.core.message import (
     Video,
 )
 from awaken.core.tool import ToolDescriptor
-from awaken.models.anthropic.request import BINDING_BETA, CACHED, Prepared, prepare
+from awaken.models.anthropic.request import BINDING_BETA, CACHED, PreparedRequest, prepare
 
 NEW = "claude-opus-5-5"
 OLD = "claude-haiku-4-5"
@@ -454,7 +454,7 @@ def test_tools_are_described_and_odd_names_are_found_again() -> None:
         ToolDescriptor(id="look", name="Look", description="looks", parameters={"type": "object"}),
         ToolDescriptor(id="srv.look", name="Other", description="", parameters={"properties": {}}),
     )
-    prepared: Prepared = prepare(request(Message.user("go"), tools=tools))
+    prepared: PreparedRequest = prepare(request(Message.user("go"), tools=tools))
     plain, odd = prepared.options["tools"]
     assert plain == {"name": "look", "description": "looks", "input_schema": {"type": "object"}}
     assert odd["input_schema"] == {"type": "object", "properties": {}}

@@ -49,7 +49,7 @@ gone back to waiting, and freed its thread, long before the last of them."""
 @pytest.fixture(autouse=True)
 def never_looks_around(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NeverLost, "look_every", 3600)
-    monkeypatch.setattr(waiting, "TELL_AGAIN", 3600)
+    monkeypatch.setattr(waiting, "REPEAT_SECONDS", 3600)
 
 
 class Paused:

@@ -11,7 +11,7 @@ from run_kit import record_of, told
 
 from awaken import Message, Runtime
 from awaken.backend import BackendCancellationCapability
-from awaken.backend.remote import CUT_SHORT
+from awaken.backend.remote import INTERRUPTED
 from awaken.core.event import CollectingSink
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
 from awaken.core.run import CancelOutcome, RunRecord
@@ -110,10 +110,10 @@ async def test_a_killed_run_nobody_can_go_on_with_is_closed_as_failed(tmp_path: 
         between = told(await runtime.messages("t"))
         await runtime.run("far", "well?", thread="t")
 
-    assert result.termination == Failed(value=CUT_SHORT)
+    assert result.termination == Failed(value=INTERRUPTED)
     assert (record.status, record.error_payload) == (
         RunStatus.DONE,
-        {"message": CUT_SHORT, "left_running": record.left_running},
+        {"message": INTERRUPTED, "left_running": record.left_running},
     )
     assert record.left_running is not None
     assert record.left_running.endswith("its backend cannot stop it")
@@ -132,7 +132,7 @@ async def test_the_work_of_a_killed_run_that_is_closed_is_stopped(tmp_path: Path
         await recovered
         record = await record_of(runtime, left.run_id)
 
-    assert record.error_payload == {"message": CUT_SHORT}
+    assert record.error_payload == {"message": INTERRUPTED}
     assert jobs_in(tmp_path) == {"job-1": "aborted"}
 
 
@@ -146,7 +146,7 @@ async def test_the_next_message_closes_a_run_nobody_can_go_on_with(tmp_path: Pat
         closed = await record_of(runtime, left.run_id)
         log = told(await runtime.messages("t"))
 
-    assert closed.termination_reason == Failed(value=CUT_SHORT)
+    assert closed.termination_reason == Failed(value=INTERRUPTED)
     assert (result.response, result.run_id != left.run_id) == ("job-2: well?", True)
     assert {event.run_id for event in sink.events()} == {result.run_id}
     assert log == ["user: hello!", "user: well?", "assistant: job-2: well?"]

@@ -322,7 +322,7 @@ def test_values_stay_in_order(
 ) -> None:
     """However they come and go, and however small the pieces are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("awaken.stores.memory.paging._LARGEST", largest)
+        patch.setattr("awaken.stores.memory.paging._MAX_CHUNK", largest)
         ordered: Ordered[tuple[int, str]] = Ordered()
         there: set[tuple[int, str]] = set()
         for adds, number, letter in deeds:
@@ -354,8 +354,8 @@ async def store(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[Sto
 async def test_a_prefix_is_met_letter_by_letter_whichever_way_it_is_looked_for(
     store: Store, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("awaken.stores.sqlite.listing._FEW", few)
-    monkeypatch.setattr("awaken.stores.memory.threads._FEW", few)
+    monkeypatch.setattr("awaken.stores.sqlite.listing._MAX_SORTED_ROWS", few)
+    monkeypatch.setattr("awaken.stores.memory.threads._MAX_SORTED_ROWS", few)
     listed = [
         *("a", "ab", "abc", "b", "a%", "a_", "A", "a\x00b", "\ud7ff", "\ud7ffx", "\ue000"),
         *(LAST, LAST * 2, f"a{LAST}", f"a{LAST}b", "a\U0001f600", "ä"),

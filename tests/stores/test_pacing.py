@@ -9,7 +9,7 @@ import pytest
 
 from awaken.core.store.commands import KEY_KEPT_MS
 from awaken.core.store.threads import Freed
-from awaken.stores.batch_delete import MOST, delete_in_batches, next_size
+from awaken.stores.batch_delete import MAX_BATCH, delete_in_batches, next_size
 from awaken.stores.postgres import PostgresStore
 from awaken.testing import FakeClock
 from postgres_kit import Postgres
@@ -21,7 +21,7 @@ def test_a_batch_is_smaller_after_one_that_took_too_long() -> None:
     assert next_size(200, 0.1) == 100
     assert next_size(200, 10.0) == 1
     assert next_size(1, 10.0) == 1
-    assert next_size(100, 0.01) == MOST
+    assert next_size(100, 0.01) == MAX_BATCH
     assert next_size(3, 0.05) == 6
 
 
@@ -35,7 +35,7 @@ async def test_all_are_deleted_once_and_in_their_order() -> None:
     freed = await delete_in_batches(range(1000), delete)
 
     assert [number for batch in batches for number in batch] == list(range(1000))
-    assert max(len(batch) for batch in batches) <= MOST
+    assert max(len(batch) for batch in batches) <= MAX_BATCH
     assert (freed.threads, freed.bytes) == (1000, 2000)
 
 

@@ -20,7 +20,7 @@ from awaken.core.store.commits import ORPHANS_EVERY_MS, Fence
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
-from awaken.stores.waiting import LOOK_EVERY
+from awaken.stores.waiting import POLL_SECONDS
 from awaken.testing.conformance.helpers import (
     DONE,
     PATIENCE,
@@ -201,9 +201,9 @@ async def test_a_look_around_that_finds_no_command_spares_the_look_for_commands(
             await until_heard(store)
             await store.lease.finds_work(at_ms=1, overdue_ms=1)
             wire.trips = looks = 0
-            until = time.monotonic() + 2.5 * LOOK_EVERY
+            until = time.monotonic() + 2.5 * POLL_SECONDS
             while time.monotonic() < until:
-                await asyncio.sleep(LOOK_EVERY / 10)
+                await asyncio.sleep(POLL_SECONDS / 10)
                 await store.lease.finds_work(at_ms=1, overdue_ms=1)
                 looks += 1
             assert wire.trips == looks

@@ -163,10 +163,10 @@ async def test_two_who_look_at_once_do_not_take_each_other_for_the_owner(
 async def test_who_looks_at_a_living_owner_leaves_it_alone(path: Path) -> None:
     """A look shares its lock with other looks, and never with the owner."""
     alive, one = owners.Owners(str(path), "alive"), owners.Owners(str(path), "one")
-    alive.take()
+    alive.lock()
 
     assert one.is_alive("alive")
     assert one.tidy() == 0
 
-    alive.give_up()
+    alive.unlock()
     assert not one.is_alive("alive")

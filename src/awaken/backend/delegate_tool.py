@@ -217,7 +217,7 @@ class DelegateTool:
             resume_mode=mode,
         )
         if question is not None:
-            asker = _who_asks(asker, question)
+            asker = _add_question(asker, question)
         return SuspendTicket(suspension=suspension, pending=pending, asker=asker)
 
     def _message(self, said: str | None, question: RunWaitingTicket | None) -> str:
@@ -228,20 +228,20 @@ class DelegateTool:
         return f"agent '{self._agent_id}' asks: {said or f'approve {question.tool_name}?'}"
 
 
-LONGEST_NAME = 64
-_FOREIGN = r"[^A-Za-z0-9_-]"
+MAX_NAME_CHARS = 64
+_INVALID_CHARS = r"[^A-Za-z0-9_-]"
 
 
 def delegate_tool_name(agent_id: str) -> str:
     """`agent_run_<id>`, reduced to the characters and length that every provider accepts."""
-    name = re.sub(_FOREIGN, "_", f"agent_run_{agent_id}")
-    if len(name) <= LONGEST_NAME:
+    name = re.sub(_INVALID_CHARS, "_", f"agent_run_{agent_id}")
+    if len(name) <= MAX_NAME_CHARS:
         return name
     mark = digest(agent_id)[:8]
-    return f"{name[: LONGEST_NAME - len(mark) - 1]}_{mark}"
+    return f"{name[: MAX_NAME_CHARS - len(mark) - 1]}_{mark}"
 
 
-def _who_asks(asker: Asker, question: RunWaitingTicket) -> Asker:
+def _add_question(asker: Asker, question: RunWaitingTicket) -> Asker:
     """The asker with the details of its question. If the question comes from a deeper delegate,
     that agent is named; the answer is passed down from run to run."""
     inner = question.asker
@@ -296,7 +296,7 @@ class StreamingPassthroughSink:
             raise ConfigError(f"errors is drop, wrap or forward, not {errors!r}")
         self._ctx = ctx
         self._errors = errors
-        self._child = _OneRun()
+        self._child = _FirstRunFilter()
         self._pieces: list[str] = []
 
     @property
@@ -312,9 +312,9 @@ class StreamingPassthroughSink:
                 self._pieces.append(delta)
                 await self._ctx.stream_output(delta)
             case Error() as error:
-                await self._tell(event, error)
+                await self._emit_error(event, error)
 
-    async def _tell(self, event: RunEvent, error: Error) -> None:
+    async def _emit_error(self, event: RunEvent, error: Error) -> None:
         if self._errors == "wrap":
             code = f" {error.code}" if error.code else ""
             await self._ctx.stream_output(f"[child error{code}: {error.message}]")
@@ -330,7 +330,7 @@ class ProgressForwardingSink:
 
     def __init__(self, parent: EventSink) -> None:
         self._parent = parent
-        self._child = _OneRun()
+        self._child = _FirstRunFilter()
         self._calls: set[str] = set()
 
     async def emit(self, event: RunEvent) -> None:
@@ -361,8 +361,8 @@ class ForwardingSink:
         return
 
 
-class _OneRun:
-    """The run that a sink belongs to: the run of the first event.
+class _FirstRunFilter:
+    """Accepts the events of one run: that of the first event.
 
     Runs that this run starts send their events to the same sink, with their own ids.
     """

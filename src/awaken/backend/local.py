@@ -107,7 +107,7 @@ class LocalBackend(ExecutionBackend):
             start = await read_start(request, self._services(request.resolver))
         try:
             if request.decisions:
-                _take_decisions(phases.store, request.decisions)
+                _store_decisions(phases.store, request.decisions)
             agent = local.agent
             if not isinstance(agent, ResolvedAgent):
                 agent = request.resolver.resolve(request.agent_id)
@@ -148,7 +148,7 @@ class LocalBackend(ExecutionBackend):
         try:
             phases = new_phase_runtime(agent.env)
             agent.env.bind(phases.store, owner_inbox)
-            seed = _checked_seed(request.state_seed, agent.env)
+            seed = _filter_seed(request.state_seed, agent.env)
         except StateError as error:
             raise ExecutionFailed(str(error)) from error
         run_id = self._ids.new()
@@ -160,8 +160,12 @@ class LocalBackend(ExecutionBackend):
             agent_id=request.agent_id,
             origin=RunOrigin.SUBAGENT,
         ).with_parent_tool_call_id(request.parent.parent_tool_call_id)
-        above = request.budget
-        account = above.child(above.share(agent.spec.budget)) if above is not None else None
+        parent_account = request.budget
+        account = (
+            parent_account.child(parent_account.share(agent.spec.budget))
+            if parent_account is not None
+            else None
+        )
         control = request.control
         controls = RunControls(
             cancellation_token=control.cancellation_token,
@@ -192,17 +196,17 @@ class LocalBackend(ExecutionBackend):
         try:
             result = await run_agent_loop(agent, phases, root, start)
         except AgentLoopError as error:
-            broken = _backend_result(request.agent_id, _broken_off(phases, run_id, error))
-            raise BackendLoopError(error, _with_state(broken, phases.store, account)) from error
+            failed = _backend_result(request.agent_id, _failed_result(phases, run_id, error))
+            raise BackendLoopError(error, _add_state(failed, phases.store, account)) from error
         finally:
             AMBIENT_TASK_JOURNAL.reset(mark)
             cancel_tasks_of(run_id)
         ended = _backend_result(request.agent_id, result)
         ended.inbox = owner_inbox
-        return _with_state(ended, phases.store, account)
+        return _add_state(ended, phases.store, account)
 
 
-def _take_decisions(store: StateStore, decisions: Sequence[Decision]) -> None:
+def _store_decisions(store: StateStore, decisions: Sequence[Decision]) -> None:
     """Store the decisions for the calls that wait for them.
 
     Raises:
@@ -215,7 +219,7 @@ def _take_decisions(store: StateStore, decisions: Sequence[Decision]) -> None:
         raise PhaseError(error) from error
 
 
-def _checked_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedState | None:
+def _filter_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedState | None:
     """The seed without the runtime's own keys, which describe the run that left the state.
 
     Raises:
@@ -229,7 +233,7 @@ def _checked_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedSt
     return PersistedState(revision=seed.revision, extensions=kept)
 
 
-def _broken_off(phases: PhaseRuntime, run_id: str, error: AgentLoopError) -> AgentRunResult:
+def _failed_result(phases: PhaseRuntime, run_id: str, error: AgentLoopError) -> AgentRunResult:
     """The result of a run whose loop failed."""
     lifecycle = phases.store.read(RUN_LIFECYCLE)
     return AgentRunResult(
@@ -240,7 +244,7 @@ def _broken_off(phases: PhaseRuntime, run_id: str, error: AgentLoopError) -> Age
     )
 
 
-def _with_state(
+def _add_state(
     result: BackendRunResult, store: StateStore, account: Account | None
 ) -> BackendRunResult:
     """A delegate's result, with its final state and its spending."""
@@ -268,7 +272,7 @@ async def read_start(request: BackendRootRunRequest, services: RunServices) -> P
     if context is not None:
         thread.log_length = context.thread.message_count
         if context.open_run is not None and context.open_run.run_id == identity.run_id:
-            thread.previous = started_over(context.open_run)
+            thread.previous = reset_ended_record(context.open_run)
     return PreparedRun(
         services=services,
         controls=RunControls(
@@ -279,8 +283,8 @@ async def read_start(request: BackendRootRunRequest, services: RunServices) -> P
     )
 
 
-def started_over(record: RunRecord) -> RunRecord:
-    """The record for a run that begins, if its id was used before: an ended run is begun again."""
+def reset_ended_record(record: RunRecord) -> RunRecord:
+    """The record for a run whose id was used before: an ended run begins again."""
     if record.status is not RunStatus.DONE:
         return record
     return msgspec.structs.replace(record, status=RunStatus.CREATED)

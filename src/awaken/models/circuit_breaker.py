@@ -93,7 +93,7 @@ class CircuitBreaker:
             self._open(circuit)
         return circuit.admission
 
-    def _settle(self, circuit: _Circuit, error: BaseException | None) -> None:
+    def _record_outcome(self, circuit: _Circuit, error: BaseException | None) -> None:
         """Update the circuit after a call has ended."""
         probing = circuit.retry_at is not None
         if isinstance(error, InferenceExecutionError) and error.retryable:
@@ -153,4 +153,4 @@ class Admission:
         circuit = self._circuit
         is_news = error is not None or circuit.failures > 0 or circuit.retry_at is not None
         if is_news and circuit.admission is self:
-            self._breaker._settle(circuit, error)
+            self._breaker._record_outcome(circuit, error)

@@ -75,9 +75,9 @@ def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
     text = user.text().encode(errors="replace").decode() if user is not None else ""
     # After the calls for this message, only report: the same tools would match again, for ever.
     if results:
-        report = _report(since)
-        return _shaped(request.output, f"{text} {report}") or report, []
-    chosen = _matching(text, request.tools)
+        report = _summarize_results(since)
+        return _structured_answer(request.output, f"{text} {report}") or report, []
+    chosen = _match_tools(text, request.tools)
     if chosen:
         seed = [user.id if user is not None else None, text, len(request.messages)]
         calls = [
@@ -88,18 +88,18 @@ def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
             )
             for index, (tool, said) in enumerate(chosen)
         ]
-        return f"I will use {_listed([tool.id for tool, _ in chosen])}.", calls
-    if shaped := _shaped(request.output, text):
+        return f"I will use {_join_names([tool.id for tool, _ in chosen])}.", calls
+    if shaped := _structured_answer(request.output, text):
         return shaped, []
     said = f"You said: “{_short(text)}”." if text.strip() else "Hello, I am the demo model."
     if request.tools:
-        names = _listed([tool.id for tool in request.tools[:8]])
+        names = _join_names([tool.id for tool in request.tools[:8]])
         return f"{said} Name a tool and I will call it: {names}.", []
     return said, []
 
 
-def _shaped(output: OutputFormat | None, text: str) -> str:
-    """An invented answer that fits the wanted schema; empty if none is wanted."""
+def _structured_answer(output: OutputFormat | None, text: str) -> str:
+    """An invented answer that fits the requested schema; empty if the request has none."""
     return dumps_text(guess_arguments(output.schema, text)) if output is not None else ""
 
 
@@ -116,7 +116,7 @@ def _last_turn(messages: Sequence[Message]) -> tuple[Message | None, list[Messag
 # -- choosing tools ---------------------------------------------------------------------------
 
 
-def _matching(text: str, tools: Sequence[ToolDescriptor]) -> list[tuple[ToolDescriptor, str]]:
+def _match_tools(text: str, tools: Sequence[ToolDescriptor]) -> list[tuple[ToolDescriptor, str]]:
     """The tools that match a message, each with the matching words.
 
     Tools that match by name exclude tools that match only by description.
@@ -129,10 +129,10 @@ def _matching(text: str, tools: Sequence[ToolDescriptor]) -> list[tuple[ToolDesc
             left = left.replace(said, " ")
     words = [word for word in words_of(left) if word not in _COMMON]
     for tool in tools:
-        if tool.id not in chosen and (shared := _shared(words, f"{tool.id} {tool.name}")):
+        if tool.id not in chosen and (shared := _common_words(words, f"{tool.id} {tool.name}")):
             chosen[tool.id] = shared[-1]
     if not chosen:
-        described = {tool.id: _shared(words, tool.description) for tool in tools}
+        described = {tool.id: _common_words(words, tool.description) for tool in tools}
         chosen = {id: shared[-1] for id, shared in described.items() if len(set(shared)) > 1}
     return [(tool, chosen[tool.id]) for tool in tools if tool.id in chosen]
 
@@ -147,7 +147,7 @@ def _name_in(text: str, tool: ToolDescriptor) -> str:
     return ""
 
 
-def _shared(words: list[str], text: str) -> list[str]:
+def _common_words(words: list[str], text: str) -> list[str]:
     other = set(words_of(text))
     return [word for word in words if word in other]
 
@@ -190,7 +190,7 @@ class _Guess:
     """The unused parts of a sentence; each number, quote and name is used once."""
 
     def __init__(self, root: Json, text: str, said: str) -> None:
-        self.rest = _rest(text, said)
+        self.rest = _rest_of_sentence(text, said)
         # Some patterns take quadratic time on one endless word.
         text = text[:MAX_SEARCHED]
         self.root, self.text = root, text
@@ -323,7 +323,7 @@ class _Guess:
         return _dict(found)
 
 
-def _rest(text: str, said: str) -> str:
+def _rest_of_sentence(text: str, said: str) -> str:
     """The rest of a sentence after the name of the tool."""
     found = re.search(rf"{re.escape(said)}\w*", text, re.IGNORECASE) if said else None
     words = text[found.end() if found else 0 :].split()
@@ -343,7 +343,7 @@ def _list(value: Any) -> list[Any]:
 # -- reporting results ------------------------------------------------------------------------
 
 
-def _report(since: Sequence[Message]) -> str:
+def _summarize_results(since: Sequence[Message]) -> str:
     """A sentence for every result, and for every other message that came meanwhile."""
     names = {call.id: call.name for message in since for call in message.tool_calls or ()}
     sentences: list[str] = []
@@ -381,7 +381,7 @@ def _short(text: str) -> str:
     return short.rstrip(".")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 

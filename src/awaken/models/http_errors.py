@@ -106,7 +106,7 @@ def classify_http(
         kind = ContextOverflow
     elif status in (400, 403, 429) and _NO_CREDIT.search(text):
         kind = NoCredit
-    said = said_in_body(text)
+    said = body_error_text(text)
     message = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     return kind(message, retry_after=retry_after(headers or {}, now_ms))
 
@@ -139,8 +139,8 @@ def retry_after(headers: Mapping[str, str], now_ms: int | None = None) -> float 
     return max(0.0, date.timestamp() - now_ms / 1000)
 
 
-def said_in(error: object) -> str:
-    """The sentence for people in a provider's error object, or an empty text.
+def error_text(error: object) -> str:
+    """The readable message in a provider's error object, or an empty text.
 
     A gateway's error quotes the error of the provider behind it; an error about a malformed call
     quotes the call.
@@ -162,18 +162,18 @@ def _quoted(error: dict[str, Any]) -> str:
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(raw := metadata.get("raw"), str):
         who = metadata.get("provider_name")
-        return f"{who}: {said_in_body(raw)}" if who else said_in_body(raw)
+        return f"{who}: {body_error_text(raw)}" if who else body_error_text(raw)
     failed = error.get("failed_generation")
     return failed.strip() if isinstance(failed, str) else ""
 
 
-def said_in_body(body: str) -> str:
-    """The sentence for people in an error body, or the body itself, cut to a maximum."""
+def body_error_text(body: str) -> str:
+    """The readable message in an error body, or the body itself, cut to `MAX_MESSAGE`."""
     try:
         found = loads(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         found = ""
-    return (said_in(found) or _plain(body))[:MAX_MESSAGE]
+    return (error_text(found) or _plain(body))[:MAX_MESSAGE]
 
 
 def _plain(body: str) -> str:

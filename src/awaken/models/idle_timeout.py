@@ -1,4 +1,4 @@
-"""Cutting off streams that have fallen silent."""
+"""Cancelling streams that have been silent for too long."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from awaken.clock import Clock
 from awaken.core.llm import AnswerListener, InferenceRequest, StreamInterrupted
 
 STALLED = "idle stall"
-LOOK_EVERY = 0.25
+CHECK_SECONDS = 0.25
 
 log = logging.getLogger("awaken.llm")
 
 _THINKS = re.compile(r"thinking|reasoning|^o[134]", re.IGNORECASE)
 
-Streams = dict[AnswerListener, InferenceRequest]
+WatchedStreams = dict[AnswerListener, InferenceRequest]
 
 
 def idle_window(seconds: float, request: InferenceRequest) -> float:
@@ -28,16 +28,16 @@ def idle_window(seconds: float, request: InferenceRequest) -> float:
         return overrides.timeout
     if overrides is not None and overrides.reasoning_effort is not None:
         return seconds * 2
-    return seconds * 2 if _thinks(request.upstream_model) else seconds
+    return seconds * 2 if _is_thinking_model(request.upstream_model) else seconds
 
 
 @functools.lru_cache(maxsize=256)
-def _thinks(upstream_model: str) -> bool:
+def _is_thinking_model(upstream_model: str) -> bool:
     return _THINKS.search(upstream_model) is not None
 
 
-class Watchman:
-    """Cuts off streams from which nothing has come for a whole window.
+class IdleTimeout:
+    """Cancels the tasks of streams that have delivered no event for a whole window.
 
     It checks all open streams of an executor at intervals, so that it costs nothing for each piece
     that arrives, and next to nothing for a short stream.
@@ -45,36 +45,36 @@ class Watchman:
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock, self._seconds = clock, seconds
-        self._streams: dict[asyncio.AbstractEventLoop, Streams] = {}
+        self._streams: dict[asyncio.AbstractEventLoop, WatchedStreams] = {}
 
-    def streams(self, task: asyncio.Task[Any] | None) -> Streams:
+    def streams(self, task: asyncio.Task[Any] | None) -> WatchedStreams:
         """The watched streams of a task's event loop; the caller adds a stream, and removes it
         again.
 
-        A stream that is missing then was cut off.
+        A stream that is missing then was cancelled for being silent.
         """
         # On Python 3.11, asking for the running loop is a system call.
         loop = task.get_loop() if task is not None else asyncio.get_running_loop()
         known = self._streams.get(loop)
-        return known if known is not None else self._begin(loop)
+        return known if known is not None else self._start_checks(loop)
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> Streams:
+    def _start_checks(self, loop: asyncio.AbstractEventLoop) -> WatchedStreams:
         for gone in [each for each in tuple(self._streams) if each.is_closed()]:
             self._streams.pop(gone, None)
         begun = self._streams[loop] = {}
-        self._look_later(loop)
+        self._schedule_check(loop)
         return begun
 
-    def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+    def _check_streams(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         streams, now = self._streams[loop], self._clock.monotonic()
         if not streams:
             del self._streams[loop]
             return
-        if now > due + LOOK_EVERY:
+        if now > due + CHECK_SECONDS:
             # The event loop was blocked, so streams could not deliver either: they go first.
-            loop.call_soon(self._look, loop, now)
+            loop.call_soon(self._check_streams, loop, now)
             return
-        self._look_later(loop)
+        self._schedule_check(loop)
         for listener, request in tuple(streams.items()):
             try:
                 if self._is_stalled(listener, request, now):
@@ -83,9 +83,9 @@ class Watchman:
             except Exception:
                 log.exception("a stream of model %s cannot be watched", request.upstream_model)
 
-    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        due = self._clock.monotonic() + LOOK_EVERY
-        self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop, due))
+    def _schedule_check(self, loop: asyncio.AbstractEventLoop) -> None:
+        due = self._clock.monotonic() + CHECK_SECONDS
+        self._clock.call_later(CHECK_SECONDS, functools.partial(self._check_streams, loop, due))
 
     def _is_stalled(self, listener: AnswerListener, request: InferenceRequest, now: float) -> bool:
         waits_for_others, progress = listener.poll(), listener.progress
@@ -103,7 +103,8 @@ class Watchman:
 def raise_stalled(listener: AnswerListener) -> None:
     """
     Raises:
-        StreamInterrupted: the stream was cut off here, and no other code cancelled the task.
+        StreamInterrupted: the idle timeout cancelled the stream, and no other code cancelled the
+            task.
     """
     _, _, before = listener.seen
     # Always uncancel: a cancellation from here must not outlive the stream.

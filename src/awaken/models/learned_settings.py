@@ -1,7 +1,7 @@
-"""What a server refuses although the table of models says that it takes it.
+"""Settings that a server refuses although the table of models says that it accepts them.
 
-Models come and go faster than tables. So a refusal is learned: the server is asked again without
-what it refused, and from then on only so.
+Models change faster than tables. So a refusal is remembered: the request is sent again without the
+refused setting, and later requests leave it out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from awaken.codec import Json
 from awaken.core.answer_stream import close
 from awaken.core.llm import InferenceRequest, InvalidRequest, LlmExecutor, LlmStreamEvent
-from awaken.models.wrapper import Around, error_line
+from awaken.models.wrapper import ExecutorWrapper, error_line
 
 log = logging.getLogger("awaken.llm")
 
@@ -35,7 +35,7 @@ _IS_REFUSED = re.compile(
 """How servers say that they do not take a setting; they say otherwise that a value is wrong."""
 
 
-class LearnedSettings(Around[LlmExecutor]):
+class LearnedSettings(ExecutorWrapper[LlmExecutor]):
     """Wraps an executor, and leaves settings out that its server has refused, with one warning."""
 
     def __init__(self, inner: LlmExecutor) -> None:
@@ -45,18 +45,18 @@ class LearnedSettings(Around[LlmExecutor]):
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         if request.overrides is None:
             return self._inner.execute_stream(request)
-        asked = self._taken(request)
+        asked = self._drop_refused(request)
         names = [name for name in _NAMES if getattr(asked.overrides, name, None) is not None]
         stream = self._inner.execute_stream(asked)
         if not names:
             return stream
-        return or_again(stream, lambda error: self._learn(asked, names, str(error)))
+        return retry_if_refused(stream, lambda error: self._learn(asked, names, str(error)))
 
     def preview(self, request: InferenceRequest) -> Json:
-        return super().preview(self._taken(request))
+        return super().preview(self._drop_refused(request))
 
-    def _taken(self, request: InferenceRequest) -> InferenceRequest:
-        """The request without what its model has refused."""
+    def _drop_refused(self, request: InferenceRequest) -> InferenceRequest:
+        """The request without the settings that its model has refused before."""
         refused = self._refused.get(request.upstream_model)
         if refused is None or request.overrides is None:
             return request
@@ -80,12 +80,12 @@ class LearnedSettings(Around[LlmExecutor]):
         return None
 
 
-async def or_again(
+async def retry_if_refused(
     stream: AsyncIterator[LlmStreamEvent],
     again: Callable[[InvalidRequest], AsyncIterator[LlmStreamEvent] | None],
 ) -> AsyncGenerator[LlmStreamEvent, None]:
-    """The events of a stream; if the server refuses the request, those that `again` gives, if it
-    gives any."""
+    """The events of a stream. If the server refuses the request, `again` is called with the error,
+    and the events are those of the stream that it returns, if any."""
     began = False
     try:
         async for event in stream:

@@ -17,12 +17,12 @@ from awaken.core.message import (
     UrlSource,
     Video,
 )
-from awaken.models.wrapper import Around
+from awaken.models.wrapper import ExecutorWrapper
 
 _PLAIN = {Image: "Image", Audio: "Audio", Video: "Video"}
 
 
-class ModalityGuard(Around[StreamDriver]):
+class ModalityGuard(ExecutorWrapper[StreamDriver]):
     """Wraps an executor, and refuses content that its model cannot read.
 
     Args:

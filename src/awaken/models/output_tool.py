@@ -24,8 +24,8 @@ from awaken.core.llm import (
     ToolCallSigned,
 )
 from awaken.core.tool import ToolDescriptor
-from awaken.models.learned_settings import or_again
-from awaken.models.wrapper import Around
+from awaken.models.learned_settings import retry_if_refused
+from awaken.models.wrapper import ExecutorWrapper
 
 OUTPUT_TOOL = "final_answer"
 _ABOUT_SCHEMAS = re.compile(
@@ -37,7 +37,7 @@ _DESCRIPTION = (
 )
 
 
-class OutputTool(Around[LlmExecutor]):
+class OutputTool(ExecutorWrapper[LlmExecutor]):
     """Wraps an executor, and offers the output schema as a tool if its model needs that.
 
     A server that refuses the schema is asked again with the tool, and from then on only so.
@@ -59,7 +59,7 @@ class OutputTool(Around[LlmExecutor]):
             self._refused.add(request.upstream_model)
             return self._with_tool(request)
 
-        return or_again(self._inner.execute_stream(request), again)
+        return retry_if_refused(self._inner.execute_stream(request), again)
 
     def preview(self, request: InferenceRequest) -> Json:
         return super().preview(request if self._is_native(request) else with_output_tool(request))

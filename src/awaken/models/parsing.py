@@ -21,8 +21,8 @@ from awaken.core.message import Opaque
 log = logging.getLogger("awaken.llm")
 
 
-def checked(events: Iterable[LlmStreamEvent]) -> Iterable[LlmStreamEvent]:
-    """The events, whose fields have the types that they are declared with.
+def check_events(events: Iterable[LlmStreamEvent]) -> Iterable[LlmStreamEvent]:
+    """Check that the fields of the events have their declared types. Returns the events.
 
     Raises:
         msgspec.ValidationError: a field has another type.
@@ -33,27 +33,27 @@ def checked(events: Iterable[LlmStreamEvent]) -> Iterable[LlmStreamEvent]:
     return events
 
 
-_MOST_TOKENS = 2**53
+_MAX_TOKENS = 2**53
 
 
-def count_in(fields: object, *names: str) -> int | None:
+def find_count(fields: object, *names: str) -> int | None:
     """The first of these fields that has a number of tokens; `None` if there is none."""
-    found = (count_of(fields.get(name)) for name in names) if isinstance(fields, dict) else ()
+    found = (parse_count(fields.get(name)) for name in names) if isinstance(fields, dict) else ()
     return next((count for count in found if count is not None), None)
 
 
-def count_of(value: object) -> int | None:
-    """A number of tokens; `None` if the value is none."""
+def parse_count(value: object) -> int | None:
+    """The value as a number of tokens; `None` if it is not such a number."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return value if type(value) is int and abs(value) < _MOST_TOKENS else None
+    return value if type(value) is int and abs(value) < _MAX_TOKENS else None
 
 
 # -- parts that are not read ------------------------------------------------------------------
 
 
-def unread(origin: str, kind: str, data: Json) -> Opaque:
-    """A part that the adapter does not know; a warning says so once for each kind."""
+def keep_unknown_part(origin: str, kind: str, data: Json) -> Opaque:
+    """Keep a part that the adapter does not know. Warns once for each kind."""
     _warn(origin, kind)
     return Opaque(origin=origin, kind=kind, data=data)
 

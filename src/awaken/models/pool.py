@@ -64,8 +64,8 @@ class _Session(msgspec.Struct):
     in_flight: int = 0
 
 
-def changes_model(switch: PoolSwitch, error: InferenceExecutionError) -> bool:
-    """Whether another model is asked at once after such an error."""
+def should_switch_model(switch: PoolSwitch, error: InferenceExecutionError) -> bool:
+    """Whether the pool asks another model at once after this error."""
     if isinstance(error, CircuitOpen):
         return switch.on_circuit_open
     if isinstance(error, Unauthorized | ModelMissing):
@@ -108,8 +108,8 @@ class PoolExecutor:
         return ModelAbilities(
             native_output=all(each.native_output for each in all_of),
             input=frozenset.intersection(*inputs) if len(inputs) == len(all_of) else None,
-            context_window=_least([each.context_window for each in all_of]),
-            max_output_tokens=_least([each.max_output_tokens for each in all_of]),
+            context_window=_min_limit([each.context_window for each in all_of]),
+            max_output_tokens=_min_limit([each.max_output_tokens for each in all_of]),
         )
 
     def preview(self, request: InferenceRequest) -> Json:
@@ -141,7 +141,7 @@ class PoolExecutor:
         tried: dict[int, InferenceExecutionError] = {}
         while True:
             before = session.index
-            rest = self._rest(before) if before is not None and before not in tried else None
+            rest = self._move_reason(before) if before is not None and before not in tried else None
             try:
                 index = self._choose(key, before, rest is None, tried)
             except InferenceExecutionError as error:
@@ -154,7 +154,7 @@ class PoolExecutor:
             try:
                 await member.executor.drive(asked, listener)
             except InferenceExecutionError as error:
-                if not changes_model(self._spec.switch, error):
+                if not should_switch_model(self._spec.switch, error):
                     raise
                 if isinstance(error, Unauthorized | ModelMissing):
                     self._quarantine(index, error)
@@ -165,7 +165,7 @@ class PoolExecutor:
                 tried[index] = error
                 if not listener.is_silent:
                     # `MendingExecutor` asks again; the conversation has moved by then.
-                    session.index = self._other(key, tried)
+                    session.index = self._choose_other(key, tried)
                     if session.index is not None:
                         self._log_switch(index, session.index, key, error_line(error))
                     raise
@@ -194,19 +194,19 @@ class PoolExecutor:
         if here is not None and here not in tried and stays:
             return here
         if here is None:
-            home = self._first(key, [i for i in self._home if self._is_healthy(i)])
+            home = self._choose_home(key, [i for i in self._home if self._is_healthy(i)])
             if home is not None:
                 return home
-        other = self._other(key, tried)
+        other = self._choose_other(key, tried)
         if other is not None:
             return other
         if len(tried) == len(self._members):
             raise PoolAttemptsExhausted
         raise AllModelsUnavailable
 
-    def _rest(self, index: int) -> str | None:
-        """Why a conversation leaves this model before it asks it: the model's last error, and when
-        the model is asked again. `None` if the conversation stays."""
+    def _move_reason(self, index: int) -> str | None:
+        """Why the pool moves a conversation from this model without asking the model: its last
+        error, and when it is asked again. `None` if the conversation stays."""
         if not self._spec.switch.on_circuit_open:
             return None
         refused = self._refusal(index)
@@ -215,7 +215,7 @@ class PoolExecutor:
             return f"{refused.error}; model {name} is asked again in {wait:.0f} s"
         return None if refused is None else error_line(refused)
 
-    def _first(self, key: str, healthy: Sequence[int]) -> int | None:
+    def _choose_home(self, key: str, healthy: Sequence[int]) -> int | None:
         """The model that a conversation begins with."""
         if not healthy:
             return None
@@ -228,7 +228,7 @@ class PoolExecutor:
             case PoolHome.DETERMINISTIC:
                 return self._best(key, healthy)
 
-    def _other(self, key: str, tried: Collection[int]) -> int | None:
+    def _choose_other(self, key: str, tried: Collection[int]) -> int | None:
         """The best model that can be asked now and was not tried yet."""
         healthy = [i for i in range(len(self._members)) if i not in tried and self._is_healthy(i)]
         if self._spec.routing.home is PoolHome.FIRST_HEALTHY:
@@ -284,6 +284,6 @@ def fnv1a_64(data: bytes) -> int:
     return hashed
 
 
-def _least(limits: Sequence[int | None]) -> int | None:
+def _min_limit(limits: Sequence[int | None]) -> int | None:
     known = [limit for limit in limits if limit is not None]
     return min(known) if known and len(known) == len(limits) else None

@@ -36,16 +36,18 @@ NativeTools = Mapping[type[Any], tuple[tuple[str, ...], Callable[[Any], dict[str
 """For each kind of tool that a provider has: the fields it obeys, and how it is written."""
 
 
-def written(tools: Sequence[NativeTool], known: NativeTools, whose: str) -> list[dict[str, Any]]:
-    """The tools as a provider's request has them.
+def native_tool_fields(
+    tools: Sequence[NativeTool], known: NativeTools, whose: str
+) -> list[dict[str, Any]]:
+    """The fields of a provider's request for these tools.
 
     Raises:
         ConfigError: the provider has no such tool, or a field of it cannot be obeyed.
     """
-    return [_written(tool, known, whose) for tool in tools]
+    return [_native_tool(tool, known, whose) for tool in tools]
 
 
-def _written(tool: NativeTool, known: NativeTools, whose: str) -> dict[str, Any]:
+def _native_tool(tool: NativeTool, known: NativeTools, whose: str) -> dict[str, Any]:
     name = type(tool).__name__
     if type(tool) not in known:
         has = ", ".join(f"{kind.__name__}()" for kind in known) or "none"

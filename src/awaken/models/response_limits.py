@@ -22,7 +22,7 @@ _UP_TO_THE_LAST_END = re.compile(rb"(?s).*(?:\n\n|\r\n\r\n|\r\r(?!\n))")
 """All complete events, as the SDKs delimit them; the rest is the unfinished event."""
 
 
-async def bounded(response: Any) -> None:
+async def limit_response(response: Any) -> None:
     """A response hook for the HTTP clients of the SDKs: raises if an event, or a body without
     events, is too large after decompression."""
     read = response.aiter_bytes
@@ -57,10 +57,10 @@ def _too_large(size: int, lines: int) -> AnswerTooLarge:
     return AnswerTooLarge(MAX_EVENT_BYTES, what)
 
 
-async def bounded_page(response: Any) -> None:
+async def limit_page(response: Any) -> None:
     """The same for responses that are no stream, if the SDK limits the events itself."""
     if not is_stream(response):
-        await bounded(response)
+        await limit_response(response)
 
 
 def is_stream(response: Any) -> bool:

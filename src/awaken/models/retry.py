@@ -22,8 +22,8 @@ from awaken.core.llm import (
 )
 from awaken.core.value import Value
 from awaken.models.circuit_breaker import CircuitBreaker
-from awaken.models.idle_timeout import STALLED, Watchman, raise_stalled
-from awaken.models.wrapper import Around, error_line
+from awaken.models.idle_timeout import STALLED, IdleTimeout, raise_stalled
+from awaken.models.wrapper import ExecutorWrapper, error_line
 
 if TYPE_CHECKING:
     from random import Random
@@ -70,7 +70,7 @@ class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return max(backoff, error.retry_after or 0.0)
 
 
-class RetryingExecutor(Around[LlmExecutor]):
+class RetryingExecutor(ExecutorWrapper[LlmExecutor]):
     """Asks a model, and asks again if opening the stream fails.
 
     Once a stream has delivered anything, an error is raised to the caller: `MendingExecutor` knows
@@ -96,7 +96,7 @@ class RetryingExecutor(Around[LlmExecutor]):
         self._breaker = breaker or CircuitBreaker(threshold=_NEVER)
         self._scope = f"{scope}/" if scope else ""
         self._leaves = leaves
-        self._watchman = Watchman(clock, policy.stream_idle_timeout_secs)
+        self._watchman = IdleTimeout(clock, policy.stream_idle_timeout_secs)
 
     async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
         """Ask for an answer and pass it to the listener; a stream that stalls is cut off.

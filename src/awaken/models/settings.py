@@ -19,7 +19,7 @@ from awaken.core.llm import InferenceRequest, InvalidRequest
 log = logging.getLogger("awaken.llm")
 
 
-def drop(request: InferenceRequest, *names: str) -> None:
+def warn_dropped(request: InferenceRequest, *names: str) -> None:
     """Warn, once for each model, about settings among `names` that are set and not sent."""
     for name in names:
         if getattr(request.overrides, name, None) is not None:
@@ -31,7 +31,7 @@ def _warn(model: str, name: str) -> None:
     log.warning("model %s has no setting %s: it is not sent", model, name)
 
 
-def refuse(request: InferenceRequest, *names: str) -> None:
+def refuse_settings(request: InferenceRequest, *names: str) -> None:
     """
     Raises:
         InvalidRequest: a setting among `names` is set, which the model cannot obey.
@@ -43,10 +43,10 @@ def refuse(request: InferenceRequest, *names: str) -> None:
             )
 
 
-def obeyed(
+def drop_unsupported(
     request: InferenceRequest, dropped: Sequence[str], refused: Sequence[str] = ()
 ) -> InferenceRequest:
-    """The request without the settings that its model ignores; see `drop` and `refuse`.
+    """Drop settings that the model ignores, with a warning; refuse those that it cannot obey.
 
     Raises:
         InvalidRequest: a setting is set that would change the meaning and cannot be obeyed.
@@ -54,11 +54,11 @@ def obeyed(
     overrides = request.overrides
     if overrides is None or not (dropped or refused):
         return request
-    choice = choice_of(request)
-    refuse(request, *(name for name in refused if name not in _ALLOWED))
+    choice = tool_choice_of(request)
+    refuse_settings(request, *(name for name in refused if name not in _ALLOWED))
     if any(choice not in _ALLOWED[name] for name in refused if name in _ALLOWED):
-        refuse(request, "tool_choice")
-    drop(request, *dropped)
+        refuse_settings(request, "tool_choice")
+    warn_dropped(request, *dropped)
     kept = msgspec.structs.replace(overrides, **dict.fromkeys(dropped))
     return msgspec.structs.replace(request, overrides=kept)
 
@@ -67,16 +67,16 @@ _ALLOWED: dict[str, tuple[str | None, ...]] = {
     "tool_choice": (None,),
     "forced_tool_choice": (None, "none"),
 }
-"""The choices of `choice_of` that are not refused, by the name of the refused setting."""
+"""The choices of `tool_choice_of` that are not refused, by the name of the refused setting."""
 
 
 @lru_cache(maxsize=1024)
-def told_nearest(model: str, name: str, wanted: str, sent: str) -> None:
+def warn_nearest(model: str, name: str, wanted: str, sent: str) -> None:
     """Warn once that a setting is sent with another value, the nearest that the model has."""
     log.warning("model %s has no %s %r: %r is sent", model, name, wanted, sent)
 
 
-def choice_of(request: InferenceRequest) -> str | None:
+def tool_choice_of(request: InferenceRequest) -> str | None:
     """The `tool_choice`; `None` if the model may choose, or has no tools to choose from.
 
     Raises:
@@ -96,7 +96,7 @@ def choice_of(request: InferenceRequest) -> str | None:
     return choice
 
 
-def extra_of(overrides: InferenceOverride | None) -> dict[str, Any]:
+def extra_fields(overrides: InferenceOverride | None) -> dict[str, Any]:
     """The further fields of a provider's request."""
     return dict(overrides.extra or {}) if overrides is not None else {}
 
@@ -104,7 +104,7 @@ def extra_of(overrides: InferenceOverride | None) -> dict[str, Any]:
 _JOINED = ("tools", "include")
 
 
-def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def add_extra_fields(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """A request with further fields, which replace its own; tools are added to its own."""
     joined = {
         name: [*body[name], *extra[name]] for name in _JOINED if name in body and name in extra

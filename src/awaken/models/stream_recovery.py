@@ -21,7 +21,7 @@ from awaken.core.llm import (
 from awaken.core.message import Message
 from awaken.models.idle_timeout import STALLED
 from awaken.models.retry import LlmRetryPolicy
-from awaken.models.wrapper import Around, error_line
+from awaken.models.wrapper import ExecutorWrapper, error_line
 
 log = logging.getLogger("awaken.llm")
 RESUMED = "resumed from checkpoint"
@@ -65,7 +65,7 @@ def cause_of(error: InferenceExecutionError) -> str | None:
     return "provider 503 mid-stream"
 
 
-class MendingExecutor(Around[StreamDriver]):
+class MendingExecutor(ExecutorWrapper[StreamDriver]):
     """Continues answers whose stream breaks off.
 
     The model that is asked next, the same one or another of a pool, gets the answer so far.
@@ -92,7 +92,7 @@ class MendingExecutor(Around[StreamDriver]):
         asked: InferenceRequest | None = request
         mended = 0
         if listener.restored:
-            asked = await self._go_on(request, listener, RESUMED)
+            asked = await self._continue_answer(request, listener, RESUMED)
         while asked is not None:
             try:
                 return await self._inner.drive(asked, listener)
@@ -114,12 +114,12 @@ class MendingExecutor(Around[StreamDriver]):
                     *(asked.upstream_model, error_line(error), pause, mended + 1),
                     self._policy.max_stream_retries,
                 )
-            asked = await self._go_on(request, listener, cause)
+            asked = await self._continue_answer(request, listener, cause)
             mended += 1
             if asked is not None and pause:
                 await self._clock.sleep(pause)
 
-    async def _go_on(
+    async def _continue_answer(
         self, request: InferenceRequest, listener: AnswerListener, cause: str
     ) -> InferenceRequest | None:
         """The request that continues the answer, or `None` if the answer is complete as it is.

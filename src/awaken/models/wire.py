@@ -21,10 +21,10 @@ def wire_name(name: str, most: int = MAX_NAME) -> str:
     return f"{letters[: most - 17]}_{digest(name)[:16]}"
 
 
-def names_back(
+def original_names(
     tools: Iterable[ToolDescriptor], wire: Callable[[str], str] = wire_name
 ) -> dict[str, str]:
-    """The tools' own names by their names on the wire, for those that had to be changed."""
+    """The tools' original names by their names in the request, for names that had to be changed."""
     return {name: tool.id for tool in tools if (name := wire(tool.id)) != tool.id}
 
 

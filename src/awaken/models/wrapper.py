@@ -15,11 +15,11 @@ from awaken.core.llm import (
 
 E = TypeVar("E", bound=AnswerSource)
 
-_LONGEST_LINE = 500
+_MAX_LINE_CHARS = 500
 
 
-class Around(Generic[E]):
-    """Wraps an executor."""
+class ExecutorWrapper(Generic[E]):
+    """Base of an executor that wraps another; name and abilities come from the inner one."""
 
     def __init__(self, inner: E) -> None:
         self._inner = inner
@@ -39,4 +39,4 @@ class Around(Generic[E]):
 def error_line(error: object) -> str:
     """The text of an error for the log: one line without control characters. The text is partly
     the provider's, or that of another program at its address."""
-    return one_line(str(error), _LONGEST_LINE)
+    return one_line(str(error), _MAX_LINE_CHARS)

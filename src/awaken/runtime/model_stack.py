@@ -18,7 +18,7 @@ from awaken.models.circuit_breaker import CircuitBreaker
 from awaken.models.learned_settings import LearnedSettings
 from awaken.models.modality_guard import ModalityGuard
 from awaken.models.output_tool import OutputTool
-from awaken.models.pool import PoolExecutor, PoolMember, changes_model
+from awaken.models.pool import PoolExecutor, PoolMember, should_switch_model
 from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.models.stream_recovery import MendingExecutor
 from awaken.runtime.builder import AgentRuntimeBuilder
@@ -83,7 +83,7 @@ class ModelStack:
             clock=self._clock,
             breaker=self._breaker,
             scope=model.id,
-            leaves=partial(changes_model, pool.switch) if pool is not None else None,
+            leaves=partial(should_switch_model, pool.switch) if pool is not None else None,
         )
         reads = model.modalities.input if model.modalities is not None else ()
         return ModalityGuard(retrying, model.id, reads) if reads else retrying

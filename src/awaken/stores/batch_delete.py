@@ -10,10 +10,10 @@ from awaken.core.store.threads import Freed
 
 T = TypeVar("T")
 
-MOST = 200
+MAX_BATCH = 200
 """The most threads of a batch, which is one transaction."""
-_FIRST = 25
-_SECONDS = 0.05
+_FIRST_BATCH = 25
+_BATCH_SECONDS = 0.05
 """How long a batch may take: commits of other runs may have to wait for it."""
 
 
@@ -25,10 +25,10 @@ async def delete_in_batches(
     What was deleted stays deleted if this is cancelled.
     """
     clock = asyncio.get_running_loop().time
-    freed, size, done = Freed(), _FIRST, 0
+    freed, size, done = Freed(), _FIRST_BATCH, 0
     while done < len(ids):
         began = clock()
-        freed = _sum(freed, await delete(ids[done : done + size]))
+        freed = _add_freed(freed, await delete(ids[done : done + size]))
         took = clock() - began
         done += size
         size = next_size(size, took)
@@ -38,12 +38,12 @@ async def delete_in_batches(
 
 def next_size(size: int, took: float) -> int:
     """How many threads the next batch has, if one of `size` threads took so many seconds."""
-    if took > _SECONDS:
-        return max(1, int(size * _SECONDS / took))
-    return min(MOST, 2 * size)
+    if took > _BATCH_SECONDS:
+        return max(1, int(size * _BATCH_SECONDS / took))
+    return min(MAX_BATCH, 2 * size)
 
 
-def _sum(one: Freed, other: Freed) -> Freed:
+def _add_freed(one: Freed, other: Freed) -> Freed:
     return Freed(
         threads=one.threads + other.threads,
         runs=one.runs + other.runs,

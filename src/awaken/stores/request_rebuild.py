@@ -19,10 +19,11 @@ TextOf = Callable[[str], bytes]
 """Reads a text by its digest, or raises `TextGone`."""
 
 
-def completed(
+def complete_manifest(
     manifest: RequestManifest, of_answer: Callable[[int], RequestManifest]
 ) -> RequestManifest:
-    """The manifest with what it leaves out; `of_answer` reads that of the answer at a position."""
+    """The manifest with the parts that it shares with earlier manifests. `of_answer` reads the
+    manifest of the answer at a position."""
     chain = [manifest]
     while (like := chain[-1].like) is not None:
         chain.append(of_answer(like))
@@ -32,7 +33,7 @@ def completed(
     return complete
 
 
-def rebuilt(
+def rebuild_request(
     manifest: RequestManifest, messages_of: MessagesOf, text_of: TextOf
 ) -> InferenceRequest:
     """The request of a complete manifest.

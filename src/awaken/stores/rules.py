@@ -47,33 +47,38 @@ _replace = msgspec.structs.replace
 # -- tickets and commands ---------------------------------------------------------------------
 
 
-def answered(
+def answer_ticket(
     target: str,
     answer: ToolCallResume,
-    meant: Sequence[Ticket],
-    waiting: Callable[[], Iterable[Ticket]],
+    candidates: Sequence[Ticket],
+    list_open: Callable[[], Iterable[Ticket]],
     at_ms: int,
 ) -> Ticket | None:
-    """The matching ticket with `answer` in it, or `None` if the same answer was taken before.
+    """Answer a ticket. Returns the ticket with `answer` in it, or `None` if the store has taken the
+    same answer before.
 
     Args:
-        meant: the tickets the target may name: the one with that key, else all with that id.
-        waiting: returns the thread's open tickets, to list them if the target is none of them.
+        candidates: the tickets that `target` may name: the one with that key, else all with that
+            id.
+        list_open: returns the thread's open tickets, for the text of the error.
 
     Raises:
         DecisionRefused: the answer cannot be taken.
     """
-    if any(_was_taken(ticket, answer) for ticket in meant):
+    if any(_was_taken(ticket, answer) for ticket in candidates):
         return None
-    still_open = [ticket for ticket in meant if ticket.status is _OPEN]
+    still_open = [ticket for ticket in candidates if ticket.status is _OPEN]
     if len(still_open) > 1:
         keys = ", ".join(repr(ticket.key) for ticket in still_open)
         raise DecisionRefused(target, f"several open tickets match, name one by its key: {keys}")
     if not still_open:
-        raise DecisionRefused(target, _why(meant[-1]) if meant else _instead(waiting()))
+        raise DecisionRefused(
+            target,
+            _closed_ticket_text(candidates[-1]) if candidates else _no_ticket_text(list_open()),
+        )
     (ticket,) = still_open
-    if is_past(ticket, at_ms):
-        raise DecisionRefused(target, f"the ticket expired {_when(ticket.expires_at or 0)}")
+    if is_expired(ticket, at_ms):
+        raise DecisionRefused(target, f"the ticket expired {_format_time(ticket.expires_at or 0)}")
     if not ticket.is_bound(target, answer):
         raise DecisionRefused(
             target,
@@ -90,7 +95,7 @@ def answered(
     return _replace(ticket, status=_ANSWERED, decision=stamped)
 
 
-def command_of(thread_id: str, tickets: Iterable[Ticket], at_ms: int) -> ThreadCommand:
+def decisions_command(thread_id: str, tickets: Iterable[Ticket], at_ms: int) -> ThreadCommand:
     """The command that brings the answers of these tickets to the thread's owner."""
     taken = [(ticket, ticket.decision) for ticket in tickets]
     runs = {ticket.run_id for ticket, _ in taken}
@@ -103,7 +108,7 @@ def command_of(thread_id: str, tickets: Iterable[Ticket], at_ms: int) -> ThreadC
     )
 
 
-def check_sent(command: ThreadCommand) -> None:
+def check_send(command: ThreadCommand) -> None:
     """Check that a command may be sent.
 
     Raises:
@@ -123,7 +128,7 @@ def has_pending(outbox: msgspec.Raw) -> bool:
     return isinstance(kept, dict) and bool(kept.get("pending"))
 
 
-def is_past(ticket: Ticket, now_ms: int) -> bool:
+def is_expired(ticket: Ticket, now_ms: int) -> bool:
     """Whether a ticket has expired; at `expires_at` itself it has not."""
     return ticket.expires_at is not None and ticket.expires_at < now_ms
 
@@ -138,21 +143,22 @@ def _was_taken(ticket: Ticket, answer: ToolCallResume) -> bool:
     )
 
 
-def _why(ticket: Ticket) -> str:
+def _closed_ticket_text(ticket: Ticket) -> str:
     """Why a ticket that is not open takes no answer."""
     given = ticket.decision
     if ticket.status is _ANSWERED and given is not None:
         verdict = "approved" if given.action is ResumeAction.RESUME else "denied"
-        return f"it was {verdict} {_when(given.updated_at)} by {given.by or 'an unnamed approver'}"
+        approver = given.by or "an unnamed approver"
+        return f"it was {verdict} {_format_time(given.updated_at)} by {approver}"
     return f"the ticket is {ticket.status.value}: the run no longer waits for an answer"
 
 
-def _instead(waiting: Iterable[Ticket]) -> str:
-    names = ", ".join(f"{ticket.key!r} ({ticket.tool_name})" for ticket in waiting)
+def _no_ticket_text(open_tickets: Iterable[Ticket]) -> str:
+    names = ", ".join(f"{ticket.key!r} ({ticket.tool_name})" for ticket in open_tickets)
     return f"no such ticket; waiting: {names}" if names else "no ticket of the thread is waiting"
 
 
-def _when(at_ms: int) -> str:
+def _format_time(at_ms: int) -> str:
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):
@@ -162,10 +168,10 @@ def _when(at_ms: int) -> str:
 # -- metadata ---------------------------------------------------------------------------------
 
 
-def changed_metadata(
+def change_metadata(
     thread_id: str, known: ThreadMetadata, patch: ThreadPatch, expected_revision: int | None
 ) -> tuple[ThreadMetadata, bytes]:
-    """The changed metadata, as a store returns it and as JSON.
+    """Apply a patch to the metadata of a thread. Returns the new metadata, and its JSON.
 
     Raises:
         VersionConflict: the metadata has another revision than the expected one.
@@ -207,10 +213,11 @@ def check_rewind(commit: ThreadCommit) -> None:
         )
 
 
-def rewound_state(
+def merge_rewound_state(
     then: dict[str, msgspec.Raw], now: dict[str, msgspec.Raw]
 ) -> dict[str, msgspec.Raw]:
-    """The state after a rewind: as it was then, with the keys that a rewind leaves alone."""
+    """The state after a rewind: the earlier state, with the current values of the keys that a
+    rewind does not change."""
     kept = {key: now[key] for key in KEPT_IN_REWINDS & now.keys()}
     return {key: value for key, value in then.items() if key not in KEPT_IN_REWINDS} | kept
 
@@ -218,17 +225,18 @@ def rewound_state(
 # -- submissions ------------------------------------------------------------------------------
 
 
-def needs_quiet(submission: Submission) -> bool:
+def needs_idle_thread(submission: Submission) -> bool:
     """Whether a submission is refused while a run of its thread is open or waits to start.
 
-    A run must not be rewound while it goes on: it is cancelled first, or it is in the way.
+    A thread must not be rewound under a live run: the run is cancelled first, or the submission is
+    refused.
     """
     if submission.mode is SubmitMode.REFUSE:
         return True
     return submission.rewind_to is not None and submission.mode is not SubmitMode.INTERRUPT
 
 
-class KeptKey(msgspec.Struct, frozen=True, gc=False):
+class StoredKey(msgspec.Struct, frozen=True, gc=False):
     """The key of a submission, with a digest of what was asked and the answer."""
 
     asked: str
@@ -259,20 +267,20 @@ def can_withdraw(owner: object | None, open_run_id: str | None) -> bool:
     return owner is None or open_run_id is not None
 
 
-def withdrawn(record: RunRecord, at_ms: int) -> RunRecord:
+def cancel_submitted_run(record: RunRecord, at_ms: int) -> RunRecord:
     """The record of a submitted run that was cancelled before it started."""
     return record.finish(at_ms, CANCELLED)
 
 
-def cancelled_by(run: RunRecord, cancels: Iterable[ThreadCommand]) -> RunRecord:
-    """The record of a finished run, with who had it cancelled, if it ended so."""
+def set_canceller(run: RunRecord, cancels: Iterable[ThreadCommand]) -> RunRecord:
+    """The record of a finished run, with the canceller if the run was cancelled."""
     if not isinstance(run.termination_reason, CancelledEnd):
         return run
     by = next((command.by for command in cancels if command.by is not None), None)
     return run if by is None else _replace(run, cancelled_by=by)
 
 
-def steering(submission: Submission) -> ThreadCommand:
+def steering_command(submission: Submission) -> ThreadCommand:
     """The command that gives the messages of a submission to the thread's open run."""
     return ThreadCommand(
         thread_id=submission.thread_id,
@@ -286,12 +294,12 @@ def steering(submission: Submission) -> ThreadCommand:
 # -- commits that are too large ---------------------------------------------------------------
 
 
-_NAMED = 3
+_MAX_NAMED_PARTS = 3
 
 
 def too_large(commit: ThreadCommit, size: int) -> CommitTooLarge:
     """The error for a commit whose row would have `size` bytes: it names the largest parts."""
-    parts = sorted(_parts(commit), key=lambda part: part[1], reverse=True)[:_NAMED]
+    parts = sorted(_parts(commit), key=lambda part: part[1], reverse=True)[:_MAX_NAMED_PARTS]
     return CommitTooLarge(commit.thread_id, size=size, limit=MAX_COMMIT, parts=tuple(parts))
 
 

@@ -34,52 +34,52 @@ class Waiters:
                 woken.set_result(None)
 
 
-LOOK_EVERY = 1.0
+POLL_SECONDS = 1.0
 """Seconds after which all pending commands are read, since a hint of a new one may be lost and a
 lower id may become visible after a higher one."""
-TELL_AGAIN = 5.0
+REPEAT_SECONDS = 5.0
 """Seconds after which threads whose commands still wait are named again."""
 _SLACK = 0.1
-"""Seconds that another look, which is made every `LOOK_EVERY`, may be late."""
+"""Seconds that the other read, which is made every `POLL_SECONDS`, may be late."""
 
 
-class Telling:
-    """The commands that one caller was told of.
+class CommandPoller:
+    """Selects the threads with pending commands that one caller of `Commands.told` gets next.
 
-    `looks_after` is 0 when all pending commands have to be read, else the highest id told: between
-    two such looks only newer commands are read.
+    `read_after` is 0 when all pending commands have to be read, else the highest known id: between
+    two complete reads only newer commands are read.
     """
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
-        self._told: set[int] = set()
+        self._known_ids: set[int] = set()
         self._highest = 0
-        self._look_at = self._again_at = time()
+        self._read_all_at = self._repeat_at = time()
 
     @property
-    def looks_after(self) -> int:
-        return 0 if self.rest <= 0 else self._highest
+    def read_after(self) -> int:
+        return 0 if self.seconds_left <= 0 else self._highest
 
     @property
-    def rest(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until all pending commands have to be read."""
-        return self._look_at - self._time()
+        return self._read_all_at - self._time()
 
-    def put_off(self, none_at: float) -> bool:
-        """Take into account that no command waited at time `none_at`, as another look has found.
-        Returns whether reading them can wait."""
-        self._look_at = max(self._look_at, none_at + LOOK_EVERY + _SLACK)
-        return self.rest > 0
+    def defer(self, none_at: float) -> bool:
+        """Note that another read found no command at time `none_at`. Returns whether the next read
+        can wait."""
+        self._read_all_at = max(self._read_all_at, none_at + POLL_SECONDS + _SLACK)
+        return self.seconds_left > 0
 
-    def tell(self, waiting: Mapping[int, str], after: int) -> set[str]:
+    def select_threads(self, waiting: Mapping[int, str], after: int) -> set[str]:
         """The threads to name now. `waiting` are the threads of the pending commands with ids
         above `after`, by id."""
-        now, known = self._time(), self._told
+        now, known = self._time(), self._known_ids
         if after == 0:
-            self._look_at, self._told = now + LOOK_EVERY, set(waiting)
-            if now >= self._again_at:
-                self._again_at, known = now + TELL_AGAIN, set()
+            self._read_all_at, self._known_ids = now + POLL_SECONDS, set(waiting)
+            if now >= self._repeat_at:
+                self._repeat_at, known = now + REPEAT_SECONDS, set()
         else:
-            self._told = known | waiting.keys()
+            self._known_ids = known | waiting.keys()
         self._highest = max(self._highest, *waiting) if waiting else self._highest
         return {thread for number, thread in waiting.items() if number not in known}

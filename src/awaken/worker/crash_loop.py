@@ -143,7 +143,7 @@ async def end_abandoned(opening: Opening) -> AgentRunResult:
         ended = result.run
     else:
         request, start = await remote_run(opening, agent)
-        ended = await remote.abandon(agent, request, now(), start)
+        ended = await remote.fail_abandoned(agent, request, now(), start)
     if asks_for_more:
         raise AskAgain
     return ended

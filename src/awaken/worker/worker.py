@@ -375,7 +375,7 @@ class AgentRuntime(Stopping):
                 if opening.asks_for_more:
                     # This request gets a run of its own: its sink must not see the old one end.
                     request = msgspec.structs.replace(request, sink=NullEventSink())
-                ended = await remote.close_cut_short(agent, request, created_at, start)
+                ended = await remote.fail_interrupted(agent, request, created_at, start)
                 if opening.asks_for_more:
                     raise AskAgain
                 return ended

@@ -22,7 +22,7 @@ from a2a_harness import (
     running_agent,
 )
 
-from awaken.backend.a2a.deadline import LONGEST_PAUSE
+from awaken.backend.a2a.deadline import MAX_PAUSE_SECONDS
 from awaken.codec import dumps_text
 from awaken.core.backend import BackendStatusKind, RemoteError
 from awaken.net.url_policy import UrlRefused
@@ -196,7 +196,7 @@ async def test_an_agent_that_dies_is_asked_until_the_time_is_over(thread: str) -
     assert f"task {entry['task_id']!r} was not cancelled: cannot connect" in result.left_running
     assert sink.progress[-1]["unreachable"].startswith(f"cannot connect to {mortal.base}")
     assert clock.sleeps == sorted(clock.sleeps[:-1]) + clock.sleeps[-1:]
-    assert max(clock.sleeps) == LONGEST_PAUSE
+    assert max(clock.sleeps) == MAX_PAUSE_SECONDS
 
 
 class Door:

@@ -9,8 +9,13 @@ from a2a.types.a2a_pb2 import Message as A2aMessage
 from a2a.types.a2a_pb2 import StreamResponse, Task
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from awaken.backend.a2a.messages import message_id, parts_of, sendable, waiting_for_answer
-from awaken.backend.a2a.snapshot import TaskSnapshot, outcome_of, outcome_of_message, timed_out
+from awaken.backend.a2a.messages import message_id, parts_of, sendable_messages, unanswered_messages
+from awaken.backend.a2a.snapshot import (
+    TaskSnapshot,
+    outcome_of,
+    outcome_of_message,
+    timeout_outcome,
+)
 from awaken.core.backend import BackendStatusKind, ExecutionFailed
 from awaken.core.message import (
     Audio,
@@ -84,7 +89,7 @@ def test_content_becomes_a_part(block: ContentBlock, part: dict[str, Any]) -> No
 def test_what_is_not_for_the_agent_is_left_out(block: ContentBlock) -> None:
     message = Message.user_with_content([block])
     assert parts_of(message) == []
-    assert sendable([message]) == []
+    assert sendable_messages([message]) == []
 
 
 def test_nothing_is_said_only_if_nothing_else_is() -> None:
@@ -111,9 +116,9 @@ def test_the_same_messages_of_a_run_have_the_same_id() -> None:
 
 def test_what_nobody_has_answered_stands_behind_the_last_answer() -> None:
     a, b, c = Message.user("a"), Message.assistant("b"), Message.user("c")
-    assert list(waiting_for_answer([a, b, c])) == [c]
-    assert list(waiting_for_answer([a, c])) == [a, c]
-    assert list(waiting_for_answer([a, b])) == []
+    assert list(unanswered_messages([a, b, c])) == [c]
+    assert list(unanswered_messages([a, c])) == [a, c]
+    assert list(unanswered_messages([a, b])) == []
 
 
 # -- what comes in ----------------------------------------------------------------------------
@@ -185,10 +190,10 @@ def test_a_question_stands_behind_what_was_made_so_far() -> None:
 
 def test_what_is_there_when_time_runs_out_is_kept_but_not_what_was_said_of_it() -> None:
     working = snapshot(status=status("WORKING", "still at it"))
-    assert timed_out(working).output.text is None
+    assert timeout_outcome(working).output.text is None
     half = snapshot(artifacts=[artifact("half")], status=status("WORKING", "still at it"))
-    assert timed_out(half).output.text == "half"
-    assert timed_out(None).status.kind is BackendStatusKind.TIMEOUT
+    assert timeout_outcome(half).output.text == "half"
+    assert timeout_outcome(None).status.kind is BackendStatusKind.TIMEOUT
 
 
 def test_a_cancelled_task_is_a_cancelled_run() -> None:

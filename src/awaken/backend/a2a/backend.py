@@ -15,7 +15,7 @@ from awaken.backend.a2a.config import A2aConfig
 from awaken.backend.a2a.exchange import A2aExchange, ExchangeInput
 from awaken.backend.a2a.lookup import stop_task
 from awaken.backend.a2a.snapshot import ExchangeOutcome
-from awaken.backend.a2a.state import RemoteTask, load_task, merged, remote_state
+from awaken.backend.a2a.state import RemoteTask, load_task, merge_state, remote_state
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.aio.cancel import interruptible
 from awaken.core.backend import (
@@ -43,8 +43,8 @@ from awaken.ids import UUID7, Ids
 from awaken.net.pinned import Http, SizeLimit
 
 ABORT_TIMEOUT = 15.0
-_REMEMBERED = 1024
-_ASKS = {
+_MAX_TASKS = 1024
+_DEFAULT_QUESTIONS = {
     BackendStatusKind.WAITING_INPUT: "the remote agent needs more input",
     BackendStatusKind.WAITING_AUTH: "the remote agent needs to be authorised",
 }
@@ -71,7 +71,7 @@ class A2aBackend(ExecutionBackend):
     def __init__(self, config: A2aConfig, *, clock: Clock = SYSTEM_CLOCK, ids: Ids = UUID7) -> None:
         self._config = config
         self._clock, self._ids = clock, ids
-        self._under_way: dict[str, RemoteTask] = {}
+        self._tasks: dict[str, RemoteTask] = {}
 
     def __repr__(self) -> str:
         return f"A2aBackend({self._config.target_key!r})"
@@ -89,12 +89,12 @@ class A2aBackend(ExecutionBackend):
         identity, target = request.run_identity, self._config.target_key
         state = request.persisted_state
 
-        async def keep(task: RemoteTask) -> None:
+        async def save(task: RemoteTask) -> None:
             self._remember(identity.run_id, task)
             if request.save_state is not None:
                 await request.save_state(remote_state(state, target, task))
 
-        asked = ExchangeInput(
+        exchange_input = ExchangeInput(
             run_id=identity.run_id,
             thread_id=identity.thread_id,
             messages=request.messages,
@@ -102,23 +102,28 @@ class A2aBackend(ExecutionBackend):
             known=load_task(state, target),
             is_continuation=request.is_continuation,
         )
-        told = _Told(
+        emitter = _ProgressEmitter(
             request.sink, self._clock, identity.thread_id, identity.run_id, identity.parent_run_id
         )
         try:
             async with self._client() as client:
                 exchange = A2aExchange(
-                    client, self._config, asked, keep=keep, tell=told.tell, clock=self._clock
+                    client,
+                    self._config,
+                    exchange_input,
+                    save=save,
+                    on_progress=emitter.emit,
+                    clock=self._clock,
                 )
                 outcome = await exchange.run()
         except ExecutionBackendError as error:
             # The caller may abort the run next, and `abort` must then find its task.
             if error.is_over:
-                self._under_way.pop(identity.run_id, None)
+                self._tasks.pop(identity.run_id, None)
             raise
-        self._under_way.pop(identity.run_id, None)
-        kept = merged(state, remote_state(state, target, exchange.task))
-        result = _result(request.agent_id, identity.run_id, outcome, kept)
+        self._tasks.pop(identity.run_id, None)
+        new_state = merge_state(state, remote_state(state, target, exchange.task))
+        result = _result(request.agent_id, identity.run_id, outcome, new_state)
         result.left_running = exchange.left_running
         return result
 
@@ -131,13 +136,18 @@ class A2aBackend(ExecutionBackend):
             RemoteError: the agent failed, or cannot be reached.
         """
         run_id, parent = self._ids.new(), request.parent
-        asked = ExchangeInput(
+        exchange_input = ExchangeInput(
             run_id=run_id, messages=request.messages, new_messages=request.new_messages
         )
-        told = _Told(request.sink, self._clock, run_id, run_id, parent.parent_run_id)
+        emitter = _ProgressEmitter(request.sink, self._clock, run_id, run_id, parent.parent_run_id)
         async with self._client() as client:
             exchange = A2aExchange(
-                client, self._config, asked, keep=_keep_nothing, tell=told.tell, clock=self._clock
+                client,
+                self._config,
+                exchange_input,
+                save=_save_nothing,
+                on_progress=emitter.emit,
+                clock=self._clock,
             )
             try:
                 with interruptible(request.control.cancellation_token):
@@ -160,7 +170,7 @@ class A2aBackend(ExecutionBackend):
             RemoteError: the agent did not cancel the task.
         """
         run_id = request.run_identity.run_id
-        task = self._under_way.pop(run_id, None)
+        task = self._tasks.pop(run_id, None)
         if task is None:
             task = load_task(request.persisted_state, self._config.target_key)
         if task is None or task.run_id not in (None, run_id):
@@ -176,9 +186,9 @@ class A2aBackend(ExecutionBackend):
             raise RemoteError(f"{task.name} was not cancelled: {error.message}") from error
 
     def _remember(self, run_id: str, task: RemoteTask) -> None:
-        self._under_way[run_id] = task
-        while len(self._under_way) > _REMEMBERED:
-            del self._under_way[next(iter(self._under_way))]
+        self._tasks[run_id] = task
+        while len(self._tasks) > _MAX_TASKS:
+            del self._tasks[next(iter(self._tasks))]
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[A2aClient]:
@@ -199,8 +209,8 @@ class A2aBackend(ExecutionBackend):
         return httpcore.default_ssl_context()
 
 
-class _Told:
-    """Emits progress as events of its run."""
+class _ProgressEmitter:
+    """Emits progress as events of a run."""
 
     def __init__(
         self, sink: EventSink, clock: Clock, thread_id: str, run_id: str, parent: str | None
@@ -208,7 +218,7 @@ class _Told:
         self._sink, self._clock = sink, clock
         self._thread_id, self._run_id, self._parent = thread_id, run_id, parent
 
-    async def tell(self, event: ActivitySnapshot) -> None:
+    async def emit(self, event: ActivitySnapshot) -> None:
         await self._sink.emit(
             RunEvent(
                 thread_id=self._thread_id,
@@ -220,7 +230,7 @@ class _Told:
         )
 
 
-async def _keep_nothing(task: RemoteTask) -> None:
+async def _save_nothing(task: RemoteTask) -> None:
     return
 
 
@@ -228,8 +238,8 @@ def _with_question(outcome: ExchangeOutcome) -> ExchangeOutcome:
     """Make sure that a waiting delegate has a question, because its parent shows it to an
     approver."""
     status = outcome.status
-    if status.kind in _ASKS and status.message is None:
-        status = BackendRunStatus(kind=status.kind, message=_ASKS[status.kind])
+    if status.kind in _DEFAULT_QUESTIONS and status.message is None:
+        status = BackendRunStatus(kind=status.kind, message=_DEFAULT_QUESTIONS[status.kind])
     return ExchangeOutcome(
         status=status,
         termination=outcome.termination,

@@ -37,9 +37,9 @@ async def fetch_agent(source: RemoteSource) -> AgentSpec:
         async with asyncio.timeout(source.timeout):
             body = await _fetch(source, config)
     except TimeoutError:
-        raise _failed(source, f"no answer within {source.timeout * 1000:.0f} ms") from None
+        raise _discovery_error(source, f"no answer within {source.timeout * 1000:.0f} ms") from None
     except ExecutionBackendError as error:
-        raise _failed(source, error.message) from error
+        raise _discovery_error(source, error.message) from error
     return agent_on_card(source, body)
 
 
@@ -51,7 +51,7 @@ async def _fetch(source: RemoteSource, config: A2aConfig) -> bytes:
         http.stream(request) as answer,
     ):
         if answer.status != 200:
-            raise _failed(source, f"{url} answered {answer.status}")
+            raise _discovery_error(source, f"{url} answered {answer.status}")
         return await answer.read()
 
 
@@ -79,13 +79,13 @@ def _read(source: RemoteSource, body: bytes) -> tuple[dict[str, Json], AgentCard
     try:
         value = loads(body)
         if not isinstance(value, dict):
-            raise _failed(source, "the card is no JSON object")
+            raise _discovery_error(source, "the card is no JSON object")
         credentials = read_config(source.endpoint).credentials
         if credentials is not None and credentials.is_in(body):
             value = credentials.without_secret(value)
         return value, ParseDict(value, AgentCard(), ignore_unknown_fields=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, *UNREADABLE) as error:
-        raise _failed(source, f"the card cannot be read: {error}") from error
+        raise _discovery_error(source, f"the card cannot be read: {error}") from error
 
 
 def _choose(
@@ -104,7 +104,7 @@ def _choose(
     names = [f"{one.protocol_binding or '?'} {one.protocol_version}".strip() for one in offered]
     if not names and "protocolVersion" in card:
         names = [f"{card.get('preferredTransport', 'JSONRPC')} {card['protocolVersion']}"]
-    raise _failed(
+    raise _discovery_error(
         source,
         f"the card offers {', '.join(names) or 'no interface'}; "
         f"needed is {' or '.join(known)} of version {_VERSION}",
@@ -113,7 +113,7 @@ def _choose(
 
 def _check_tenant(source: RemoteSource, tenant: str) -> None:
     if len(tenant) > MAX_TENANT or not tenant.isprintable():
-        raise _failed(
+        raise _discovery_error(
             source,
             f"the tenant on its card is {one_line(tenant, MAX_NAME)!r}: it has more than "
             f"{MAX_TENANT} characters, or some that cannot be printed",
@@ -141,9 +141,9 @@ def _endpoint(source: RemoteSource, card: AgentCard, interface: AgentInterface) 
         )
         read_config(endpoint)
     except (ValueError, ExecutionBackendFactoryError) as error:
-        raise _failed(source, f"its interface cannot be used: {error}") from error
+        raise _discovery_error(source, f"its interface cannot be used: {error}") from error
     if _scheme(source.endpoint.base_url) == "https" and _scheme(interface.url) == "http":
-        raise _failed(
+        raise _discovery_error(
             source,
             f"its card, which came by https, names {interface.url!r}: what is said to it could be "
             "read on the way; have the agent name an https address",
@@ -170,5 +170,5 @@ def _description(text: str) -> str:
     return "\n".join(lines) + ("…" if len(text) > MAX_DESCRIPTION else "")
 
 
-def _failed(source: RemoteSource, why: str) -> DiscoveryFailed:
+def _discovery_error(source: RemoteSource, why: str) -> DiscoveryFailed:
     return DiscoveryFailed(f"agent source {source.name!r}: {one_line(why, MAX_WHY)}")

@@ -45,8 +45,8 @@ SILENCE_TIMEOUT = 60.0
 
 MAX_VALUES = 250_000
 """The most JSON values of one answer; reading one takes some ten microseconds."""
-_AT_ONCE = 1_000
-_LONGEST = 500
+_MAX_VALUES_AT_ONCE = 1_000
+_MAX_ERROR_CHARS = 500
 """The most characters of an agent's error message that are passed on."""
 
 OUTPUT_MODES = ("text/plain", "application/json", "application/octet-stream")
@@ -66,7 +66,7 @@ _BUSY_STATUS = frozenset({429, 502, 503, 504})
 P = TypeVar("P", bound=ProtoMessage)
 
 
-class Refused(RemoteError):
+class AgentRefused(RemoteError):
     """The agent answered with an error.
 
     `reason` is the protocol's name for the error, if the agent gave one.
@@ -88,7 +88,7 @@ class Refused(RemoteError):
         return self.status in _ABOUT_REQUEST_STATUS
 
     @property
-    def is_no(self) -> bool:
+    def is_rejected(self) -> bool:
         """Whether the agent has certainly not acted on the request, because it refused the request
         or its sender."""
         return self.is_about_request or self.status in (401, 403)
@@ -140,7 +140,7 @@ class A2aClient:
             timeout,
         )
         if answer.HasField("task"):
-            return self._checked(answer.task)
+            return self._check_task(answer.task)
         if answer.HasField("message"):
             return answer.message
         raise BadAnswer(f"{self._origin} answered a message with neither a task nor a message")
@@ -149,7 +149,7 @@ class A2aClient:
         request = GetTaskRequest(id=task_id)
         if self._config.options.history_length is not None and not whole_history:
             request.history_length = self._config.options.history_length
-        return self._checked(await self._call(GET, request, Task(), REQUEST_TIMEOUT))
+        return self._check_task(await self._call(GET, request, Task(), REQUEST_TIMEOUT))
 
     async def list_tasks(self, context_id: str | None, page_token: str) -> ListTasksResponse:
         request = ListTasksRequest(context_id=context_id, page_size=100, page_token=page_token)
@@ -196,7 +196,7 @@ class A2aClient:
             raise self._error(answer.status, value, answer)
         if self._is_rpc:
             value = self._rpc_result(answer, value)
-        return await self._parsed(value, StreamResponse())
+        return await self._parse(value, StreamResponse())
 
     # -- asking -------------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class A2aClient:
             Refused, BadAnswer, Unanswered, TooLarge, UrlRefused: there is no usable answer.
         """
         async with self._http.stream(self._request(operation, request, timeout)) as answer:
-            return await self._parsed(await self._result(answer), into)
+            return await self._parse(await self._result(answer), into)
 
     def _request(self, operation: Operation, request: ProtoMessage, timeout: float) -> HttpRequest:
         base = self._config.interface
@@ -273,7 +273,7 @@ class A2aClient:
             raise BadAnswer(f"{self._origin} sent an answer that is not a JSON-RPC response")
         return value["result"]
 
-    def _error(self, status: int, value: Json, answer: HttpStream) -> Refused:
+    def _error(self, status: int, value: Json, answer: HttpStream) -> AgentRefused:
         error = value.get("error") if isinstance(value, dict) else None
         said, reason = "", None
         if isinstance(error, dict):
@@ -281,15 +281,15 @@ class A2aClient:
             reason = _reason(error)
         text = f"{self._origin} answered {reason or status}"
         if said:
-            text += f": {one_line(self._redacted(said), _LONGEST)}"
+            text += f": {one_line(self._redact(said), _MAX_ERROR_CHARS)}"
         if status in (401, 403) and not answer.credentials_sent:
             text += (
                 f"; the credentials were not sent to {answer.url.origin}, for they are not for "
                 "it: if it may have them, list it in the endpoint's option token_hosts"
             )
-        return Refused(text, status=status, reason=reason)
+        return AgentRefused(text, status=status, reason=reason)
 
-    def _redacted(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         """The agent's text, with our own secret removed if it repeats that."""
         credentials = self._config.credentials
         return text if credentials is None else credentials.redacted(text)
@@ -304,22 +304,23 @@ class A2aClient:
             raise BadAnswer(f"{self._origin} sent an answer that is not JSON: {error}") from error
         return value
 
-    async def _parsed(self, value: Json, into: P) -> P:
+    async def _parse(self, value: Json, into: P) -> P:
         if not isinstance(value, dict):
             raise BadAnswer(f"{self._origin} sent an answer that is not a {into.DESCRIPTOR.name}")
         size = _count(value)
         if size > MAX_VALUES:
             raise TooLarge(f"{self._origin} answered with more than {MAX_VALUES} values")
         try:
-            if size > _AT_ONCE:  # it takes a second or two, in which other tasks should run
+            # Reading takes a second or two, in which other tasks should run.
+            if size > _MAX_VALUES_AT_ONCE:
                 return await asyncio.to_thread(_read, value, into)
             return _read(value, into)
         except UNREADABLE as error:
             name = into.DESCRIPTOR.name
-            why = one_line(str(error), _LONGEST)
+            why = one_line(str(error), _MAX_ERROR_CHARS)
             raise BadAnswer(f"{self._origin} sent an answer that is not a {name}: {why}") from error
 
-    def _checked(self, task: Task) -> Task:
+    def _check_task(self, task: Task) -> Task:
         if not task.id:
             raise BadAnswer(f"{self._origin} answered a task without an id")
         return task

@@ -38,7 +38,7 @@ _MILLIS = msgspec.Meta(ge=1, le=86_400_000)
 _COUNT = msgspec.Meta(ge=0, le=2**31 - 1)
 
 
-def _told(text: str) -> msgspec.Meta:
+def _doc(text: str) -> msgspec.Meta:
     return msgspec.Meta(description=text)
 
 
@@ -46,46 +46,45 @@ class A2aOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of an endpoint."""
 
     poll_interval_ms: Annotated[
-        int, _told("How long to wait between two polls of a task."), _MILLIS
+        int, _doc("How long to wait between two polls of a task."), _MILLIS
     ] = 2000
     history_length: Annotated[
         Annotated[int, _COUNT] | None,
-        _told("How many messages of a task's history to ask for; unset, the agent decides."),
+        _doc("How many messages of a task's history to ask for; unset, the agent decides."),
     ] = None
     return_immediately: Annotated[
-        bool, _told("Whether sending a message returns as soon as there is a task.")
+        bool, _doc("Whether sending a message returns as soon as there is a task.")
     ] = True
     streaming: Annotated[
-        bool, _told("Whether to follow a task as it goes, where the agent can do that.")
+        bool, _doc("Whether to follow a task as it goes, where the agent can do that.")
     ] = True
-    binding: Annotated[Binding, _told("How operations are written on the wire.")] = (
-        Binding.HTTP_JSON
-    )
+    binding: Annotated[Binding, _doc("How operations are written on the wire.")] = Binding.HTTP_JSON
     cancel_on_timeout: Annotated[
-        bool, _told("Whether a task that takes too long is cancelled on the other side.")
+        bool, _doc("Whether a task that takes too long is cancelled on the other side.")
     ] = True
     resend_unknown: Annotated[
         bool,
-        _told("Whether a request is sent again if it is unknown whether it arrived before."),
+        _doc("Whether a request is sent again if it is unknown whether it arrived before."),
     ] = False
     allow_private: Annotated[
-        bool, _told("Whether loopback, private, shared and unique local addresses are allowed.")
+        bool,
+        _doc("Whether loopback, private, shared and unique local addresses are allowed."),
     ] = False
     allow_hosts: Annotated[
         tuple[str, ...],
-        _told("Names, *.names, addresses and networks that are allowed, whatever they are."),
+        _doc("Names, *.names, addresses and networks that are allowed, whatever they are."),
     ] = ()
     token_hosts: Annotated[
         tuple[str, ...],
-        _told("Hosts (by https) or origins the credentials may go to besides their own."),
+        _doc("Hosts (by https) or origins the credentials may go to besides their own."),
     ] = ()
     token_audience: Annotated[
-        str | None, _told("The origin the credentials are for; unset, that of base_url.")
+        str | None, _doc("The origin the credentials are for; unset, that of base_url.")
     ] = None
     max_response_bytes: Annotated[
-        int, _told("How much one answer, or one stream, may hold."), msgspec.Meta(ge=1024)
+        int, _doc("How much one answer, or one stream, may hold."), msgspec.Meta(ge=1024)
     ] = 16 * 1024 * 1024
-    a2a_server_id: Annotated[str | None, _told("The source the agent was found at.")] = None
+    a2a_server_id: Annotated[str | None, _doc("The source the agent was found at.")] = None
 
 
 class A2aConfig(Value, frozen=True, kw_only=True):
@@ -121,9 +120,9 @@ def read_config(endpoint: RemoteEndpoint) -> A2aConfig:
         ExecutionBackendFactoryError: the endpoint cannot work; the text says why, without secrets.
     """
     if endpoint.backend != BACKEND:
-        raise _wrong(f"backend is {endpoint.backend!r}, this one is {BACKEND!r}")
+        raise _config_error(f"backend is {endpoint.backend!r}, this one is {BACKEND!r}")
     if endpoint.timeout_ms < 1:
-        raise _wrong(f"timeout_ms is {endpoint.timeout_ms}: it is at least 1")
+        raise _config_error(f"timeout_ms is {endpoint.timeout_ms}: it is at least 1")
     options = _options(endpoint.options)
     policy = AddressPolicy(allow_private=options.allow_private, allow_hosts=options.allow_hosts)
     interface = _interface(endpoint, options.binding)
@@ -135,7 +134,7 @@ def read_config(endpoint: RemoteEndpoint) -> A2aConfig:
             for host in options.token_hosts
         )
     except UrlRefused as error:
-        raise _wrong(error.message) from None
+        raise _config_error(error.message) from None
     return A2aConfig(
         interface=interface,
         target=endpoint.target,
@@ -146,7 +145,7 @@ def read_config(endpoint: RemoteEndpoint) -> A2aConfig:
     )
 
 
-def _wrong(text: str) -> ExecutionBackendFactoryError:
+def _config_error(text: str) -> ExecutionBackendFactoryError:
     return ExecutionBackendFactoryError(f"a2a endpoint: {text}")
 
 
@@ -156,12 +155,12 @@ def _options(values: dict[str, Any]) -> A2aOptions:
     except msgspec.ValidationError as error:
         text, _, name = str(error).partition(" - at `$.")
         if name:
-            raise _wrong(f"option {name.rstrip('`')}: {text}") from None
+            raise _config_error(f"option {name.rstrip('`')}: {text}") from None
         known = ", ".join(A2aOptions.__struct_fields__)
-        raise _wrong(f"options: {text}; known: {known}") from None
+        raise _config_error(f"options: {text}; known: {known}") from None
     for entry in options.allow_hosts:
         if not entry.strip() or ("/" in entry and not networks((entry,))):
-            raise _wrong(f"option allow_hosts: {entry!r} is neither a host nor a network")
+            raise _config_error(f"option allow_hosts: {entry!r} is neither a host nor a network")
     return options
 
 
@@ -169,14 +168,14 @@ def _interface(endpoint: RemoteEndpoint, binding: Binding) -> HttpUrl:
     try:
         base = parse_url(endpoint.base_url)
     except UrlRefused as error:
-        raise _wrong(f"base_url {error.message}") from None
+        raise _config_error(f"base_url {error.message}") from None
     if "?" in base.target:
-        raise _wrong("base_url must not have a query")
+        raise _config_error("base_url must not have a query")
     if endpoint.target is None or binding is Binding.JSONRPC:
         return base
     segments = endpoint.target.split("/")
     if any(segment in ("", ".", "..") for segment in segments):
-        raise _wrong(f"target {endpoint.target!r} is not a path below base_url")
+        raise _config_error(f"target {endpoint.target!r} is not a path below base_url")
     path = "/".join(quote(segment, safe="") for segment in segments)
     return msgspec.structs.replace(base, target=f"{base.target.rstrip('/')}/{path}")
 
@@ -192,9 +191,9 @@ def _credentials(
     elif kind == "api_key":
         header, prefix, secret = _header(values), "", _secret(values, "key", "api_key")
     else:
-        raise _wrong(f"auth type {kind!r} is unknown: it is 'bearer' or 'api_key'")
+        raise _config_error(f"auth type {kind!r} is unknown: it is 'bearer' or 'api_key'")
     if values:
-        raise _wrong(f"auth type {kind!r} has no {', '.join(sorted(map(repr, values)))}")
+        raise _config_error(f"auth type {kind!r} has no {', '.join(sorted(map(repr, values)))}")
     return Credentials(
         header=header, secret=RedactedString(prefix + secret), audience=audience, hosts=hosts
     )
@@ -203,16 +202,16 @@ def _credentials(
 def _secret(values: dict[str, Any], name: str, kind: str) -> str:
     secret = values.pop(name, None)
     if not isinstance(secret, str) or not secret.strip() or secret.strip() == "***":
-        raise _wrong(f"auth type {kind!r} needs a {name}")
+        raise _config_error(f"auth type {kind!r} needs a {name}")
     if not _HEADER_VALUE.fullmatch(secret):
-        raise _wrong(f"auth: the {name} holds characters a header cannot carry")
+        raise _config_error(f"auth: the {name} holds characters a header cannot carry")
     return secret
 
 
 def _header(values: dict[str, Any]) -> str:
     header = values.pop("header", "X-API-Key")
     if not isinstance(header, str) or not _HEADER_NAME.fullmatch(header):
-        raise _wrong("auth: header is not the name of a header")
+        raise _config_error("auth: header is not the name of a header")
     if header.lower() in _OWN_HEADERS:
-        raise _wrong(f"auth: header {header!r} is set by the protocol")
+        raise _config_error(f"auth: header {header!r} is set by the protocol")
     return header

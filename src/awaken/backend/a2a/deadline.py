@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from awaken.backend.a2a.client import Refused
+from awaken.backend.a2a.client import AgentRefused
 from awaken.clock import Clock
 from awaken.core.backend import RemoteError
 from awaken.net.pinned import Unanswered
@@ -16,7 +16,7 @@ from awaken.net.pinned import Unanswered
 log = logging.getLogger("awaken.backend.a2a")
 T = TypeVar("T")
 
-LONGEST_PAUSE = 30.0
+MAX_PAUSE_SECONDS = 30.0
 """The most seconds between two attempts to reach an agent."""
 
 
@@ -24,8 +24,8 @@ class DeadlinePassed(Exception):
     """The time for the whole activation is over."""
 
 
-class Patience:
-    """Keeps the deadline of an activation, and waits between attempts.
+class Deadline:
+    """The deadline of an activation, and the waits between attempts.
 
     Args:
         timeout: seconds for everything, counted from now.
@@ -34,17 +34,17 @@ class Patience:
 
     def __init__(self, clock: Clock, timeout: float, interval: float) -> None:
         self.clock = clock
-        self._deadline = clock.monotonic() + timeout
+        self._ends_at = clock.monotonic() + timeout
         self._interval = interval
 
     @asynccontextmanager
-    async def in_time(self) -> AsyncIterator[float]:
-        """Limits the block to the remaining time; yields the seconds that are left.
+    async def limit(self) -> AsyncIterator[float]:
+        """Limit the block to the remaining time; yields the remaining seconds.
 
         Raises:
             DeadlinePassed: there is no time left.
         """
-        left = self._deadline - self.clock.monotonic()
+        left = self._ends_at - self.clock.monotonic()
         if left <= 0:
             raise DeadlinePassed
         scope = asyncio.timeout(left)
@@ -62,23 +62,22 @@ class Patience:
         Raises:
             DeadlinePassed: the time is over before the next attempt.
         """
-        left = self._deadline - self.clock.monotonic()
-        longest = max(self._interval, LONGEST_PAUSE)
+        left = self._ends_at - self.clock.monotonic()
+        longest = max(self._interval, MAX_PAUSE_SECONDS)
         pause = min(self._interval * 2 ** min(failures, 16), longest)
         await self.clock.sleep(max(0.0, min(pause, left)))
-        if self.clock.monotonic() >= self._deadline:
+        if self.clock.monotonic() >= self._ends_at:
             raise DeadlinePassed
 
-    async def ask(
+    async def retry(
         self,
-        question: Callable[[], Awaitable[T]],
-        tell: Callable[[RemoteError], Awaitable[None]] | None = None,
+        call: Callable[[], Awaitable[T]],
+        on_failure: Callable[[RemoteError], Awaitable[None]] | None = None,
     ) -> T:
-        """Call `question` and return its result; while the agent is unreachable, it is called
-        again.
+        """Await `call()` and return its result; while the agent is unreachable, call again.
 
         Args:
-            tell: is called with every failure but the last.
+            on_failure: called with each error after which `call` is called again.
 
         Raises:
             DeadlinePassed: the time is over.
@@ -87,13 +86,13 @@ class Patience:
         failures = 0
         while True:
             try:
-                async with self.in_time():
-                    return await question()
-            except (Refused, Unanswered) as error:
-                if isinstance(error, Refused) and not error.is_busy:
+                async with self.limit():
+                    return await call()
+            except (AgentRefused, Unanswered) as error:
+                if isinstance(error, AgentRefused) and not error.is_busy:
                     raise
                 log.info("asking again: %s", error)
-                if tell is not None:
-                    await tell(error)
+                if on_failure is not None:
+                    await on_failure(error)
             await self.pause(failures)
             failures += 1

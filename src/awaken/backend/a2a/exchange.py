@@ -16,18 +16,18 @@ import msgspec
 from a2a.types.a2a_pb2 import Message as A2aMessage
 from a2a.types.a2a_pb2 import Role, Task
 
-from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
+from awaken.backend.a2a.client import A2aClient, AgentRefused, BadAnswer
 from awaken.backend.a2a.config import A2aConfig
-from awaken.backend.a2a.deadline import DeadlinePassed, Patience
-from awaken.backend.a2a.lookup import ABSENT, Unknowable, find_task, stop_task
-from awaken.backend.a2a.messages import message_id, parts_of, sendable, waiting_for_answer
+from awaken.backend.a2a.deadline import Deadline, DeadlinePassed
+from awaken.backend.a2a.lookup import ABSENT, LookupUnsupported, find_task, stop_task
+from awaken.backend.a2a.messages import message_id, parts_of, sendable_messages, unanswered_messages
 from awaken.backend.a2a.snapshot import (
     ExchangeOutcome,
     TaskSnapshot,
     outcome_of,
     outcome_of_message,
     state_name,
-    timed_out,
+    timeout_outcome,
 )
 from awaken.backend.a2a.state import DIRECT_MESSAGE, VERSION, RemoteTask, Sending
 from awaken.clock import Clock
@@ -42,7 +42,7 @@ log = logging.getLogger("awaken.backend.a2a")
 _replace = msgspec.structs.replace
 SEND_TRIES = 3
 CANCEL_GRACE = 5.0
-Tell = Callable[[ActivitySnapshot], Awaitable[None]]
+ProgressCallback = Callable[[ActivitySnapshot], Awaitable[None]]
 
 
 class ExchangeInput(Value, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class ExchangeInput(Value, frozen=True, kw_only=True):
     is_continuation: bool = False
 
     @property
-    def own(self) -> RemoteTask | None:
+    def own_task(self) -> RemoteTask | None:
         """The stored task of this run; `None` if it belongs to an earlier run of the thread."""
         known = self.known
         if known is None:
@@ -70,30 +70,32 @@ class A2aExchange:
     """One activation, from the stored state to its outcome.
 
     Args:
-        keep: stores the task's state; awaited before anything depends on it.
-        tell: passes progress on.
+        save: stores the task's state; awaited before the next step, which depends on it.
+        on_progress: called with each progress event.
     """
 
     def __init__(
         self,
         client: A2aClient,
         config: A2aConfig,
-        asked: ExchangeInput,
+        request: ExchangeInput,
         *,
-        keep: Callable[[RemoteTask], Awaitable[None]],
-        tell: Tell,
+        save: Callable[[RemoteTask], Awaitable[None]],
+        on_progress: ProgressCallback,
         clock: Clock,
     ) -> None:
         self._client = client
         self._config = config
-        self._asked = asked
-        self._keep = keep
+        self._request = request
+        self._save = save
         self._clock = clock
-        self._patience = Patience(clock, config.timeout, config.poll_interval)
-        self._watch = TaskWatch(client, self._patience, tell, streaming=config.options.streaming)
+        self._deadline = Deadline(clock, config.timeout, config.poll_interval)
+        self._watch = TaskWatch(
+            client, self._deadline, on_progress, streaming=config.options.streaming
+        )
         self._snapshot: TaskSnapshot | None = None
         self.left_running: str | None = None
-        self.task = asked.own or _inherited(asked.known)
+        self.task = request.own_task or _inherit_task(request.known)
 
     async def run(self) -> ExchangeOutcome:
         """
@@ -101,7 +103,7 @@ class A2aExchange:
             ExecutionBackendError: there is no outcome.
         """
         try:
-            answer = await self._carry_out()
+            answer = await self._run_to_end()
         except DeadlinePassed:
             if self._snapshot is not None:
                 self._note(self._snapshot.task)
@@ -109,7 +111,7 @@ class A2aExchange:
                 await self.stop()
             elif self.task.may_run:
                 self.left_running = f"{self.task.name} goes on: cancel_on_timeout is off"
-            return timed_out(self._snapshot)
+            return timeout_outcome(self._snapshot)
         if isinstance(answer, A2aMessage):
             return outcome_of_message(answer)
         return outcome_of(answer)
@@ -123,16 +125,16 @@ class A2aExchange:
         except (ExecutionBackendError, TimeoutError) as error:
             why = error.message if isinstance(error, ExecutionBackendError) else "no answer in time"
             self.left_running = f"{self.task.name} was not cancelled: {why}"
-            log.warning("run %s: %s", self._asked.run_id, self.left_running)
+            log.warning("run %s: %s", self._request.run_id, self.left_running)
             return
         if cancelled is not None:
             self._note(cancelled)
 
-    # -- the way through ----------------------------------------------------------------------
+    # -- one activation ------------------------------------------------------------------------
 
-    async def _carry_out(self) -> TaskSnapshot | A2aMessage:
-        unsent = self._unsent()
-        answer = await self._take_up(unsent)
+    async def _run_to_end(self) -> TaskSnapshot | A2aMessage:
+        unsent = self._list_unsent()
+        answer = await self._continue_sent(unsent)
         if isinstance(answer, TaskSnapshot):
             await self._follow(answer)
             if not (answer.is_interrupted and unsent):
@@ -148,75 +150,80 @@ class A2aExchange:
         await self._watch.observe(snapshot)
         self._note(snapshot.task)
 
-    def _unsent(self) -> list[Message]:
+    def _list_unsent(self) -> list[Message]:
         """The messages that the agent does not have yet."""
-        asked, own = self._asked, self._asked.own
-        new = sendable(asked.new_messages)
-        if own is not None:
-            return [message for message in new if message.id not in own.sent_ids]
+        request, own_task = self._request, self._request.own_task
+        new = sendable_messages(request.new_messages)
+        if own_task is not None:
+            return [message for message in new if message.id not in own_task.sent_ids]
         if new:
             return new
         # There are no new messages: if the agent knows the conversation, send those without an
         # answer.
         known = self.task.context_id is not None
-        return sendable(waiting_for_answer(asked.messages) if known else asked.messages)
+        return sendable_messages(
+            unanswered_messages(request.messages) if known else request.messages
+        )
 
-    async def _take_up(self, unsent: Sequence[Message]) -> TaskSnapshot | A2aMessage | None:
+    async def _continue_sent(self, unsent: Sequence[Message]) -> TaskSnapshot | A2aMessage | None:
         """The task or answer of a message that this run has sent before, or `None`."""
-        own = self._asked.own
-        if own is None:
+        own_task = self._request.own_task
+        if own_task is None:
             return None
-        if own.sending is not None:
-            return await self._deliver(own.sending, self._again(own.sending), ask_first=True)
-        if own.task_id is None or (own.is_interrupted and unsent):
+        if own_task.sending is not None:
+            return await self._deliver(
+                own_task.sending, self._list_sent(own_task.sending), ask_first=True
+            )
+        if own_task.task_id is None or (own_task.is_interrupted and unsent):
             return None
         try:
-            task = await self._patience.ask(partial(self._client.get_task, own.task_id))
-        except Refused as error:
+            task = await self._deadline.retry(partial(self._client.get_task, own_task.task_id))
+        except AgentRefused as error:
             if not error.is_missing_task:
                 raise
             raise RemoteError(
-                f"the agent does not know task {own.task_id!r} of run {self._asked.run_id!r} any "
-                "more: what it did is unknown; check at the agent, then start a new run"
+                f"the agent does not know task {own_task.task_id!r} of run "
+                f"{self._request.run_id!r} any more: what it did is "
+                "unknown; check at the agent, then start a new run"
             ) from error
-        return await self._found(task)
+        return await self._save_found(task)
 
     # -- sending ------------------------------------------------------------------------------
 
     async def _send(self, messages: Sequence[Message]) -> TaskSnapshot | A2aMessage:
         if not messages:
             raise ExecutionFailed("no user message content to send")
-        asked, reused = self._asked, self.task.is_interrupted
+        request, reused = self._request, self.task.is_interrupted
         sending = Sending(
-            message_id=message_id(asked.run_id, messages),
-            context_id=self.task.context_id or asked.thread_id,
+            message_id=message_id(request.run_id, messages),
+            context_id=self.task.context_id or request.thread_id,
             task_id=self.task.task_id if reused else None,
             input_ids=tuple(message.id for message in messages if message.id),
         )
         self.task = _replace(
             self.task,
-            run_id=asked.run_id,
+            run_id=request.run_id,
             task_id=sending.task_id,
             last_state=self.task.last_state if reused else None,
             updated_at_ms=self._clock.now_ms(),
             sending=sending,
             sent_ids=tuple(dict.fromkeys((*self.task.sent_ids, *sending.input_ids))),
         )
-        await self._keep(self.task)
+        await self._save(self.task)
         try:
             return await self._deliver(sending, messages, ask_first=False)
-        except Refused as error:
-            if not reused or asked.own is not None or not error.is_about_request:
+        except AgentRefused as error:
+            if not reused or request.own_task is not None or not error.is_about_request:
                 raise
             # The earlier run was left waiting, and its task is gone: start a new task.
             log.info("task %r takes no messages, sending without it: %s", sending.task_id, error)
             self.task = _replace(self.task, task_id=None, last_state=None)
             return await self._send(messages)
 
-    def _again(self, sending: Sending) -> list[Message]:
-        """The messages of a sending, to send them again."""
+    def _list_sent(self, sending: Sending) -> list[Message]:
+        """The messages of an earlier sending, to send them again."""
         wanted = frozenset(sending.input_ids)
-        everything = [*self._asked.messages, *self._asked.new_messages]
+        everything = [*self._request.messages, *self._request.new_messages]
         by_id = {message.id: message for message in everything if message.id in wanted}
         return list(by_id.values())
 
@@ -228,9 +235,9 @@ class A2aExchange:
         is_first = not ask_first and sending.task_id is None
         for _ in range(SEND_TRIES):
             if ask_first:
-                found = await self._look_for(sending, lost)
+                found = await self._find_sent(sending, lost)
                 if found is not None:
-                    return await self._found(found)
+                    return await self._save_found(found)
             try:
                 return await self._post(sending, messages)
             except UrlRefused as error:
@@ -241,26 +248,26 @@ class A2aExchange:
                     error.is_over = is_first
                     raise
                 lost, ask_first = error, True
-            except Refused as error:
+            except AgentRefused as error:
                 if not error.is_busy:
-                    error.is_over = is_first and error.is_no
+                    error.is_over = is_first and error.is_rejected
                     raise
                 lost, ask_first = error, ask_first or error.status != 429
             is_first = is_first and not ask_first
-            log.warning("sending for run %s failed, looking again: %s", self._asked.run_id, lost)
-            await self._patience.pause()
+            log.warning("sending for run %s failed, looking again: %s", self._request.run_id, lost)
+            await self._deadline.pause()
         raise lost
 
-    async def _look_for(self, sending: Sending, lost: RemoteError) -> Task | None:
+    async def _find_sent(self, sending: Sending, lost: RemoteError) -> Task | None:
         known = self.task.context_id is not None
         try:
-            found = await self._patience.ask(partial(find_task, self._client, sending, known))
-        except (Unknowable, Refused, Unanswered, BadAnswer) as error:
+            found = await self._deadline.retry(partial(find_task, self._client, sending, known))
+        except (LookupUnsupported, AgentRefused, Unanswered, BadAnswer) as error:
             if self._config.options.resend_unknown:
                 return None
             raise RemoteError(
                 f"it is unknown whether message {sending.message_id!r} of run "
-                f"{self._asked.run_id!r} arrived ({lost.message}), and the agent cannot tell "
+                f"{self._request.run_id!r} arrived ({lost.message}), and the agent cannot tell "
                 f"({error.message}): check at the agent what happened, then start a new run; "
                 "or set the endpoint's option resend_unknown to have such a message sent again"
             ) from error
@@ -280,10 +287,10 @@ class A2aExchange:
             raise ExecutionFailed(
                 f"the messages of {sending.message_id!r} are not in the thread any more"
             )
-        async with self._patience.in_time() as left:
+        async with self._deadline.limit() as left:
             answer = await self._client.send(message, left)
         if isinstance(answer, Task):
-            return await self._found(answer)
+            return await self._save_found(answer)
         self.task = _replace(
             self.task,
             task_id=None,
@@ -294,12 +301,12 @@ class A2aExchange:
         )
         return answer
 
-    async def _found(self, task: Task) -> TaskSnapshot:
+    async def _save_found(self, task: Task) -> TaskSnapshot:
         """Note a task that is now known: store it and emit its progress."""
         before = self.task
         self._note(task)
         if (before.task_id, before.sending) != (self.task.task_id, None):
-            await self._keep(self.task)
+            await self._save(self.task)
         snapshot = self._snapshot = TaskSnapshot(task)
         await self._watch.progress(snapshot)
         return snapshot
@@ -307,7 +314,7 @@ class A2aExchange:
     def _note(self, task: Task) -> None:
         self.task = _replace(
             self.task,
-            run_id=self._asked.run_id,
+            run_id=self._request.run_id,
             task_id=task.id or self.task.task_id,
             context_id=task.context_id or self.task.context_id,
             last_state=state_name(task),
@@ -316,8 +323,9 @@ class A2aExchange:
         )
 
 
-def _inherited(known: RemoteTask | None) -> RemoteTask:
-    """What a new run takes over from the one before: the conversation, and a task that waits."""
+def _inherit_task(known: RemoteTask | None) -> RemoteTask:
+    """The task that a new run begins with: the conversation of the run before, and its task if
+    that waits for input."""
     if known is None:
         return RemoteTask(version=VERSION)
     task = RemoteTask(version=VERSION, context_id=known.context_id)
@@ -332,7 +340,7 @@ PROGRESS_INTERVAL = 0.1
 PROGRESS_RATE = 1024 * 1024
 """Bytes of progress for each second: a progress event has all output so far, so the more output
 there is, the less often it is sent."""
-_AT_ONCE = 32
+_MAX_EVENTS_AT_ONCE = 32
 """How many events of a stream are read before other tasks may run."""
 
 
@@ -343,14 +351,19 @@ class TaskWatch:
     """
 
     def __init__(
-        self, client: A2aClient, patience: Patience, tell: Tell, *, streaming: bool
+        self,
+        client: A2aClient,
+        deadline: Deadline,
+        on_progress: ProgressCallback,
+        *,
+        streaming: bool,
     ) -> None:
         self._client = client
-        self._patience = patience
-        self._tell = tell
+        self._deadline = deadline
+        self._on_progress = on_progress
         self._streaming = streaming
         self._next_at: float | None = None
-        self._told: set[str] = set()
+        self._emitted_states: set[str] = set()
 
     async def observe(self, snapshot: TaskSnapshot) -> None:
         """Follow the task until it has ended, or waits for input.
@@ -362,14 +375,14 @@ class TaskWatch:
         if not snapshot.is_done and self._streaming:
             try:
                 await self._follow(snapshot)
-            except (Refused, Unanswered, BadAnswer) as error:
+            except (AgentRefused, Unanswered, BadAnswer) as error:
                 log.info("task %r cannot be followed, polling it: %s", snapshot.id, error)
         if not snapshot.is_done:
             await self._poll(snapshot)
 
     async def _follow(self, snapshot: TaskSnapshot) -> None:
         whole, count = False, 0
-        async with self._patience.in_time(), self._client.subscribe(snapshot.id) as events:
+        async with self._deadline.limit(), self._client.subscribe(snapshot.id) as events:
             async for event in events:
                 snapshot.apply(event)
                 whole = whole or event.HasField("task")
@@ -377,35 +390,35 @@ class TaskWatch:
                 if snapshot.is_done:
                     break
                 count += 1
-                if count % _AT_ONCE == 0:
+                if count % _MAX_EVENTS_AT_ONCE == 0:
                     await asyncio.sleep(0)
         if snapshot.is_done and not whole:
             # The stream did not begin with the task, so read it: earlier events are missing.
-            snapshot.replace(await self._look(snapshot))
-            await self._tell(snapshot.progress())
+            snapshot.replace(await self._read_task(snapshot))
+            await self._on_progress(snapshot.progress())
 
     async def _poll(self, snapshot: TaskSnapshot) -> None:
         while True:
-            snapshot.replace(await self._look(snapshot))
+            snapshot.replace(await self._read_task(snapshot))
             await self.progress(snapshot)
             if snapshot.is_done:
                 return
-            await self._patience.pause()
+            await self._deadline.pause()
 
-    async def _look(self, snapshot: TaskSnapshot) -> Task:
-        async def out_of_reach(error: RemoteError) -> None:
+    async def _read_task(self, snapshot: TaskSnapshot) -> Task:
+        async def on_failure(error: RemoteError) -> None:
             self._next_at = None
-            await self._tell(snapshot.progress(unreachable=error.message))
+            await self._on_progress(snapshot.progress(unreachable=error.message))
 
-        return await self._patience.ask(partial(self._client.get_task, snapshot.id), out_of_reach)
+        return await self._deadline.retry(partial(self._client.get_task, snapshot.id), on_failure)
 
     async def progress(self, snapshot: TaskSnapshot) -> None:
         """Emit the task's progress, but not for every piece of text."""
-        now, state = self._patience.clock.monotonic(), snapshot.state
+        now, state = self._deadline.clock.monotonic(), snapshot.state
         # A state is emitted at once when it is seen first, but not when a task returns to it.
-        if self._next_at is not None and state in self._told and now < self._next_at:
+        if self._next_at is not None and state in self._emitted_states and now < self._next_at:
             return
-        told = 2 * snapshot.made.size  # as artifacts, and as text
-        self._next_at = now + max(PROGRESS_INTERVAL, told / PROGRESS_RATE)
-        self._told.add(state)
-        await self._tell(snapshot.progress())
+        size = 2 * snapshot.made.size  # as artifacts, and as text
+        self._next_at = now + max(PROGRESS_INTERVAL, size / PROGRESS_RATE)
+        self._emitted_states.add(state)
+        await self._on_progress(snapshot.progress())

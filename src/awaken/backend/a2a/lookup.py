@@ -6,15 +6,15 @@ from enum import Enum
 
 from a2a.types.a2a_pb2 import Task
 
-from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
+from awaken.backend.a2a.client import A2aClient, AgentRefused, BadAnswer
 from awaken.backend.a2a.snapshot import state_name
 from awaken.backend.a2a.state import INTERRUPTED, TERMINAL, RemoteTask, Sending
 from awaken.clock import Clock
 from awaken.core.backend import RemoteError
 
-_PAGES = 20
-_PAGES_OF_ALL = 3
-_LOOKS = (0.1, 0.3, 1.0)
+_MAX_PAGES = 20
+_MAX_PAGES_OF_ALL = 3
+_RETRY_PAUSES = (0.1, 0.3, 1.0)
 """Seconds between attempts to find a message that was sent a moment ago."""
 
 
@@ -27,8 +27,8 @@ class Absent(Enum):
 ABSENT = Absent.ABSENT
 
 
-class Unknowable(RemoteError):
-    """The agent cannot say whether a message arrived."""
+class LookupUnsupported(RemoteError):
+    """The agent offers no way to find out whether a message arrived."""
 
 
 async def find_task(client: A2aClient, sending: Sending, known_context: bool) -> Task | Absent:
@@ -43,31 +43,31 @@ async def find_task(client: A2aClient, sending: Sending, known_context: bool) ->
         Refused, BadAnswer, Unanswered: the agent did not answer properly.
     """
     if sending.task_id is not None:
-        return await _answered(client, sending, sending.task_id)
-    found = await _listed(client, sending, sending.context_id, _PAGES)
+        return await _find_answered(client, sending, sending.task_id)
+    found = await _find_listed(client, sending, sending.context_id, _MAX_PAGES)
     if found is ABSENT and sending.context_id is not None and not known_context:
-        found = await _listed_anywhere(client, sending)
+        found = await _find_anywhere(client, sending)
     return found
 
 
-async def _answered(client: A2aClient, sending: Sending, task_id: str) -> Task | Absent:
+async def _find_answered(client: A2aClient, sending: Sending, task_id: str) -> Task | Absent:
     """The task that the message answers; `ABSENT` if the message did not reach it."""
     task = await client.get_task(task_id, whole_history=True)
-    if _holds(task, sending) or state_name(task) not in INTERRUPTED:
+    if _has_message(task, sending) or state_name(task) not in INTERRUPTED:
         return task
     if not task.history:
-        raise Unknowable(f"task {task_id!r} does not tell its history")
+        raise LookupUnsupported(f"task {task_id!r} does not tell its history")
     return ABSENT
 
 
-async def _listed_anywhere(client: A2aClient, sending: Sending) -> Task | Absent:
+async def _find_anywhere(client: A2aClient, sending: Sending) -> Task | Absent:
     try:
-        return await _listed(client, sending, None, _PAGES_OF_ALL, strict=False)
-    except (Refused, BadAnswer):
+        return await _find_listed(client, sending, None, _MAX_PAGES_OF_ALL, strict=False)
+    except (AgentRefused, BadAnswer):
         return ABSENT  # the message is not in its own context, which was searched before
 
 
-async def _listed(
+async def _find_listed(
     client: A2aClient,
     sending: Sending,
     context_id: str | None,
@@ -83,19 +83,19 @@ async def _listed(
         for task in page.tasks:
             if strict and not task.history:  # some agents list tasks without their history
                 task = await client.get_task(task.id, whole_history=True)
-            if _holds(task, sending):
+            if _has_message(task, sending):
                 return task
             if strict and not task.history:
-                raise Unknowable(f"task {task.id!r} does not tell its history")
+                raise LookupUnsupported(f"task {task.id!r} does not tell its history")
         token = page.next_page_token
         if not token:
             return ABSENT
     if not strict:
         return ABSENT
-    raise Unknowable("there are too many tasks to look through")
+    raise LookupUnsupported("there are too many tasks to look through")
 
 
-def _holds(task: Task, sending: Sending) -> bool:
+def _has_message(task: Task, sending: Sending) -> bool:
     messages = [*task.history, task.status.message]
     return any(message.message_id == sending.message_id for message in messages)
 
@@ -115,7 +115,7 @@ async def stop_task(client: A2aClient, task: RemoteTask, clock: Clock) -> Task |
     task_id = task.task_id
     if task.sending is not None:
         found = await find_task(client, task.sending, task.context_id is not None)
-        for pause in _LOOKS:
+        for pause in _RETRY_PAUSES:
             if found is not ABSENT:
                 break
             await clock.sleep(pause)
@@ -127,12 +127,12 @@ async def stop_task(client: A2aClient, task: RemoteTask, clock: Clock) -> Task |
     assert task_id is not None, "a task that may run is known by its id, or on its way"
     try:
         stopped = await client.cancel_task(task_id)
-        for pause in _LOOKS:
+        for pause in _RETRY_PAUSES:
             if state_name(stopped) in TERMINAL:
                 return stopped
             await clock.sleep(pause)
             stopped = await client.get_task(task_id)
-    except Refused as error:
+    except AgentRefused as error:
         if error.is_missing_task:
             return None
         if error.reason != "TASK_NOT_CANCELABLE":

@@ -50,12 +50,12 @@ _NAMESPACE = uuid5(NAMESPACE_URL, "awaken:a2a")
 _TYPES = MimeTypes()
 
 
-def sendable(messages: Iterable[Message]) -> list[Message]:
+def sendable_messages(messages: Iterable[Message]) -> list[Message]:
     """The messages to send to the agent: visible user messages that are not empty."""
     return [message for message in messages if message.is_visible_user() and parts_of(message)]
 
 
-def waiting_for_answer(messages: Sequence[Message]) -> Sequence[Message]:
+def unanswered_messages(messages: Sequence[Message]) -> Sequence[Message]:
     """The messages after the last one of an assistant or a tool."""
     for index in range(len(messages), 0, -1):
         if messages[index - 1].role in (Role.ASSISTANT, Role.TOOL):

@@ -101,7 +101,7 @@ class TaskSnapshot:
     # -- what it says -------------------------------------------------------------------------
 
     @property
-    def said(self) -> str:
+    def status_text(self) -> str:
         """The text of the task's status message."""
         return message_text(self.task.status.message) if self._has_message else ""
 
@@ -119,14 +119,14 @@ class TaskSnapshot:
         made = self.made.text
         if made or self.state in _NO_SUCCESS:
             return made
-        if self.said or self.state != "TASK_STATE_COMPLETED":
-            return self.said
+        if self.status_text or self.state != "TASK_STATE_COMPLETED":
+            return self.status_text
         return self._newest
 
     @property
     def failure(self) -> str | None:
         """The agent's message about a failure, or about what it waits for; else `None`."""
-        return (self.said or None) if self.state in _NO_SUCCESS else None
+        return (self.status_text or None) if self.state in _NO_SUCCESS else None
 
     @property
     def artifacts(self) -> tuple[BackendOutputArtifact, ...]:
@@ -215,7 +215,7 @@ def outcome_of_message(message: A2aMessage) -> ExchangeOutcome:
     )
 
 
-def timed_out(snapshot: TaskSnapshot | None) -> ExchangeOutcome:
+def timeout_outcome(snapshot: TaskSnapshot | None) -> ExchangeOutcome:
     """The outcome for a timeout, with the output so far."""
     output = BackendRunOutput()
     if snapshot is not None:

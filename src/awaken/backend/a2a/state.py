@@ -101,7 +101,7 @@ def remote_state(state: PersistedState | None, target: str, task: RemoteTask) ->
     return {REMOTE_STATE_KEY: {"version": VERSION, "targets": targets}}
 
 
-def merged(state: PersistedState | None, values: dict[str, Json]) -> PersistedState:
+def merge_state(state: PersistedState | None, values: dict[str, Json]) -> PersistedState:
     """The state with `values` in it."""
     state = state or PersistedState()
     return msgspec.structs.replace(state, extensions={**state.extensions, **values})

@@ -6,10 +6,10 @@ from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
     from awaken.backend.remote.lifecycle import (
-        CUT_SHORT,
-        abandon,
-        close_cut_short,
+        INTERRUPTED,
         execute_remote_root_lifecycle,
+        fail_abandoned,
+        fail_interrupted,
     )
     from awaken.backend.remote.records import (
         backend_kind,
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CUT_SHORT",
-    "abandon",
+    "INTERRUPTED",
     "backend_kind",
-    "close_cut_short",
     "execute_remote_root_lifecycle",
+    "fail_abandoned",
+    "fail_interrupted",
     "load_checkpoint_state",
     "materialize_remote_message_log",
     "remote_backend_error_message",
@@ -38,6 +38,6 @@ __getattr__, __dir__ = lazy_names(
             "backend_kind load_checkpoint_state materialize_remote_message_log "
             "remote_backend_error_message state_with_backend_output"
         ),
-        ".lifecycle": "abandon close_cut_short CUT_SHORT execute_remote_root_lifecycle",
+        ".lifecycle": "fail_abandoned fail_interrupted INTERRUPTED execute_remote_root_lifecycle",
     },
 )

@@ -12,7 +12,7 @@ import logging
 
 import msgspec
 
-from awaken.backend.local import read_start, started_over
+from awaken.backend.local import read_start, reset_ended_record
 from awaken.backend.remote.records import remote_backend_error_message
 from awaken.backend.remote.run import RemoteRun
 from awaken.codec import clean_text
@@ -56,10 +56,10 @@ from awaken.plugin.resolved_agent import ResolvedBackendAgent
 log = logging.getLogger("awaken.backend")
 _replace = msgspec.structs.replace
 
-_FOR_EVER = 10.0**8
-_NOT_ASKED = (BackendAgentNotFound, ExecutionFailed, BackendLoopError)
+_NO_LIMIT_SECONDS = 10.0**8
+_NOT_STARTED = (BackendAgentNotFound, ExecutionFailed, BackendLoopError)
 """Errors by which a backend says that it has started no work."""
-CUT_SHORT = (
+INTERRUPTED = (
     "the process ended while the agent ran elsewhere, and its backend cannot go on with such a "
     "run: it is unknown what it did"
 )
@@ -96,20 +96,20 @@ async def execute_remote_root_lifecycle(
     try:
         if start.controls.denied is not None and not runtime_cancellation_token.is_cancelled():
             await run.begin()
-            return await _stopped(run, start.controls.denied)
+            return await _stop_run(run, start.controls.denied)
         return await _within_budget(run, runtime_cancellation_token)
     except StorageError as error:
-        await run.tell_lost(error)
+        await run.emit_storage_error(error)
         raise
 
 
-async def close_cut_short(
+async def fail_interrupted(
     agent: ResolvedBackendAgent,
     request: BackendRootRunRequest,
     run_created_at: int,
     start: PreparedRun,
 ) -> AgentRunResult:
-    """End, as failed, a run whose process died and whose backend cannot continue it.
+    """Fail a run whose process died and whose backend cannot continue it.
 
     Raises:
         StorageError: its end could not be committed.
@@ -117,21 +117,21 @@ async def close_cut_short(
     run = RemoteRun(agent, request, start, run_created_at, request.persisted_state)
     try:
         await run.begin()
-        return await run.fail(CUT_SHORT, await _end_there(run))
+        return await run.fail(INTERRUPTED, await _stop_remote_work(run))
     except StorageError as error:
-        await run.tell_lost(error)
+        await run.emit_storage_error(error)
         raise
 
 
-async def abandon(
+async def fail_abandoned(
     agent: ResolvedBackendAgent,
     request: BackendRootRunRequest,
     run_created_at: int,
     start: PreparedRun,
 ) -> AgentRunResult:
-    """End, as failed, a run that was taken over too often.
+    """Fail a run that was recovered too often.
 
-    Its backend is told to stop the work, but only at the first attempt: the call itself may be what
+    The backend is asked to stop the work only at the first attempt: that call itself may be what
     kills the process.
 
     Raises:
@@ -143,12 +143,12 @@ async def abandon(
     run = RemoteRun(agent, request, start, run_created_at, request.persisted_state)
     try:
         await run.begin()
-        left: str | None = run.left_because("the process died that was to stop it")
+        left: str | None = run.left_running_text("the process died that was to stop it")
         if takeovers.times == MOST_TAKEOVERS + takeovers.levels + 1:
-            left = await _end_there(run, after="it was abandoned")
+            left = await _stop_remote_work(run, after="it was abandoned")
         return await run.fail(ABANDONED, left)
     except StorageError as error:
-        await run.tell_lost(error)
+        await run.emit_storage_error(error)
         raise
 
 
@@ -166,7 +166,7 @@ async def _read(request: BackendRootRunRequest) -> PreparedRun:
         raise StorageError(error) from error
     if known is not None:
         output = known.output and _replace(known.output, message_ids=())
-        start.thread.previous = started_over(_replace(known, state=None, output=output))
+        start.thread.previous = reset_ended_record(_replace(known, state=None, output=output))
     return start
 
 
@@ -183,28 +183,28 @@ async def _within_budget(run: RemoteRun, token: CancellationToken) -> AgentRunRe
     account = run.controls.budget
     if account is None or token.is_cancelled():
         await run.begin()
-        return await _carried_out(run, token, None)
+        return await _execute(run, token, None)
     account.begin()
     try:
         try:
-            await _take_a_step(account, run.identity.run_id, 0 if run.was_asked else 1)
+            await _reserve_step(account, run.identity.run_id, 0 if run.has_sent_input else 1)
         finally:
             await run.begin()
-        time_is_up = CancellationToken()
-        timer = _ring_after(_time_left(account), time_is_up)
+        timeout_token = CancellationToken()
+        timer = _cancel_after(_time_left(account), timeout_token)
         try:
-            return await _carried_out(run, token, time_is_up)
+            return await _execute(run, token, timeout_token)
         finally:
             timer.cancel()
     except BudgetExhausted as error:
         if error.asks and run.store is not None:
-            return await run.ask_for_more(error)
-        return await _stopped(run, str(error))
+            return await run.suspend_for_budget(error)
+        return await _stop_run(run, str(error))
     finally:
         account.pause()
 
 
-async def _take_a_step(account: Account, run_id: str, steps: int) -> None:
+async def _reserve_step(account: Account, run_id: str, steps: int) -> None:
     """Reserve and spend `steps` steps of the budget.
 
     Raises:
@@ -236,13 +236,13 @@ def _time_left(account: Account) -> float | None:
     )
 
 
-def _ring_after(seconds: float | None, token: CancellationToken) -> asyncio.TimerHandle:
-    limit = _FOR_EVER if seconds is None else max(0.0, seconds)
+def _cancel_after(seconds: float | None, token: CancellationToken) -> asyncio.TimerHandle:
+    limit = _NO_LIMIT_SECONDS if seconds is None else max(0.0, seconds)
     return asyncio.get_running_loop().call_later(limit, token.cancel)
 
 
-async def _carried_out(
-    run: RemoteRun, token: CancellationToken, time_is_up: CancellationToken | None
+async def _execute(
+    run: RemoteRun, token: CancellationToken, timeout_token: CancellationToken | None
 ) -> AgentRunResult:
     started, leave = run.clock.now_ms(), run.controls.leave
     if not run.abilities.continuation.is_possible:
@@ -250,7 +250,7 @@ async def _carried_out(
         leave = None
     try:
         # Each of these tokens interrupts the backend's call.
-        with interruptible(leave), interruptible(time_is_up), interruptible(token):
+        with interruptible(leave), interruptible(timeout_token), interruptible(token):
             result = await run.execute()
     except RunLeft:
         raise
@@ -259,27 +259,27 @@ async def _carried_out(
             if isinstance(error, GeneratorExit):
                 raise  # the coroutine is being closed and must not await
             if token.is_cancelled() or not _is_cancelled(run.controls.leave):
-                await _cancelled(run, token)
+                await _cancel_run(run, token)
             raise
         if isinstance(error, asyncio.CancelledError):
-            return await _failed(run, error)
+            return await _on_failure(run, error)
         # An error of an interrupted backend is not reported: the interruption is the reason.
         if token.is_cancelled():
-            return await _cancelled(run, token)
+            return await _cancel_run(run, token)
         if _is_cancelled(leave):
             raise RunLeft(run.identity.run_id) from error
-        if _is_cancelled(time_is_up):
-            return await _stopped(run, "its time is used up")
-        return await _failed(run, error)
-    return await _answered(run, result, started)
+        if _is_cancelled(timeout_token):
+            return await _stop_run(run, "its time is used up")
+        return await _on_failure(run, error)
+    return await _on_answer(run, result, started)
 
 
 def _is_cancelled(token: CancellationToken | None) -> bool:
     return token is not None and token.is_cancelled()
 
 
-async def _answered(run: RemoteRun, result: BackendRunResult, started: int) -> AgentRunResult:
-    _count(run, result)
+async def _on_answer(run: RemoteRun, result: BackendRunResult, started: int) -> AgentRunResult:
+    _record_spending(run, result)
     try:
         return await _keep_answer(run, result, started)
     except StorageError as error:
@@ -290,11 +290,11 @@ async def _answered(run: RemoteRun, result: BackendRunResult, started: int) -> A
         refused = error
     log.error("an answer of agent %r was refused", run.identity.agent_id, exc_info=refused)
     why = remote_backend_error_message(refused)
-    left = await _end_there(run) if result.status.is_waiting else result.left_running
+    left = await _stop_remote_work(run) if result.status.is_waiting else result.left_running
     return await run.fail(f"what the agent answered cannot be kept: {why}", left)
 
 
-def _count(run: RemoteRun, result: BackendRunResult) -> None:
+def _record_spending(run: RemoteRun, result: BackendRunResult) -> None:
     """Count the spending that the backend reports, minus the step that is already counted."""
     account, known = run.controls.budget, result.spending
     if account is not None and known is not None:
@@ -308,7 +308,7 @@ async def _keep_answer(run: RemoteRun, result: BackendRunResult, started: int) -
     if response or output.text is not None:
         output = _replace(output, text=response)
     if response:
-        await run.say(response)
+        await run.emit_answer(response)
     if isinstance(result.termination, NaturalEnd | BehaviorRequested):
         run.journal.note(
             InferenceComplete(
@@ -322,7 +322,7 @@ async def _keep_answer(run: RemoteRun, result: BackendRunResult, started: int) -
         status_reason=result.status_reason,
         steps=result.steps,
         output=output,
-        state=result.state or run.known_state(run.previous_state),
+        state=result.state or run.merge_saved_state(run.previous_state),
         left_running=result.left_running,
     )
 
@@ -330,34 +330,36 @@ async def _keep_answer(run: RemoteRun, result: BackendRunResult, started: int) -
 # -- failing, stopping, cancelling ------------------------------------------------------------
 
 
-async def _failed(run: RemoteRun, error: BaseException) -> AgentRunResult:
+async def _on_failure(run: RemoteRun, error: BaseException) -> AgentRunResult:
     if not isinstance(error, ExecutionBackendError):
         log.error("backend of agent %r failed", run.identity.agent_id, exc_info=error)
     # This raises if the store has failed. The run then stays open, and the process that recovers it
     # continues or stops the backend's work.
     await run.journal.settled()
-    left = await _end_there(run, after="failure") if _may_go_on(run, error) else None
+    left = await _stop_remote_work(run, after="failure") if _may_be_working(run, error) else None
     return await run.fail(remote_backend_error_message(error), left)
 
 
-def _may_go_on(run: RemoteRun, error: BaseException) -> bool:
+def _may_be_working(run: RemoteRun, error: BaseException) -> bool:
     """Whether work may go on remotely although the backend raised `error`."""
     if isinstance(error, ExecutionBackendError) and error.is_over:
         return False
-    return run.has_saved or run.request.is_continuation or not isinstance(error, _NOT_ASKED)
+    return run.has_saved or run.request.is_continuation or not isinstance(error, _NOT_STARTED)
 
 
-async def _stopped(run: RemoteRun, why: str) -> AgentRunResult:
+async def _stop_run(run: RemoteRun, why: str) -> AgentRunResult:
     """End a run whose budget is used up."""
-    left = await _end_there(run, after="its budget was used up") if run.may_be_at_work else None
+    left = (
+        await _stop_remote_work(run, after="its budget was used up") if run.may_be_at_work else None
+    )
     return await run.stop(why, left)
 
 
-async def _cancelled(run: RemoteRun, token: CancellationToken) -> AgentRunResult:
+async def _cancel_run(run: RemoteRun, token: CancellationToken) -> AgentRunResult:
     latest = await run.latest_state()
-    left: str | None = run.left_because("there was no time to wait for its end")
+    left: str | None = run.left_running_text("there was no time to wait for its end")
     try:
-        left = await _end_there(run, told=token.is_cancelled())
+        left = await _stop_remote_work(run, token_cancelled=token.is_cancelled())
     finally:
         # Also if the wait for the backend was interrupted.
         status = BackendRunStatus.cancelled()
@@ -365,19 +367,20 @@ async def _cancelled(run: RemoteRun, token: CancellationToken) -> AgentRunResult
     return result
 
 
-async def _end_there(
-    run: RemoteRun, *, told: bool = False, after: str = "cancellation"
+async def _stop_remote_work(
+    run: RemoteRun, *, token_cancelled: bool = False, after: str = "cancellation"
 ) -> str | None:
     """Stop the remote work. Returns a text that says why work may go on, or `None` if it has
     stopped.
 
-    `told` says that the run's token was cancelled, which stops the work of some backends.
+    `token_cancelled` says that the run's token was cancelled, which stops the work of some
+    backends.
     """
     can = run.abilities.cancellation
     if not can.supports_remote_abort:
-        if not run.may_be_at_work or (told and can.supports_cooperative_token):
+        if not run.may_be_at_work or (token_cancelled and can.supports_cooperative_token):
             return None
-        return run.left_because("its backend cannot stop it")
+        return run.left_running_text("its backend cannot stop it")
     try:
         await run.backend.abort(
             BackendAbortRequest(
@@ -395,5 +398,7 @@ async def _end_there(
             run.identity.run_id,
             error,
         )
-        return run.left_because(f"it could not be stopped: {remote_backend_error_message(error)}")
+        return run.left_running_text(
+            f"it could not be stopped: {remote_backend_error_message(error)}"
+        )
     return None

@@ -73,7 +73,7 @@ def state_with_backend_output(
     )
 
 
-def encoded(state: PersistedState | None) -> dict[str, msgspec.Raw]:
+def encode_state(state: PersistedState | None) -> dict[str, msgspec.Raw]:
     """The state in the form that a commit takes: JSON text by key.
 
     Raises:
@@ -88,7 +88,7 @@ def encoded(state: PersistedState | None) -> dict[str, msgspec.Raw]:
 
 def waiting_state(identity: RunIdentity, status_reason: str | None) -> RunWaitingState:
     """The waiting state of a remote run. It lists no ticket: only a question about the budget is
-    listed in the record, and `asking` adds that."""
+    listed in the record, and `add_ticket` adds that."""
     return RunWaitingState(
         reason=WaitingReason.from_status_reason(status_reason),
         since_dispatch_id=identity.dispatch_id,
@@ -96,9 +96,7 @@ def waiting_state(identity: RunIdentity, status_reason: str | None) -> RunWaitin
     )
 
 
-def marked_elsewhere(
-    record: RunRecord | None, asked: RunRequestSnapshot | None
-) -> RunRecord | None:
+def update_backend(record: RunRecord | None, asked: RunRequestSnapshot | None) -> RunRecord | None:
     """The record of a continued run, with the backend of the new request."""
     known = record.request if record is not None else None
     if record is None or known is None or asked is None or known.backend == asked.backend:
@@ -144,7 +142,7 @@ def materialize_remote_message_log(
     `messages` is the part of the log after `base_seq`; the `previous` record knows the part before.
     Messages that other runs produced are not marked.
     """
-    source = (previous.input if previous is not None else None) or input_of(
+    source = (previous.input if previous is not None else None) or whole_log_input(
         identity.thread_id, input_message_count
     )
     start = (
@@ -177,7 +175,7 @@ def materialize_remote_message_log(
     return tuple(marked), source, output
 
 
-def input_of(thread_id: str, count: int) -> RunMessageInput | None:
+def whole_log_input(thread_id: str, count: int) -> RunMessageInput | None:
     """The whole log of `count` messages as a run's input; `None` if it is empty."""
     if count == 0:
         return None
@@ -186,13 +184,13 @@ def input_of(thread_id: str, count: int) -> RunMessageInput | None:
 
 # -- tickets ----------------------------------------------------------------------------------
 
-_FOR_PEOPLE = (WaitingReason.USER_INPUT, WaitingReason.TOOL_PERMISSION)
+_APPROVER_REASONS = (WaitingReason.USER_INPUT, WaitingReason.TOOL_PERMISSION)
 
 
-def agents_question(record: RunRecord, said: str | None, at_ms: int) -> Ticket | None:
+def agent_ticket(record: RunRecord, said: str | None, at_ms: int) -> Ticket | None:
     """The ticket of a waiting run. Returns `None` if the run does not wait for an approver."""
     waiting = record.waiting
-    if waiting is None or waiting.reason not in _FOR_PEOPLE:
+    if waiting is None or waiting.reason not in _APPROVER_REASONS:
         return None
     return _ticket(
         record.run_id,
@@ -206,7 +204,7 @@ def agents_question(record: RunRecord, said: str | None, at_ms: int) -> Ticket |
     )
 
 
-def budget_question(
+def budget_ticket(
     identity: RunIdentity, revision: int, error: BudgetExhausted, at_ms: int
 ) -> Ticket:
     """The ticket that asks whether a run may exceed its budget."""
@@ -222,9 +220,9 @@ def budget_question(
     )
 
 
-def asking(record: RunRecord, question: Ticket) -> RunRecord:
+def add_ticket(record: RunRecord, question: Ticket) -> RunRecord:
     """The record of a waiting run, with its ticket added."""
-    assert record.waiting is not None, "only what waits asks"
+    assert record.waiting is not None, "only a waiting run has a ticket"
     waiting = _replace(
         record.waiting, ticket_ids=(question.ticket_id,), tickets=(RunWaitingTicket.of(question),)
     )

@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 
 from awaken.backend.remote.records import (
-    agents_question,
-    asking,
+    add_ticket,
+    agent_ticket,
     backend_kind,
-    budget_question,
-    encoded,
-    input_of,
+    budget_ticket,
+    encode_state,
     load_checkpoint_state,
-    marked_elsewhere,
     materialize_remote_message_log,
     state_with_backend_output,
+    update_backend,
     waiting_state,
+    whole_log_input,
 )
 from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.core.backend import (
@@ -80,7 +80,7 @@ class RemoteRun:
 
     - `may_be_at_work` says that the backend may be working on the run.
     - `_saved` is the state that the backend has saved since this process called it.
-    - `_untold` are the ids of the messages that the backend may not have received.
+    - `_undelivered_ids` are the ids of the messages that the backend may not have received.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class RemoteRun:
             self.journal.extras.acks.extend(first.acks)
             self.journal.extras.tickets.extend(first.tickets)
             self.journal.extras.rewinds_to = first.rewinds_to
-        self.record = marked_elsewhere(thread.previous, first.request)
+        self.record = update_backend(thread.previous, first.request)
         self.may_be_at_work = request.is_continuation or (
             thread.previous is not None and thread.previous.status is RunStatus.RUNNING
         )
@@ -131,9 +131,9 @@ class RemoteRun:
         self.message_id = ""
         self._input_count = thread.log_length + len(first.messages)
         self._response = ""
-        self._said: list[Message] = []
+        self._answer_messages: list[Message] = []
         self._saved: dict[str, Json] = {}
-        self._untold: tuple[str, ...] = ()
+        self._undelivered_ids: tuple[str, ...] = ()
         self._begun = self._executing = False
         if request.save_state is None and self.store is not None:
             request = _replace(request, save_state=self._save_state)
@@ -142,20 +142,20 @@ class RemoteRun:
         self.request = request
 
     @property
-    def was_asked(self) -> bool:
+    def has_sent_input(self) -> bool:
         """Whether a process that died has already given the run's input to the backend, and the
         backend has confirmed that by saving state."""
         before = self._previous
         if before is None or before.status is not RunStatus.RUNNING:
             return False
-        untold = before.input.trigger_message_ids if before.input is not None else ()
-        return self.request.is_continuation and not untold
+        undelivered = before.input.trigger_message_ids if before.input is not None else ()
+        return self.request.is_continuation and not undelivered
 
     def _progress(self) -> Progress:
         """Where the run stands, for its topic."""
         seq, step = self.journal.seq, None
         if 0 < self._step_starts <= seq and not 0 < self._step_ends <= seq:
-            text = self._said[-1].text() if self._said else ""
+            text = self._answer_messages[-1].text() if self._answer_messages else ""
             step = StepSnapshot(message_id=self.message_id, text=text)
         return self.journal.progress(step)
 
@@ -185,10 +185,12 @@ class RemoteRun:
         if self.request.is_continuation:
             # Until the backend has saved state, a process that recovers the run sends these
             # messages again. A new run without saved state is started again as a whole.
-            self._untold = tuple(m.id for m in self.request.new_messages if m.id is not None)
+            self._undelivered_ids = tuple(
+                m.id for m in self.request.new_messages if m.id is not None
+            )
         # The run's spending and grants are committed before the backend is called.
         known = self._with_spending(None)
-        await self._commit(tuple(self._first.messages), self._record(), encoded(known))
+        await self._commit(tuple(self._first.messages), self._record(), encode_state(known))
         self._begun = True
 
     # -- executing ----------------------------------------------------------------------------
@@ -228,15 +230,15 @@ class RemoteRun:
         before = self.previous_state
         if self._saved or self.request.is_continuation or before is None:
             before = PersistedState()
-        state = encoded(_replace(before, extensions={**before.extensions, **values}))
+        state = encode_state(_replace(before, extensions={**before.extensions, **values}))
         self._saved.update(values)
-        self._untold = ()
+        self._undelivered_ids = ()
         await self._commit((), self._record(), state)
 
     async def latest_state(self) -> PersistedState | None:
         """The run's stored state, with everything that the backend has saved since, even if that
         could not be committed."""
-        return self.known_state(
+        return self.merge_saved_state(
             await load_checkpoint_state(self.store, self.identity.run_id, self.previous_state)
         )
 
@@ -245,7 +247,7 @@ class RemoteRun:
         """Whether the backend has saved state since this process called it."""
         return bool(self._saved)
 
-    def known_state(self, before: PersistedState | None) -> PersistedState | None:
+    def merge_saved_state(self, before: PersistedState | None) -> PersistedState | None:
         """The state `before`, with what the backend has saved since."""
         if not self._saved:
             return before
@@ -254,14 +256,14 @@ class RemoteRun:
 
     # -- the end ------------------------------------------------------------------------------
 
-    async def say(self, response: str) -> None:
-        """Send the answer to listeners, and add it to the log with the next commit."""
+    async def emit_answer(self, response: str) -> None:
+        """Emit the answer, and add it to the log with the next commit."""
         self._response = response
         await self.journal.tell(TextDelta(delta=response))
-        self._said.append(Message.assistant(response, id=self.message_id))
+        self._answer_messages.append(Message.assistant(response, id=self.message_id))
 
-    def left_because(self, why: str) -> str:
-        """A text that says that the backend may still work on the run, and why."""
+    def left_running_text(self, why: str) -> str:
+        """The text for a run that its backend may still work on, with the reason."""
         kind, run_id = backend_kind(self.agent), self.identity.run_id
         return clean_text(f"what backend {kind!r} began for run {run_id!r} may go on there: {why}")
 
@@ -286,14 +288,14 @@ class RemoteRun:
         state = await self.latest_state()
         return await self.finish(status, end, state=state, left_running=left_running)
 
-    async def ask_for_more(self, error: BudgetExhausted) -> AgentRunResult:
+    async def suspend_for_budget(self, error: BudgetExhausted) -> AgentRunResult:
         """Pause the run with a ticket that asks an approver for more budget.
 
         Raises:
             StorageError: the pause could not be committed.
         """
         revision = self.record.revision + 1 if self.record is not None else 1
-        question = budget_question(self.identity, revision, error, self.clock.now_ms())
+        question = budget_ticket(self.identity, revision, error, self.clock.now_ms())
         status = BackendRunStatus.suspended(question.message)
         return await self.finish(status, SUSPENDED_END, question=question)
 
@@ -329,18 +331,18 @@ class RemoteRun:
             StorageError: the commit failed.
         """
         output, response = output or BackendRunOutput(), self._response
-        kept = encoded(self._with_spending(state_with_backend_output(state, output)))
+        kept = encode_state(self._with_spending(state_with_backend_output(state, output)))
         reason = status_reason or backend_status.durable_status_reason(termination)
         status = backend_status.durable_run_status(termination)
         said, source, written = materialize_remote_message_log(
-            self._said,
+            self._answer_messages,
             self.record,
             self.identity,
             steps,
             self._input_count,
             base_seq=self.journal.length,
         )
-        untold = self._untold if question is not None else ()
+        undelivered = self._undelivered_ids if question is not None else ()
         record = _replace(
             self._record(
                 termination,
@@ -348,17 +350,17 @@ class RemoteRun:
                 steps=steps,
                 left=left_running,
             ),
-            input=source and _replace(source, trigger_message_ids=untold),
+            input=source and _replace(source, trigger_message_ids=undelivered),
             output=written and _replace(written, message_ids=()),
         )
         if question is not None:
-            record = asking(record, question)
+            record = add_ticket(record, question)
         elif self.controls.asks_itself:
             asked = response or backend_status.message
-            question = agents_question(record, asked, self.clock.now_ms())
+            question = agent_ticket(record, asked, self.clock.now_ms())
         self.journal.extras.tickets.extend([question] if question is not None else [])
         label = backend_status.result_status_label(termination)
-        self._note_end(termination, _told_result(response, label, reason, output), record)
+        self._note_end(termination, _result_json(response, label, reason, output), record)
         release = self.journal.fence is not None
         if self._reservation is not None:
             await self._reservation.tell(leaves=release)
@@ -392,8 +394,8 @@ class RemoteRun:
             )
         )
 
-    async def tell_lost(self, error: StorageError) -> None:
-        """Send the error of a failed commit to listeners. The record stays open for recovery."""
+    async def emit_storage_error(self, error: StorageError) -> None:
+        """Emit the error of a failed commit. The record stays open for recovery."""
         if self._begun:
             await self.journal.tell(StepEnd())
         await self.journal.tell(Error(message=str(error), code="storage"))
@@ -411,10 +413,10 @@ class RemoteRun:
         """The record of the running run or, with a termination, of the waiting or ended run."""
         identity, now = self.identity, self.clock.now_ms()
         before = self.record or RunRecord.begin(identity, self._first.request, self.created_at_ms)
-        source = before.input or input_of(identity.thread_id, self._input_count)
+        source = before.input or whole_log_input(identity.thread_id, self._input_count)
         changes: RunChanges = {
             "agent_id": identity.agent_id,
-            "input": source and _replace(source, trigger_message_ids=self._untold),
+            "input": source and _replace(source, trigger_message_ids=self._undelivered_ids),
             "dispatch_id": identity.dispatch_id,
             "session_id": identity.session_id,
             "transport_request_id": identity.transport_request_id,
@@ -453,10 +455,10 @@ class RemoteRun:
         await self.journal.commit(messages, record, state, thread_state, release=release)
 
 
-def _told_result(
+def _result_json(
     response: str, status: str, reason: str | None, output: BackendRunOutput
 ) -> dict[str, Json]:
-    """The result that the run's last event has; parts that the run does not have are left out."""
+    """The `result` of the run's last event, without the parts that the run does not have."""
     result: dict[str, Json] = {"response": response, "status": status}
     if output != BackendRunOutput():
         result["output"] = to_json(output)

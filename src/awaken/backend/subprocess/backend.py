@@ -10,7 +10,12 @@ from contextlib import contextmanager
 import msgspec
 
 from awaken.backend.local import map_termination
-from awaken.backend.subprocess.options import MAX_DEPTH, SubprocessOptions, agent_at, depth
+from awaken.backend.subprocess.options import (
+    MAX_DEPTH,
+    SubprocessOptions,
+    current_depth,
+    parse_agent_address,
+)
 from awaken.backend.subprocess.process import LineTooLong, Process
 from awaken.backend.subprocess.protocol import (
     CHILD_MODULE,
@@ -108,7 +113,7 @@ class SubprocessBackend(ExecutionBackend):
         that."""
         process = self._running.get(request.run_identity.run_id)
         if process is not None:
-            process.told_to_stop = True
+            process.stop_requested = True
             process.kill()
 
     async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
@@ -178,7 +183,9 @@ class SubprocessBackend(ExecutionBackend):
         try:
             async with process:
                 tree = RunTree(identity, start.events)
-                return await self._in_time(process, line, identity, _TreeSink(sink, tree), token)
+                return await self._run_with_timeout(
+                    process, line, identity, _TreeSink(sink, tree), token
+                )
         except OSError as error:
             raise ExecutionFailed(
                 f"agent '{identity.agent_id}': cannot communicate with its process: {error}"
@@ -189,7 +196,7 @@ class SubprocessBackend(ExecutionBackend):
 
     def _spawn(self, agent_id: str) -> Process:
         options = self._options
-        if depth() >= MAX_DEPTH:
+        if current_depth() >= MAX_DEPTH:
             raise ExecutionFailed(
                 f"agent '{agent_id}': agents' processes may start others at most {MAX_DEPTH} "
                 "levels deep; does it delegate to itself?"
@@ -209,7 +216,7 @@ class SubprocessBackend(ExecutionBackend):
                 f"{f' in {options.cwd!r}' if options.cwd else ''}: {error}"
             ) from error
 
-    async def _in_time(
+    async def _run_with_timeout(
         self,
         process: Process,
         line: bytes,
@@ -217,10 +224,10 @@ class SubprocessBackend(ExecutionBackend):
         sink: EventSink,
         token: CancellationToken | None,
     ) -> BackendRunResult:
-        """The run's result; one with status timeout if the run took too long."""
+        """Run the process and return the run's result, with status timeout if it took too long."""
         process.write(line)
         try:
-            with self._stopping(process, token):
+            with self._stop_on_cancel(process, token):
                 async with asyncio.timeout(self._timeout_ms / 1000):
                     await process.drain()
                     answer = await _answer(process, identity.agent_id, sink)
@@ -234,13 +241,13 @@ class SubprocessBackend(ExecutionBackend):
                 await process.wait()
             raise
         if answer is None:
-            if process.told_to_stop:
+            if process.stop_requested:
                 return _result(identity, CANCELLED)
-            raise await _died(process, identity.agent_id)
-        return _told_result(identity, answer)
+            raise await _exit_error(process, identity.agent_id)
+        return _to_result(identity, answer)
 
     @contextmanager
-    def _stopping(self, process: Process, token: CancellationToken | None) -> Iterator[None]:
+    def _stop_on_cancel(self, process: Process, token: CancellationToken | None) -> Iterator[None]:
         """While the block runs, cancelling the token stops the process."""
         if token is None:
             yield
@@ -299,7 +306,7 @@ class SubprocessBackendFactory:
             raise ExecutionBackendFactoryError(
                 f"backend '{BACKEND}' needs process groups, which {os.name!r} does not have"
             )
-        agent = agent_at(endpoint.base_url)
+        agent = parse_agent_address(endpoint.base_url)
         if agent is None:
             raise ExecutionBackendFactoryError(
                 f"base_url {endpoint.address!r} names no agent: write python:package.module:name"
@@ -369,7 +376,7 @@ class _TreeSink:
         """Does nothing: the caller closes its own sink."""
 
 
-async def _died(process: Process, agent_id: str) -> RemoteError:
+async def _exit_error(process: Process, agent_id: str) -> RemoteError:
     how = how_it_ended(await process.wait())
     errors = await process.last_errors()
     said = "; the end of its stderr:\n" + "\n".join(errors) if errors else ", its stderr is empty"
@@ -379,8 +386,8 @@ async def _died(process: Process, agent_id: str) -> RemoteError:
 # -- results ----------------------------------------------------------------------------------
 
 
-def _told_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> BackendRunResult:
-    """The result that the child's last message stands for.
+def _to_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> BackendRunResult:
+    """The result for the child's last message.
 
     Raises:
         BackendAgentNotFound, ExecutionFailed: the run did not begin.
@@ -388,7 +395,7 @@ def _told_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> Backend
     if isinstance(answer, RunEnded):
         end = answer.termination
         if isinstance(end, Suspended):
-            end = Failed(value=_cannot_ask(identity, answer))
+            end = Failed(value=_unanswerable_text(identity, answer))
         result = _result(identity, end, answer.response, answer.steps)
         told = answer.spent
         spent = told.amount() if told else Amount(tokens=answer.tokens, steps=answer.steps)
@@ -401,7 +408,7 @@ def _told_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> Backend
     return _result(identity, Failed(value=answer.message))
 
 
-def _cannot_ask(identity: RunIdentity, answer: RunEnded) -> str:
+def _unanswerable_text(identity: RunIdentity, answer: RunEnded) -> str:
     what = (
         f"an answer to {', '.join(map(repr, answer.asks_for))}" if answer.asks_for else "a person"
     )

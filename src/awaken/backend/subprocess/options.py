@@ -12,7 +12,7 @@ import msgspec
 from awaken.core.aio.child_process import DEPTH, INHERITED, inherited
 from awaken.core.value import Value
 
-__all__ = ["INHERITED", "SubprocessOptions", "agent_at", "depth"]
+__all__ = ["INHERITED", "SubprocessOptions", "current_depth", "parse_agent_address"]
 
 MAX_DEPTH = 8
 """The most levels of nested agent processes: an agent that delegates to itself must stop
@@ -51,16 +51,16 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def environment(self) -> dict[str, str]:
         """The child's environment: inherited variables, those of the options, and its depth."""
-        return inherited(self.pass_env) | self.env | {DEPTH: str(depth() + 1)}
+        return inherited(self.pass_env) | self.env | {DEPTH: str(current_depth() + 1)}
 
 
-def depth() -> int:
+def current_depth() -> int:
     """The number of nested agent processes, including this one if it is one."""
     told = os.environ.get(DEPTH, "0")
     return int(told) if told.isdecimal() else 0
 
 
-def agent_at(address: str) -> str | None:
+def parse_agent_address(address: str) -> str | None:
     """The `module:name` of an address `python:module:name`; `None` for other addresses."""
     found = _ADDRESS.fullmatch(address)
     return found[1] if found else None

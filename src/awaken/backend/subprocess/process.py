@@ -62,7 +62,7 @@ class Process:
         self._timers: list[asyncio.TimerHandle] = []
         self._disconnect: list[Callable[[], None]] = []
         self._errors = _Errors(name)
-        self.told_to_stop = False
+        self.stop_requested = False
         self._child = ChildProcess(command, env=env, cwd=cwd)
         self._child.exited.add_done_callback(self._note_exit)
 
@@ -134,9 +134,9 @@ class Process:
 
     def stop(self, request: bytes, grace: float) -> None:
         """Ask it to end; send SIGTERM after half of `grace` seconds, SIGKILL after all of them."""
-        if self.told_to_stop:
+        if self.stop_requested:
             return
-        self.told_to_stop = True
+        self.stop_requested = True
         self._stdin.write(request)
         self._timers += [
             self._loop.call_later(grace / 2, self._child.send_signal, signal.SIGTERM),

@@ -171,7 +171,7 @@ class RunTree:
 
     def admit(self, event: RunEvent) -> RunEvent | None:
         """The event as it may be passed on, or `None` if it may not."""
-        if self._is_wanted(event) and self._is_ours(event):
+        if self._is_wanted(event) and self._is_of_tree(event):
             # Only events in our own store have a `seq`, which moves the cursors of readers.
             return event if event.seq is None else msgspec.structs.replace(event, seq=None)
         if not self._warned:
@@ -192,10 +192,10 @@ class RunTree:
             event.event, ActivitySnapshot | ActivityDelta
         )
 
-    def _is_ours(self, event: RunEvent) -> bool:
+    def _is_of_tree(self, event: RunEvent) -> bool:
         if not 0 <= event.at_ms < _LATEST_MS or not self._names_itself(event):
             return False
-        if isinstance(event.event, InferenceComplete) and _is_less_than_nothing(event.event):
+        if isinstance(event.event, InferenceComplete) and _has_negative_usage(event.event):
             return False
         known = self._threads.get(event.run_id)
         if known is not None:
@@ -219,6 +219,6 @@ class RunTree:
         return all((n.thread_id, n.run_id) == (event.thread_id, event.run_id) for n in names)
 
 
-def _is_less_than_nothing(told: InferenceComplete) -> bool:
+def _has_negative_usage(told: InferenceComplete) -> bool:
     used = () if told.usage is None else msgspec.structs.astuple(told.usage)
     return any(count is not None and count < 0 for count in (told.duration_ms, told.cost, *used))

@@ -11,12 +11,12 @@ from awaken.core.secret import RedactedString
 from awaken.errors import ConfigError
 from awaken.models.anthropic.executor import (
     AnthropicMessages,
+    add_native_tools,
     common_options,
     http_client,
-    with_native,
 )
 from awaken.models.provider_tools import NativeTool
-from awaken.models.response_limits import bounded_page
+from awaken.models.response_limits import limit_page
 from awaken.models.sdk import PROVIDER_TIMEOUT, find_key, sdk
 
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -56,7 +56,7 @@ class BedrockMessages(AnthropicMessages):
         native: Sequence[NativeTool] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._extra_body = with_native(extra_body, native, self.platform)
+        self._extra_body = add_native_tools(extra_body, native, self.platform)
         module = sdk("anthropic", extra="bedrock", whose="bedrock")
         boto = sdk("boto3", extra="bedrock", whose="bedrock")
         if (access_key is None) != (secret_key is None):
@@ -70,8 +70,8 @@ class BedrockMessages(AnthropicMessages):
         }
         options = {
             **common_options(base_url, timeout, default_headers),
-            **{name: _exposed(value) for name, value in secrets.items()},
-            "aws_region": region or first_set(REGIONS) or region_of_profile(boto, profile),
+            **{name: _expose(value) for name, value in secrets.items()},
+            "aws_region": region or first_env_value(REGIONS) or region_of_profile(boto, profile),
             "aws_profile": profile,
         }
         if key is not None and (access_key or profile):
@@ -82,7 +82,7 @@ class BedrockMessages(AnthropicMessages):
 
         def make() -> Any:
             # Bedrock's events are not lines of text; botocore refuses events of more than 24 MiB.
-            http = http_client(module, bounded_page)
+            http = http_client(module, limit_page)
             return module.AsyncAnthropicBedrock(http_client=http, **options)
 
         self._set_up(
@@ -127,15 +127,15 @@ class VertexMessages(AnthropicMessages):
         native: Sequence[NativeTool] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._extra_body = with_native(extra_body, native, self.platform)
+        self._extra_body = add_native_tools(extra_body, native, self.platform)
         module = sdk("anthropic", extra="vertex", whose="vertex")
         sdk("google.auth", extra="vertex", whose="vertex")
         token = find_key(access_token, whose="vertex", argument="access_token")
         options = {
             **common_options(base_url, timeout, default_headers),
-            "project_id": _needed(project, PROJECTS, "a project", "project"),
-            "region": _needed(region, LOCATIONS, "a region", "region"),
-            "access_token": _exposed(token),
+            "project_id": _require_setting(project, PROJECTS, "a project", "project"),
+            "region": _require_setting(region, LOCATIONS, "a region", "region"),
+            "access_token": _expose(token),
             "credentials": credentials,
         }
 
@@ -168,8 +168,8 @@ def region_of_profile(boto: Any, profile: str | None) -> str:
     return str(region)
 
 
-def _needed(given: str | None, names: Sequence[str], what: str, argument: str) -> str:
-    found = given or first_set(names)
+def _require_setting(given: str | None, names: Sequence[str], what: str, argument: str) -> str:
+    found = given or first_env_value(names)
     if not found:
         raise ConfigError(
             f"vertex needs {what}: export {' or '.join(names)}, or give it as {argument}"
@@ -177,9 +177,9 @@ def _needed(given: str | None, names: Sequence[str], what: str, argument: str) -
     return found
 
 
-def first_set(names: Sequence[str]) -> str | None:
+def first_env_value(names: Sequence[str]) -> str | None:
     return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
 
 
-def _exposed(key: RedactedString | None) -> str | None:
+def _expose(key: RedactedString | None) -> str | None:
     return key.expose_secret() if key is not None else None

@@ -20,9 +20,9 @@ from awaken.core.llm import (
     Unauthorized,
 )
 from awaken.core.secret import RedactedString
-from awaken.models.http_errors import classify_http, said_in_body
+from awaken.models.http_errors import body_error_text, classify_http
 
-CUT = "connection reset: the stream ended early"
+STREAM_CUT = "connection reset: the stream ended early"
 
 # The status of errors within a stream, by type; Bedrock's types have other names.
 _STATUS = {
@@ -50,7 +50,7 @@ _HINT = (
 _FILTERED = re.compile(r"blocked by (the )?content filter", re.IGNORECASE)
 
 
-class Failures:
+class AnthropicErrors:
     """Translates the SDK's errors to ours.
 
     Args:
@@ -67,39 +67,39 @@ class Failures:
         self._secrets = tuple(secrets)
 
     @contextmanager
-    def translating(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Raises our errors for the SDK's; other errors pass."""
         try:
             yield
         except InferenceExecutionError:
             raise
         except Exception as error:
-            failure = self.told(error)
+            failure = self.translate(error)
             if failure is None:
                 raise
             raise failure from failure.__cause__
 
-    def unfinished(self, page: str | None) -> InferenceExecutionError:
+    def unfinished_stream(self, page: str | None) -> InferenceExecutionError:
         """The error for a stream without an end.
 
         Args:
             page: what came instead of a stream, if that is known.
         """
         if page is None:
-            return ProviderError(CUT)
+            return ProviderError(STREAM_CUT)
         text = self.scrub(page)
         try:
             kind = str(loads(text)["error"]["type"])
         except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError):
-            return ProviderError(f"the server has sent no answer: {said_in_body(text)}")
+            return ProviderError(f"the server has sent no answer: {body_error_text(text)}")
         return classify_http(_STATUS.get(kind.lower(), 500), text)
 
-    def told(self, error: Exception) -> InferenceExecutionError | None:
+    def translate(self, error: Exception) -> InferenceExecutionError | None:
         """Our error for `error`, or `None` if it does not come from the provider.
 
         Its cause is the original error, unless that contains a secret.
         """
-        found = self._found(error)
+        found = self._classify(error)
         if found is None:
             return None
         text = self.scrub(found.message)
@@ -114,23 +114,23 @@ class Failures:
             text = secret.redact(text)
         return text
 
-    def _found(self, error: Exception) -> InferenceExecutionError | None:
+    def _classify(self, error: Exception) -> InferenceExecutionError | None:
         sdk, http = self._sdk, self._http
         if isinstance(error, sdk.APIStatusError):
-            return self._answered(error)
+            return self._status_error(error)
         if isinstance(error, sdk.APITimeoutError | http.TimeoutException):
-            return InferenceTimeout(_words(error.__cause__ or error))
+            return InferenceTimeout(_error_text(error.__cause__ or error))
         if isinstance(error, sdk.APIConnectionError):
-            return ProviderError(f"connection error: {_words(error.__cause__ or error)}")
+            return ProviderError(f"connection error: {_error_text(error.__cause__ or error)}")
         if isinstance(error, http.HTTPError | http.StreamError):
-            return ProviderError(f"connection reset: {_words(error)}")
+            return ProviderError(f"connection reset: {_error_text(error)}")
         if isinstance(error, sdk.APIResponseValidationError | ValueError):
-            return ProviderError(f"an answer that makes no sense: {_words(error)}")
+            return ProviderError(f"an answer that makes no sense: {_error_text(error)}")
         if _is_about_credentials(error):
-            return Unauthorized(f"{_words(error)}{_HINT if 'AWS' in str(error) else ''}")
-        return ProviderError(_words(error)) if isinstance(error, sdk.AnthropicError) else None
+            return Unauthorized(f"{_error_text(error)}{_HINT if 'AWS' in str(error) else ''}")
+        return ProviderError(_error_text(error)) if isinstance(error, sdk.AnthropicError) else None
 
-    def _answered(self, error: Any) -> InferenceExecutionError:
+    def _status_error(self, error: Any) -> InferenceExecutionError:
         """The error for an HTTP error response, or for an error event within a stream."""
         body = error.body
         detail = body.get("error") if isinstance(body, dict) else None
@@ -157,5 +157,5 @@ def _is_about_credentials(error: Exception) -> bool:
     )
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return str(error).strip() or type(error).__name__

@@ -21,14 +21,20 @@ from awaken.core.llm import (
 from awaken.core.message import Message, Role
 from awaken.core.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
-from awaken.models.anthropic.errors import Failures
+from awaken.models.anthropic.errors import AnthropicErrors
 from awaken.models.anthropic.model_names import Platform, abilities_of_model
-from awaken.models.anthropic.request import Prepared, prepare
+from awaken.models.anthropic.request import PreparedRequest, prepare
 from awaken.models.anthropic.stream import StreamReader
-from awaken.models.provider_tools import CodeExecution, NativeTool, NativeTools, WebSearch, written
-from awaken.models.response_limits import WatchedBody, bounded
+from awaken.models.provider_tools import (
+    CodeExecution,
+    NativeTool,
+    NativeTools,
+    WebSearch,
+    native_tool_fields,
+)
+from awaken.models.response_limits import WatchedBody, limit_response
 from awaken.models.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
-from awaken.models.settings import with_extra
+from awaken.models.settings import add_extra_fields
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 MAX_PAUSES = 16
@@ -51,15 +57,15 @@ _NATIVE: NativeTools = {
 }
 
 
-class _Heard(StreamAccumulator):
-    """The beginning of an answer that was paused, as the provider wants it back."""
+class _PausedAnswer(StreamAccumulator):
+    """The beginning of an answer that the provider has paused, to send it back."""
 
     def __init__(self) -> None:
         super().__init__()
         self.max_bytes = sys.maxsize  # the listener limits the answer
 
-    def going_on(self, request: InferenceRequest) -> InferenceRequest:
-        """The request with all of the answer so far, which continues it."""
+    def continue_request(self, request: InferenceRequest) -> InferenceRequest:
+        """The request that continues the answer: it ends with all of the answer so far."""
         begun = Message(role=Role.ASSISTANT, content=self.finish().content)
         return msgspec.structs.replace(request, messages=[*request.messages, begun])
 
@@ -98,10 +104,10 @@ class AnthropicMessages:
         client: Any = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._extra_body = with_native(extra_body, native, self.platform)
+        self._extra_body = add_native_tools(extra_body, native, self.platform)
         module = sdk("anthropic", extra="anthropic", whose="anthropic")
         if client is not None:
-            self._bring(module, client, max_tokens, clock)
+            self._use_client(module, client, max_tokens, clock)
             return
         key: RedactedString | None
         if base_url is None:
@@ -129,12 +135,12 @@ class AnthropicMessages:
 
     def preview(self, request: InferenceRequest) -> dict[str, Any]:
         """The body of the request to Anthropic."""
-        options = dict(self._prepared(request).options)
+        options = dict(self._prepare(request).options)
         options.pop("extra_headers", None)
         by_hand = options.pop("extra_body", {})
         return {**options, **by_hand}
 
-    def _prepared(self, request: InferenceRequest) -> Prepared:
+    def _prepare(self, request: InferenceRequest) -> PreparedRequest:
         return prepare(
             request,
             platform=self.platform,
@@ -144,12 +150,12 @@ class AnthropicMessages:
         )
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        prepared = self._prepared(request)
-        heard = _Heard() if prepared.may_pause else None
+        prepared = self._prepare(request)
+        heard = _PausedAnswer() if prepared.may_pause else None
         spent: TokenUsage | None = None
         for _ in range(MAX_PAUSES):
             reader = StreamReader(prepared.names, spent)
-            with self._failures.translating():
+            with self._errors.translate_errors():
                 stream = await self._clients.get().messages.create(**prepared.options)
                 body = WatchedBody(stream.response)
                 try:
@@ -161,12 +167,12 @@ class AnthropicMessages:
                 finally:
                     await stream.close()
                 if not reader.done:
-                    raise self._failures.unfinished(body.page)
+                    raise self._errors.unfinished_stream(body.page)
             if not reader.paused:
                 return
             if heard is None:
                 break
-            spent, prepared = reader.usage, self._prepared(heard.going_on(request))
+            spent, prepared = reader.usage, self._prepare(heard.continue_request(request))
         yield Stop(reason=StopReason.END_TURN)
 
     async def aclose(self) -> None:
@@ -178,7 +184,7 @@ class AnthropicMessages:
 
     # -- setting up ---------------------------------------------------------------------------
 
-    def _bring(self, module: Any, client: Any, max_tokens: int | None, clock: Clock) -> None:
+    def _use_client(self, module: Any, client: Any, max_tokens: int | None, clock: Clock) -> None:
         kind = type(client).__name__
         if not hasattr(client, "messages") or not kind.startswith("Async"):
             raise ConfigError(
@@ -208,7 +214,7 @@ class AnthropicMessages:
         http = sdk("httpx2", extra="anthropic", whose=self.platform)
         self._max_tokens = max_tokens
         self._betas = _betas(headers or {})
-        self._failures = Failures(module, http, clock, secrets)
+        self._errors = AnthropicErrors(module, http, clock, secrets)
         self._clients: PerLoop[Any] = PerLoop(make, close or _close)
 
 
@@ -220,7 +226,7 @@ def open_anthropic() -> AnthropicMessages:
     return AnthropicMessages()
 
 
-def with_native(
+def add_native_tools(
     extra_body: Mapping[str, Any] | None, native: Sequence[NativeTool], whose: str
 ) -> dict[str, Any]:
     """The further fields of every request, with the provider's own tools.
@@ -228,8 +234,8 @@ def with_native(
     Raises:
         ConfigError: Anthropic has no such tool.
     """
-    tools = written(native, _NATIVE, whose)
-    return with_extra({"tools": tools} if tools else {}, extra_body or {})
+    tools = native_tool_fields(native, _NATIVE, whose)
+    return add_extra_fields({"tools": tools} if tools else {}, extra_body or {})
 
 
 def common_options(
@@ -254,7 +260,7 @@ def common_options(
     }
 
 
-def http_client(module: Any, hook: Callable[[Any], Awaitable[None]] = bounded) -> Any:
+def http_client(module: Any, hook: Callable[[Any], Awaitable[None]] = limit_response) -> Any:
     """The SDK's own HTTP client, with a hook that limits the size of responses."""
     return module.DefaultAsyncHttpxClient(event_hooks={"response": [hook]})
 

@@ -82,7 +82,7 @@ class AnthropicConversation:
     # -- a user's turn ------------------------------------------------------------------------
 
     def _add_system(self, message: Message, where: str) -> None:
-        texts = _present(
+        texts = _drop_absent(
             system_block(block, self._model, f"{where}[{i}]")
             for i, block in enumerate(message.content)
         )
@@ -105,7 +105,7 @@ class AnthropicConversation:
         self._result(message.tool_call_id or "", message.content, where)
 
     def _result(self, call_id: str, content: Sequence[Any], where: str) -> None:
-        shown = _present(
+        shown = _drop_absent(
             media_block(block, self._model, f"{where}[{i}]") for i, block in enumerate(content)
         )
         result: BlockParam = {"type": "tool_result", "tool_use_id": self._ids.of_result(call_id)}
@@ -133,11 +133,11 @@ class AnthropicConversation:
 
     def _add_assistant(self, message: Message, where: str) -> None:
         blocks: list[BlockParam] = []
-        unanswered = () if message is self._last else _unanswered(message)
+        unanswered = () if message is self._last else _unanswered_calls(message)
         for index, block in enumerate(message.content):
             match block:
                 case Text():
-                    blocks += _present([text_block(block.text)])
+                    blocks += _drop_absent([text_block(block.text)])
                 case Thinking():
                     if self._replay and (thought := thinking_block(block)) is not None:
                         blocks.append(thought)
@@ -146,7 +146,7 @@ class AnthropicConversation:
                     blocks.append(self._call(block.id, block.name, block.input))
                 case Opaque():
                     if block not in unanswered:
-                        blocks += _own(block)
+                        blocks += _own_block(block)
                 case Citation():
                     _cite(blocks, block)
                 case _:
@@ -186,22 +186,22 @@ _ADD = {
 }
 
 
-def _present(blocks: Iterable[BlockParam | None]) -> list[BlockParam]:
+def _drop_absent(blocks: Iterable[BlockParam | None]) -> list[BlockParam]:
     return [block for block in blocks if block is not None]
 
 
-def _own(block: Opaque) -> list[BlockParam]:
-    """A block as it came, if it came from Anthropic."""
+def _own_block(block: Opaque) -> list[BlockParam]:
+    """The data of a block, unchanged, if Anthropic has sent it; else no block."""
     mine = block.origin == ORIGIN and isinstance(block.data, dict)
     return [dict(block.data)] if mine else []
 
 
-def _unanswered(message: Message) -> list[Opaque]:
+def _unanswered_calls(message: Message) -> list[Opaque]:
     """Calls of the provider's own tools without their results, as a broken stream leaves them.
 
-    Only the last answer may have such calls: it goes on with them.
+    Only the last answer may have such calls: its continuation begins with them.
     """
-    own = [block for block in message.content if isinstance(block, Opaque) and _own(block)]
+    own = [block for block in message.content if isinstance(block, Opaque) and _own_block(block)]
     results = {block.data.get("tool_use_id") for block in own}
     return [
         block
@@ -283,14 +283,14 @@ def citation_of(data: dict[str, Any]) -> Citation:
 
 
 def _image_source(given: MediaSource) -> BlockParam:
-    source = _inlined(given)
+    source = _to_inline_source(given)
     if isinstance(source, UrlSource):
         return {"type": "url", "url": source.url}
     return {"type": "base64", "media_type": source.media_type, "data": source.data}
 
 
 def _document_source(given: MediaSource, model: str, where: str) -> BlockParam:
-    source = _inlined(given)
+    source = _to_inline_source(given)
     if isinstance(source, UrlSource):
         return {"type": "url", "url": source.url}
     kind = source.media_type.partition(";")[0].strip().lower()
@@ -308,7 +308,7 @@ def _document_source(given: MediaSource, model: str, where: str) -> BlockParam:
 _DATA_URL = re.compile(r"data:([^;,]+)?((?:;[^;,]+)*?)(;base64)?,(.*)", re.DOTALL)
 
 
-def _inlined(given: MediaSource) -> InlineSource:
+def _to_inline_source(given: MediaSource) -> InlineSource:
     """A `data:` URL as inline content; other sources as they are."""
     source = inline_source(given)
     found = _DATA_URL.fullmatch(source.url) if isinstance(source, UrlSource) else None

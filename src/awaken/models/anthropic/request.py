@@ -23,8 +23,14 @@ from awaken.models.anthropic.messages import (
 )
 from awaken.models.anthropic.model_names import Claude, Platform, claude
 from awaken.models.anthropic.schema import strict_schema
-from awaken.models.settings import choice_of, drop, extra_of, obeyed, with_extra
-from awaken.models.wire import names_back, wire_name
+from awaken.models.settings import (
+    add_extra_fields,
+    drop_unsupported,
+    extra_fields,
+    tool_choice_of,
+    warn_dropped,
+)
+from awaken.models.wire import original_names, wire_name
 
 CACHED = {"type": "ephemeral"}
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -37,7 +43,7 @@ _OLD_VERSION = {
 }
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments for the SDK, and the tools whose names had to be changed."""
 
     options: dict[str, Any]
@@ -59,7 +65,7 @@ def prepare(
     max_tokens: int | None = None,
     betas: Sequence[str] = (),
     extra_body: Mapping[str, Any] | None = None,
-) -> Prepared:
+) -> PreparedRequest:
     """The arguments for `request`.
 
     Args:
@@ -72,11 +78,11 @@ def prepare(
     """
     model = claude(request.upstream_model)
     if not model.reasons:
-        request = obeyed(request, ("reasoning_effort",))
-    plan = _fitting(plan_of(model, request.overrides, max_tokens), request, model)
-    request = obeyed(
+        request = drop_unsupported(request, ("reasoning_effort",))
+    plan = _fit_plan(plan_of(model, request.overrides, max_tokens), request, model)
+    request = drop_unsupported(
         request,
-        ("seed", *_unsampled(request.overrides, 0 if plan.thinks else model.sampling)),
+        ("seed", *_unsent_sampling(request.overrides, 0 if plan.thinks else model.sampling)),
         () if model.takes_forced_calls else ("forced_tool_choice",),
     )
     talk = AnthropicConversation(
@@ -86,13 +92,13 @@ def prepare(
     )
     talk.add_all(request.messages)
     system = _system(request)
-    extra = with_extra(dict(extra_body or {}), extra_of(request.overrides))
+    extra = add_extra_fields(dict(extra_body or {}), extra_fields(request.overrides))
     tools = [_tool(tool) for tool in request.tools] + [
         dict(tool) for tool in extra.pop("tools", ())
     ]
     if request.enable_prompt_cache:
-        _mark(tools, system or talk.system, talk.stable)
-    thinking, needed = _bound(plan, talk.replayed and model.binds_thinking)
+        _mark_cached(tools, system or talk.system, talk.stable)
+    thinking, needed = _thinking_parameter(plan, talk.replayed and model.binds_thinking)
     output, told = _output(request.output, plan.effort)
     options: dict[str, Any] = {
         "model": request.upstream_model,
@@ -106,13 +112,15 @@ def prepare(
         "thinking": thinking,
         "output_config": output,
         **_settings(request),
-        **_by_hand(request.overrides, model, platform, [*betas, *needed] if needed else (), extra),
+        **_extra_parameters(
+            request.overrides, model, platform, [*betas, *needed] if needed else (), extra
+        ),
     }
     options.update((name, part) for name, part in parts.items() if part)
-    return Prepared(options=options, names=names_back(request.tools))
+    return PreparedRequest(options=options, names=original_names(request.tools))
 
 
-def _unsampled(overrides: InferenceOverride | None, most: int) -> tuple[str, ...]:
+def _unsent_sampling(overrides: InferenceOverride | None, most: int) -> tuple[str, ...]:
     """The sampling parameters that are not sent, if a request may have at most so many."""
     if most == 0:
         return ("temperature", "top_p")
@@ -138,7 +146,9 @@ def _tool(tool: ToolDescriptor) -> BlockParam:
     }
 
 
-def _bound(plan: ThinkingPlan, bound: bool) -> tuple[dict[str, Any] | None, Sequence[str]]:
+def _thinking_parameter(
+    plan: ThinkingPlan, bound: bool
+) -> tuple[dict[str, Any] | None, Sequence[str]]:
     """The thinking parameter, and the beta features that it needs."""
     if not bound or plan.thinking is None:
         return plan.thinking, ()
@@ -147,7 +157,9 @@ def _bound(plan: ThinkingPlan, bound: bool) -> tuple[dict[str, Any] | None, Sequ
     return {**plan.thinking, "block_binding": binding}, (BINDING_BETA,)
 
 
-def _mark(tools: list[BlockParam], system: list[BlockParam], stable: list[BlockParam]) -> None:
+def _mark_cached(
+    tools: list[BlockParam], system: list[BlockParam], stable: list[BlockParam]
+) -> None:
     """Set the cache marks, of which there may be four.
 
     They stand at the end of the tools and of the system prompt, which rarely change, and at the
@@ -184,7 +196,7 @@ def _settings(request: InferenceRequest) -> dict[str, Any]:
     overrides = request.overrides
     if overrides is None:
         return {}
-    choice = choice_of(request)
+    choice = tool_choice_of(request)
     chosen: dict[str, Any] = {}
     if choice is not None:
         kind = _CHOICES.get(choice)
@@ -194,14 +206,14 @@ def _settings(request: InferenceRequest) -> dict[str, Any]:
     return {"stop_sequences": list(overrides.stop or ()), "tool_choice": chosen}
 
 
-def _by_hand(
+def _extra_parameters(
     overrides: InferenceOverride | None,
     model: Claude,
     platform: Platform,
     betas: Sequence[str],
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Headers and fields the SDK has no arguments for."""
+    """Headers and fields for which the SDK has no arguments."""
     body: dict[str, Any] = {}
     headers: dict[str, str] = {}
     if overrides is not None and overrides.temperature is not None:
@@ -302,7 +314,7 @@ def _level(wanted: ReasoningEffort | None) -> str | None:
     return next((level for level, most in BUDGETS.items() if wanted.budget <= most), "max")
 
 
-def _fitting(plan: ThinkingPlan, request: InferenceRequest, model: Claude) -> ThinkingPlan:
+def _fit_plan(plan: ThinkingPlan, request: InferenceRequest, model: Claude) -> ThinkingPlan:
     """The plan, without thinking if the model would refuse it.
 
     A model with a token budget continues its reasoning after its calls, and needs the beginning of
@@ -311,14 +323,14 @@ def _fitting(plan: ThinkingPlan, request: InferenceRequest, model: Claude) -> Th
     """
     if not plan.thinks:
         return plan
-    forced = choice_of(request) not in (None, "none") and not model.forced_while_thinking
+    forced = tool_choice_of(request) not in (None, "none") and not model.forced_while_thinking
     if forced:
-        drop(request, "reasoning_effort")
-    blind = model.takes_budget and _goes_on_blindly(request.messages)
+        warn_dropped(request, "reasoning_effort")
+    blind = model.takes_budget and _is_missing_reasoning(request.messages)
     return ThinkingPlan(max_tokens=plan.max_tokens) if forced or blind else plan
 
 
-def _goes_on_blindly(messages: Sequence[Message]) -> bool:
+def _is_missing_reasoning(messages: Sequence[Message]) -> bool:
     for message in reversed(messages):
         if message.role is Role.USER:
             return False

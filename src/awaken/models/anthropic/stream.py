@@ -25,7 +25,7 @@ from awaken.core.llm import (
 )
 from awaken.core.message import Citation, Opaque
 from awaken.models.anthropic.messages import ORIGIN, citation_of
-from awaken.models.parsing import checked, count_of, unread
+from awaken.models.parsing import check_events, keep_unknown_part, parse_count
 from awaken.models.response_limits import PendingSize
 
 MaybeEvent = LlmStreamEvent | None
@@ -72,7 +72,7 @@ class StreamReader:
         self._written: set[int] = set()
         self._unread: dict[str, list[str]] = {}
         self._signature: list[str] = []
-        self._held = PendingSize()
+        self._pending_size = PendingSize()
         self._spoke = False
         self._prompt = 0
         self._stop: str | None = None
@@ -89,8 +89,8 @@ class StreamReader:
             "text_delta": self._text,
             "input_json_delta": self._arguments,
             "thinking_delta": self._thinking,
-            "signature_delta": self._signed,
-            "citations_delta": self._cited,
+            "signature_delta": self._add_signature,
+            "citations_delta": self._add_citation,
         }
         self._ends: dict[str, Callable[[Any, int], MaybeEvent]] = {
             "text": self._text_end,
@@ -119,7 +119,7 @@ class StreamReader:
             if self._after:
                 events += self._after
                 self._after = []
-            return checked(events)
+            return check_events(events)
         except (AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise ProviderError(f"an answer that makes no sense: {error}") from error
 
@@ -165,7 +165,7 @@ class StreamReader:
     # -- blocks -------------------------------------------------------------------------------
 
     def _block_start(self, event: Any) -> MaybeEvent:
-        self._held.add("", _BLOCK)
+        self._pending_size.add("", _BLOCK)
         block = self._blocks[event.index] = event.content_block
         if block.type == "text":
             self._spoke = True
@@ -197,7 +197,7 @@ class StreamReader:
         """Collect the pieces of a block that is not understood, by the name of their field."""
         for name, piece in delta.to_dict(warnings=False).items():
             if name != "type" and isinstance(piece, str):
-                self._held.add(piece)
+                self._pending_size.add(piece)
                 self._unread.setdefault(name, []).append(piece)
 
     def _unread_end(self, block: Any) -> MaybeEvent:
@@ -211,16 +211,16 @@ class StreamReader:
         for name, text in pieces.items():
             before = data.get(name)
             data[name] = before + text if isinstance(before, str) else text
-        keep = Opaque if _OWN_BLOCKS.fullmatch(block.type) else unread
+        keep = Opaque if _OWN_BLOCKS.fullmatch(block.type) else keep_unknown_part
         return keep(origin=ORIGIN, kind=block.type, data=data)
 
     def _text(self, event: Any) -> MaybeEvent:
         text = event.delta.text
         return TextDelta(delta=text) if text else None
 
-    def _cited(self, event: Any) -> MaybeEvent:
+    def _add_citation(self, event: Any) -> MaybeEvent:
         citation = citation_of(event.delta.citation.to_dict(warnings=False))
-        self._held.add(citation.quote or "", _BLOCK)
+        self._pending_size.add(citation.quote or "", _BLOCK)
         self._citations.append(citation)
         return None
 
@@ -233,8 +233,8 @@ class StreamReader:
         text = event.delta.thinking
         return ReasoningDelta(delta=text) if text else None
 
-    def _signed(self, event: Any) -> MaybeEvent:
-        self._held.add(event.delta.signature)
+    def _add_signature(self, event: Any) -> MaybeEvent:
+        self._pending_size.add(event.delta.signature)
         self._signature.append(event.delta.signature)
         return None
 
@@ -261,7 +261,7 @@ class StreamReader:
 
 def _count(usage: Any, name: str) -> int | None:
     # Gateways may leave a field out; the SDK's object then has no such attribute.
-    return count_of(getattr(usage, name, None))
+    return parse_count(getattr(usage, name, None))
 
 
 def _refusal(details: Any) -> str:

@@ -23,15 +23,15 @@ from awaken.core.llm import (
 )
 from awaken.core.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
-from awaken.models.anthropic.clouds import REGIONS, first_set, region_of_profile
+from awaken.models.anthropic.clouds import REGIONS, first_env_value, region_of_profile
 from awaken.models.anthropic.executor import common_options
 from awaken.models.bedrock.request import converse_body
 from awaken.models.bedrock.stream import ConverseReader
 from awaken.models.http_errors import classify_http
-from awaken.models.parsing import checked
-from awaken.models.response_limits import bounded_page, is_stream
+from awaken.models.parsing import check_events
+from awaken.models.response_limits import is_stream, limit_page
 from awaken.models.sdk import PROVIDER_TIMEOUT, PerLoop, find_key, sdk
-from awaken.models.wire import names_back
+from awaken.models.wire import original_names
 
 _ABILITIES = ModelAbilities(native_output=False, input=frozenset({"image", "document"}))
 
@@ -86,7 +86,7 @@ class BedrockConverse:
         self._key = find_key(api_key, ["AWS_BEARER_TOKEN_BEDROCK"], whose=self.name)
         if self._key is not None and profile:
             raise ConfigError("a Bedrock key and a profile are both given: keep one")
-        self._region = region or first_set(REGIONS) or region_of_profile(self._boto, profile)
+        self._region = region or first_env_value(REGIONS) or region_of_profile(self._boto, profile)
         self._url = base_url or f"https://bedrock-runtime.{self._region}.amazonaws.com"
         self._profile, self._timeout, self._clock = profile, timeout, clock
         # Headers may contain a key, too.
@@ -109,26 +109,26 @@ class BedrockConverse:
         body = dumps(converse_body(request))
         url = f"{self._url.rstrip('/')}/model/{quote(request.upstream_model, safe='')}"
         url += "/converse-stream"
-        reader = ConverseReader(names_back(request.tools))
-        with self._translating():
+        reader = ConverseReader(original_names(request.tools))
+        with self._translate_errors():
             # Finding credentials may read files, or ask another server.
-            headers = await asyncio.to_thread(self._signed, url, body)
+            headers = await asyncio.to_thread(self._sign_request, url, body)
             stream = self._clients.get().stream("POST", url, content=body, headers=headers)
             try:
                 async with stream as response:
                     if not is_stream(response):
-                        raise self._refused(response, await response.aread())
+                        raise self._status_error(response, await response.aread())
                     frames = self._frames.EventStreamBuffer()
                     async for chunk in response.aiter_bytes():
                         frames.add_data(chunk)
                         for kind, event in _events(frames):
-                            for told in checked(reader.read(kind, event)):
+                            for told in check_events(reader.read(kind, event)):
                                 yield told
             except Exception as error:
                 # Once the answer is complete, it does not matter how the connection ends.
                 if not reader.done or isinstance(error, InferenceExecutionError):
                     raise
-            last = checked(reader.finish())
+            last = check_events(reader.finish())
         for told in last:
             yield told
 
@@ -139,10 +139,10 @@ class BedrockConverse:
     # -- asking -------------------------------------------------------------------------------
 
     def _connect(self) -> Any:
-        hooks = {"response": [bounded_page]}
+        hooks = {"response": [limit_page]}
         return self._http.AsyncClient(timeout=self._timeout, event_hooks=hooks)
 
-    def _signed(self, url: str, body: bytes) -> dict[str, str]:
+    def _sign_request(self, url: str, body: bytes) -> dict[str, str]:
         """The headers of a request, with the key or a signature.
 
         Raises:
@@ -165,7 +165,7 @@ class BedrockConverse:
 
     # -- failures -----------------------------------------------------------------------------
 
-    def _refused(self, response: Any, body: bytes) -> InferenceExecutionError:
+    def _status_error(self, response: Any, body: bytes) -> InferenceExecutionError:
         text = body.decode(errors="replace")
         if self._key is not None:
             text = self._key.redact(text)
@@ -176,15 +176,15 @@ class BedrockConverse:
         return refused
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except InferenceExecutionError:
             raise
         except Exception as error:
-            raise self._translated(error) from error
+            raise self._translate_error(error) from error
 
-    def _translated(self, error: Exception) -> InferenceExecutionError:
+    def _translate_error(self, error: Exception) -> InferenceExecutionError:
         words = str(error).strip() or type(error).__name__
         if isinstance(error, self._http.TimeoutException):
             return InferenceTimeout(f"no word from Bedrock for {self._timeout:g} s")

@@ -21,7 +21,7 @@ from awaken.core.message import (
     ToolResultBlock,
     ToolUse,
 )
-from awaken.models.settings import choice_of, extra_of, obeyed, refuse
+from awaken.models.settings import drop_unsupported, extra_fields, refuse_settings, tool_choice_of
 from awaken.models.wire import CallIds, call_input, unsupported, wire_name
 
 ORIGIN = "bedrock"
@@ -52,7 +52,7 @@ def converse_body(request: InferenceRequest) -> dict[str, Any]:
     Raises:
         InvalidRequest: the API cannot take a part of the request.
     """
-    request = obeyed(request, _DROPPED)
+    request = drop_unsupported(request, _DROPPED)
     talk = _Conversation(request.upstream_model)
     for index, message in enumerate(request.messages):
         talk.add(message, f"messages[{index}].content")
@@ -61,7 +61,7 @@ def converse_body(request: InferenceRequest) -> dict[str, Any]:
         "system": [*system, *talk.system],
         "inferenceConfig": _inference(request),
         "toolConfig": _tools(request, talk.called),
-        "additionalModelRequestFields": extra_of(request.overrides),
+        "additionalModelRequestFields": extra_fields(request.overrides),
     }
     body: dict[str, Any] = {"messages": talk.messages}
     body.update((name, part) for name, part in parts.items() if part)
@@ -90,9 +90,9 @@ def _tools(request: InferenceRequest, called: Sequence[str]) -> dict[str, Any]:
         # A conversation with calls must have tools, even if none of them is offered any more.
         specs = {name: _spec(name, "", {}) for name in called}
     config: dict[str, Any] = {"tools": list(specs.values())} if specs else {}
-    choice = choice_of(request)
+    choice = tool_choice_of(request)
     if choice == "none":
-        refuse(request, "tool_choice")
+        refuse_settings(request, "tool_choice")
     if choice is not None:
         one = {"tool": {"name": wire_name(choice)}}
         config["toolChoice"] = {"any": {}} if choice == "required" else one

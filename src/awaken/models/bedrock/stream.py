@@ -20,7 +20,7 @@ from awaken.core.llm import (
 )
 from awaken.core.message import Citation, Opaque
 from awaken.models.bedrock.request import ORIGIN
-from awaken.models.parsing import count_in, unread
+from awaken.models.parsing import find_count, keep_unknown_part
 from awaken.models.response_limits import PendingSize
 
 _STOPS = {
@@ -156,7 +156,7 @@ class ConverseReader:
         for kind, block in self._unread.items():
             if isinstance(written := block.get("input"), str):
                 block["input"] = loads(written)
-            keep = Opaque if kind in _OWN_TOOLS else unread
+            keep = Opaque if kind in _OWN_TOOLS else keep_unknown_part
             events.append(keep(origin=ORIGIN, kind=kind, data={kind: block}))
         self._thinking = self._spoke = False
         self._call, self._signature, self._redacted = None, [], []
@@ -178,12 +178,12 @@ def _citation(data: Mapping[str, Any]) -> Citation:
 
 def _tokens(usage: object) -> TokenUsage:
     """The token counts; Amazon counts cached tokens separately."""
-    read, written = (count_in(usage, f"cache{what}InputTokens") for what in ("Read", "Write"))
-    asked = count_in(usage, "inputTokens")
+    read, written = (find_count(usage, f"cache{what}InputTokens") for what in ("Read", "Write"))
+    asked = find_count(usage, "inputTokens")
     return TokenUsage(
         prompt_tokens=None if asked is None else asked + (read or 0) + (written or 0),
-        completion_tokens=count_in(usage, "outputTokens"),
-        total_tokens=count_in(usage, "totalTokens"),
+        completion_tokens=find_count(usage, "outputTokens"),
+        total_tokens=find_count(usage, "totalTokens"),
         cache_read_tokens=read,
         cache_creation_tokens=written,
     )

@@ -56,7 +56,7 @@ def contents_of(request: InferenceRequest) -> list[dict[str, Any]]:
         InvalidRequest: there is no user message, or Gemini cannot take a part of it.
     """
     messages = request.messages
-    first = _leading(messages)
+    first = _count_leading_system(messages)
     turn = max((i for i, m in enumerate(messages) if m.role is Role.USER), default=-1)
     contents = _Contents(request.upstream_model)
     for index in range(first, len(messages)):
@@ -69,14 +69,14 @@ def system_of(request: InferenceRequest) -> list[Part]:
     parts: list[Part] = []
     for index, block in enumerate(request.system):
         parts += text_part(only_text(block, f"system[{index}]", request.upstream_model))
-    for index, message in enumerate(request.messages[: _leading(request.messages)]):
+    for index, message in enumerate(request.messages[: _count_leading_system(request.messages)]):
         for at, block in enumerate(message.content):
             where = f"messages[{index}].content[{at}]"
             parts += text_part(only_text(block, where, request.upstream_model))
     return parts
 
 
-def _leading(messages: Sequence[Message]) -> int:
+def _count_leading_system(messages: Sequence[Message]) -> int:
     """How many system messages come before everything else."""
     count = 0
     while count < len(messages) and messages[count].role is Role.SYSTEM:
@@ -105,7 +105,7 @@ class _Contents:
         self._add[message.role](message, f"messages[{index}]", this_turn)
 
     def finish(self) -> list[dict[str, Any]]:
-        self._settle()
+        self._flush_later_parts()
         if not self._contents:
             raise InvalidRequest(
                 f"there is nothing to ask model {self._model!r}: messages has no user message"
@@ -118,20 +118,20 @@ class _Contents:
             for at, block in enumerate(message.content)
         )
         if text:
-            self._tell([{"text": f"<system>\n{text}\n</system>"}])
+            self._add_user_parts([{"text": f"<system>\n{text}\n</system>"}])
 
     def _user(self, message: Message, where: str, _: bool) -> None:
         for at, block in enumerate(message.content):
             if isinstance(block, ToolResultBlock):
                 self._result(block.tool_use_id, block.content, f"{where}.content[{at}]")
             else:
-                self._tell(self._plain(block, f"{where}.content[{at}]"))
+                self._add_user_parts(self._plain(block, f"{where}.content[{at}]"))
 
     def _tool(self, message: Message, where: str, _: bool) -> None:
         self._result(message.tool_call_id or "", message.content, where)
 
     def _assistant(self, message: Message, where: str, this_turn: bool) -> None:
-        self._settle()
+        self._flush_later_parts()
         parts: list[Part] = []
         for at, block in enumerate(message.content):
             if isinstance(block, Thinking):
@@ -140,12 +140,12 @@ class _Contents:
                 parts += self._plain(block, f"{where}.content[{at}]")
         for at, call in enumerate(message.tool_calls or ()):
             part = self._call(call.id, call.name, call.arguments)
-            parts.append(signed(part, call.signature, f"{where}.tool_calls[{at}].signature"))
+            parts.append(sign_part(part, call.signature, f"{where}.tool_calls[{at}].signature"))
         if this_turn and not self._older:
             first = next((part for part in parts if "function_call" in part), None)
             if first is not None:
                 first.setdefault("thought_signature", FOREIGN_CALL)
-        self._say("model", parts)
+        self._append("model", parts)
 
     def _plain(self, block: ContentBlock, where: str) -> list[Part]:
         if isinstance(block, Text):
@@ -164,12 +164,14 @@ class _Contents:
         if block.origin != ORIGIN:
             return
         if block.thinking:
-            parts.append(signed({"text": block.thinking, "thought": True}, block.signature, where))
+            parts.append(
+                sign_part({"text": block.thinking, "thought": True}, block.signature, where)
+            )
         elif block.signature:
             # A signature without a thought belongs to the text before it.
             if not (parts and "text" in parts[-1] and "thought_signature" not in parts[-1]):
                 parts.append({"text": ""})
-            signed(parts[-1], block.signature, where)
+            sign_part(parts[-1], block.signature, where)
 
     def _call(self, id: str, name: str, arguments: Any) -> Part:
         name = self._names[id] = wire_name(name)
@@ -185,31 +187,31 @@ class _Contents:
         ]
         name = self._names.get(id)
         if name is None:
-            self._tell([*text_part("".join(texts)), *media])
+            self._add_user_parts([*text_part("".join(texts)), *media])
             return
         response: Part = {"id": id, "name": name, "response": {"output": "".join(texts)}}
         inside = [] if self._older else [part for part in media if fits_result(part)]
         if inside:
             response["parts"] = inside
         self._later += [part for part in media if part not in inside]
-        self._say("user", [{"function_response": response}])
+        self._append("user", [{"function_response": response}])
         self._unanswered.discard(id)
         if not self._unanswered:
-            self._settle()
+            self._flush_later_parts()
 
-    def _tell(self, parts: list[Part]) -> None:
+    def _add_user_parts(self, parts: list[Part]) -> None:
         """Add parts with the role user, once all calls before them have their results."""
         if self._unanswered:
             self._later += parts
         else:
-            self._say("user", parts)
+            self._append("user", parts)
 
-    def _settle(self) -> None:
+    def _flush_later_parts(self) -> None:
         self._unanswered.clear()
         later, self._later = self._later, []
-        self._say("user", later)
+        self._append("user", later)
 
-    def _say(self, role: str, parts: list[Part]) -> None:
+    def _append(self, role: str, parts: list[Part]) -> None:
         if not parts:
             return
         if self._contents and self._contents[-1]["role"] == role:
@@ -249,7 +251,7 @@ def media_part(block: Media, where: str) -> Part:
     return _media(block.source, where)
 
 
-def signed(part: Part, signature: str | None, where: str) -> Part:
+def sign_part(part: Part, signature: str | None, where: str) -> Part:
     """The part with its signature, which Gemini needs to see again."""
     if signature:
         part["thought_signature"] = _bytes(signature, where)

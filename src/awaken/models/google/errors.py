@@ -23,7 +23,7 @@ from awaken.models.sdk import sdk
 _SECONDS = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)s")
 
 
-class Faults:
+class GeminiErrors:
     """Translates the SDK's exceptions, and removes the key from their texts."""
 
     def __init__(self, key: RedactedString | None, clock: Clock) -> None:
@@ -33,7 +33,7 @@ class Faults:
         self._http = sdk("httpx2", extra="google", whose="Gemini")
 
     @contextmanager
-    def translating(self, began: Callable[[], bool]) -> Iterator[None]:
+    def translate_errors(self, began: Callable[[], bool]) -> Iterator[None]:
         """Raises our errors for the SDK's.
 
         Args:
@@ -44,12 +44,12 @@ class Faults:
         except InferenceExecutionError:
             raise
         except Exception as error:
-            raise self._ours(error, began=began()) from self._cause(error)
+            raise self._translate(error, began=began()) from self._cause(error)
 
-    def _ours(self, error: Exception, *, began: bool) -> InferenceExecutionError:
+    def _translate(self, error: Exception, *, began: bool) -> InferenceExecutionError:
         if isinstance(error, self._api.APIError):
-            return self._answered(error)
-        text = self.scrubbed(str(error) or type(error).__name__)[:MAX_MESSAGE]
+            return self._status_error(error)
+        text = self.scrub(str(error) or type(error).__name__)[:MAX_MESSAGE]
         if isinstance(error, self._http.TimeoutException):
             return InferenceTimeout(f"no word from Gemini in time ({type(error).__name__})")
         if isinstance(error, self._http.TransportError):
@@ -64,16 +64,16 @@ class Faults:
             return InvalidRequest(text)
         return classify_text(f"{type(error).__name__}: {text}")
 
-    def scrubbed(self, text: str) -> str:
+    def scrub(self, text: str) -> str:
         """The text without the key."""
         return self._key.redact(text) if self._key is not None else text
 
     def _cause(self, error: Exception) -> Exception | None:
         """The error, or `None` if its text contains the key."""
-        return error if self.scrubbed(str(error)) == str(error) else None
+        return error if self.scrub(str(error)) == str(error) else None
 
-    def _answered(self, error: Any) -> InferenceExecutionError:
-        body = self.scrubbed(dumps_text(error.details) if error.details else error.message or "")
+    def _status_error(self, error: Any) -> InferenceExecutionError:
+        body = self.scrub(dumps_text(error.details) if error.details else error.message or "")
         status = error.code if isinstance(error.code, int) else 500
         headers: Mapping[str, str] = getattr(error.response, "headers", None) or {}
         ours = classify_http(status, body, headers, now_ms=self._clock.now_ms())

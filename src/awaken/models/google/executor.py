@@ -19,7 +19,7 @@ from awaken.core.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
 from awaken.models.google.contents import wire_name
-from awaken.models.google.errors import Faults
+from awaken.models.google.errors import GeminiErrors
 from awaken.models.google.model_names import abilities
 from awaken.models.google.request import gemini_request
 from awaken.models.google.stream import GeminiStream, data_lines
@@ -29,12 +29,12 @@ from awaken.models.provider_tools import (
     NativeTool,
     NativeTools,
     WebSearch,
-    written,
+    native_tool_fields,
 )
-from awaken.models.response_limits import bounded
+from awaken.models.response_limits import limit_response
 from awaken.models.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
-from awaken.models.settings import with_extra
-from awaken.models.wire import names_back
+from awaken.models.settings import add_extra_fields
+from awaken.models.wire import original_names
 
 if TYPE_CHECKING:
     import httpx2
@@ -54,7 +54,7 @@ _NATIVE: NativeTools = {
 
 # The SDK closes an unfinished response only when its generators are garbage-collected. So the
 # response is noted when it opens, and closed here.
-_opened: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
+_open_responses: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
 
 
 class GoogleGemini:
@@ -119,11 +119,11 @@ class GoogleGemini:
         self._api_version = api_version
         # Headers may contain a key, too.
         self._headers = {name: RedactedString(value) for name, value in (headers or {}).items()}
-        tools = written(native, _NATIVE, _whose(vertex))
+        tools = native_tool_fields(native, _NATIVE, _whose(vertex))
         own = {"tools": tools} if tools else {}
-        self._config = self._checked(with_extra(own, config or {}))
+        self._config = self._check_config(add_extra_fields(own, config or {}))
         self._ids = ids
-        self._faults = Faults(self._key, clock)
+        self._errors = GeminiErrors(self._key, clock)
         self._brought = client
         self._clients = PerLoop(self._connect, _disconnect)
 
@@ -145,17 +145,17 @@ class GoogleGemini:
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         asked = gemini_request(request, self._config)
         models = self._client().aio.models
-        stream = GeminiStream(self._ids, names_back(request.tools, wire_name))
+        stream = GeminiStream(self._ids, original_names(request.tools, wire_name))
         opened: list[httpx2.Response] = []
         chunks: Any = None
-        with self._faults.translating(lambda: bool(opened) or stream.began):
+        with self._errors.translate_errors(lambda: bool(opened) or stream.began):
             try:
                 chunks = await models.generate_content_stream(**asked)
-                token = _opened.set(opened)
+                token = _open_responses.set(opened)
                 try:
                     chunk = await anext(chunks, None)
                 finally:
-                    _opened.reset(token)
+                    _open_responses.reset(token)
                 while chunk is not None:
                     for event in stream.read(chunk):
                         yield event
@@ -188,7 +188,7 @@ class GoogleGemini:
             request.extensions = {**request.extensions, "timeout": limit}
 
         http = httpx.AsyncClient(
-            event_hooks={"request": [limited], "response": [bounded, data_lines, _note]}
+            event_hooks={"request": [limited], "response": [limit_response, data_lines, _note]}
         )
         options = {
             "base_url": self._base_url,
@@ -206,10 +206,10 @@ class GoogleGemini:
                 **self._whose,
             )
         except ValueError as error:
-            raise ConfigError(f"Gemini: {self._faults.scrubbed(str(error))}") from None
+            raise ConfigError(f"Gemini: {self._errors.scrub(str(error))}") from None
         return client, http
 
-    def _checked(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def _check_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         if config:
             try:
                 self._genai.types.GenerateContentConfig.model_validate(dict(config))
@@ -266,7 +266,7 @@ def _identity(
 
 
 async def _note(response: httpx2.Response) -> None:
-    opened = _opened.get()
+    opened = _open_responses.get()
     if opened is not None:
         opened.append(response)
 

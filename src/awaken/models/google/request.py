@@ -11,7 +11,13 @@ from awaken.core.llm import InferenceRequest
 from awaken.core.tool import ToolDescriptor
 from awaken.models.google.contents import contents_of, system_of, wire_name
 from awaken.models.google.model_names import is_older, reasons
-from awaken.models.settings import choice_of, drop, extra_of, told_nearest, with_extra
+from awaken.models.settings import (
+    add_extra_fields,
+    extra_fields,
+    tool_choice_of,
+    warn_dropped,
+    warn_nearest,
+)
 
 _LEVELS = {"none": "LOW", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "max": "HIGH"}
 _LEVELS_OF_SOME = (
@@ -50,7 +56,7 @@ def thinking_config(model: str, effort: ReasoningEffort) -> dict[str, Any]:
     some = (levels for pattern, levels in _LEVELS_OF_SOME if pattern.search(model))
     level = next(some, _LEVELS)[effort]
     if level.lower() != effort:
-        told_nearest(model, "reasoning_effort", effort, level.lower())
+        warn_nearest(model, "reasoning_effort", effort, level.lower())
     return {"thinking_level": level, **shown}
 
 
@@ -82,22 +88,22 @@ def _config(request: InferenceRequest, defaults: Mapping[str, Any]) -> dict[str,
         config["response_mime_type"] = "application/json"
         config["response_json_schema"] = output_schema(request.output.schema)
     if request.overrides is not None:
-        config.update(_overridden(request, request.overrides))
+        config.update(_override_config(request, request.overrides))
         config.update(_settings(request, request.overrides))
-    return with_extra(config, extra_of(request.overrides))
+    return add_extra_fields(config, extra_fields(request.overrides))
 
 
 _CHOICES = {"none": "NONE", "required": "ANY"}
 
 
 def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
-    drop(request, "parallel_tool_calls")
+    warn_dropped(request, "parallel_tool_calls")
     config: dict[str, Any] = {}
     if overrides.seed is not None:
         config["seed"] = overrides.seed
     if overrides.stop:
         config["stop_sequences"] = list(overrides.stop)
-    choice = choice_of(request)
+    choice = tool_choice_of(request)
     if choice is not None:
         calling: dict[str, Any] = {"mode": _CHOICES.get(choice, "ANY")}
         if choice not in _CHOICES:
@@ -106,7 +112,7 @@ def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[s
     return config
 
 
-def _overridden(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
+def _override_config(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
     model = request.upstream_model
     config: dict[str, Any] = {}
     if overrides.temperature is not None:
@@ -116,7 +122,7 @@ def _overridden(request: InferenceRequest, overrides: InferenceOverride) -> dict
     if overrides.max_tokens is not None:
         config["max_output_tokens"] = overrides.max_tokens
     if not reasons(model):
-        drop(request, "reasoning_effort")
+        warn_dropped(request, "reasoning_effort")
     elif overrides.reasoning_effort is not None:
         config["thinking_config"] = thinking_config(model, overrides.reasoning_effort)
     return config

@@ -29,7 +29,7 @@ from awaken.core.llm import (
 from awaken.core.message import Citation, Opaque
 from awaken.ids import Ids
 from awaken.models.google.contents import ORIGIN, opaque_data
-from awaken.models.parsing import unread
+from awaken.models.parsing import keep_unknown_part
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -104,7 +104,7 @@ class GeminiStream:
         if chunk.usage_metadata is not None:
             self._usage = chunk.usage_metadata
         if not chunk.candidates:
-            self._look_for_refusal(chunk)
+            self._check_refusal(chunk)
             return events
         candidate = chunk.candidates[0]
         if candidate.grounding_metadata is not None:
@@ -133,7 +133,7 @@ class GeminiStream:
             ContentFiltered: the answer was refused.
         """
         if self._thinking:
-            yield self._thought_over()
+            yield self._end_thought()
         if self.done:
             left: list[LlmStreamEvent] = []
             self._end_partial(left)
@@ -146,7 +146,7 @@ class GeminiStream:
 
     def _text(self, part: types.Part, events: list[LlmStreamEvent]) -> None:
         if self._thinking:
-            events.append(self._thought_over())
+            events.append(self._end_thought())
         if part.text:
             self._said = True
             events.append(TextDelta(delta=part.text))
@@ -155,10 +155,10 @@ class GeminiStream:
 
     def _opaque(self, data: dict[str, Any], events: list[LlmStreamEvent]) -> None:
         if self._thinking:
-            events.append(self._thought_over())
+            events.append(self._end_thought())
         self._said = True
         kind = next(iter(data))
-        keep = Opaque if kind in _OWN_PARTS else unread
+        keep = Opaque if kind in _OWN_PARTS else keep_unknown_part
         events.append(keep(origin=ORIGIN, kind=kind, data=data))
 
     def _thought(self, part: types.Part, events: list[LlmStreamEvent]) -> None:
@@ -166,9 +166,9 @@ class GeminiStream:
         if part.text:
             events.append(ReasoningDelta(delta=part.text))
         if part.thought_signature:
-            events.append(self._thought_over(_signature(part)))
+            events.append(self._end_thought(_signature(part)))
 
-    def _thought_over(self, signature: str | None = None) -> ReasoningDone:
+    def _end_thought(self, signature: str | None = None) -> ReasoningDone:
         self._thinking = False
         return ReasoningDone(origin=ORIGIN, signature=signature)
 
@@ -180,7 +180,7 @@ class GeminiStream:
         events: list[LlmStreamEvent],
     ) -> None:
         if self._thinking:
-            events.append(self._thought_over())
+            events.append(self._end_thought())
         if self._partial is None or call.name:
             self._end_partial(events)
             if not self._response:
@@ -203,12 +203,12 @@ class GeminiStream:
             events.append(ToolCallDelta(id=self._call_id, args_delta=written))
             self._partial = None
 
-    def _look_for_refusal(self, chunk: types.GenerateContentResponse) -> None:
+    def _check_refusal(self, chunk: types.GenerateContentResponse) -> None:
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.block_reason is not None:
             said = feedback.block_reason_message or ""
             raise ContentFiltered(
-                _told("the prompt was blocked", feedback.block_reason.value, said)
+                _failure_text("the prompt was blocked", feedback.block_reason.value, said)
             )
 
     def _stop_reason(self) -> StopReason:
@@ -216,15 +216,17 @@ class GeminiStream:
         if finished is None:
             raise ProviderError("stream ended early: connection reset before the answer was over")
         if finished in _BOTCHED:
-            raise ProviderError(_told("the model botched its answer", finished, self._why))
+            raise ProviderError(_failure_text("the model botched its answer", finished, self._why))
         if finished in _WRONG:
             raise InferenceExecutionError(
-                _told("the model called a tool that it may not call", finished, self._why)
+                _failure_text("the model called a tool that it may not call", finished, self._why)
             )
         if finished in _FILTERED:
-            raise ContentFiltered(_told("the answer was stopped", finished, self._why))
+            raise ContentFiltered(_failure_text("the answer was stopped", finished, self._why))
         if finished not in _STOPS and not (self._said or self._calls):
-            raise ProviderError(_told("the model stopped without an answer", finished, self._why))
+            raise ProviderError(
+                _failure_text("the model stopped without an answer", finished, self._why)
+            )
         reason = _STOPS.get(finished, StopReason.END_TURN)
         if self._calls and reason is StopReason.END_TURN:
             return StopReason.TOOL_USE
@@ -248,7 +250,7 @@ def _citations(sources: types.GroundingMetadata) -> Iterator[Citation]:
             )
 
 
-def _told(what: str, code: str, why: str) -> str:
+def _failure_text(what: str, code: str, why: str) -> str:
     return f"{what} ({code}): {why}" if why else f"{what} ({code})"
 
 
@@ -308,12 +310,12 @@ class PartialArguments:
             return
         place: Any = self.values
         for step, following in pairwise(steps):
-            place = _entered(place, step, [] if isinstance(following, int) else {})
-        _entered(place, steps[-1], value)
+            place = _enter_step(place, step, [] if isinstance(following, int) else {})
+        _enter_step(place, steps[-1], value)
         place[steps[-1]] = value
 
 
-def _entered(place: Any, step: str | int, empty: Any) -> Any:
+def _enter_step(place: Any, step: str | int, empty: Any) -> Any:
     """The value at a step of the path, which is made if it does not exist yet."""
     if isinstance(step, int):
         place += [None] * (step + 1 - len(place))

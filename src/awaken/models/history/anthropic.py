@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from awaken.core.message import ContentBlock, Message, Text, ToolCall
-from awaken.models.history.parts import Item, answer, held, media, written
+from awaken.models.history.parts import Item, answer, inline_media, media, text_document
 
 _LEFT_OUT = (
     "thinking",
@@ -64,12 +64,12 @@ def _block(part: Item) -> ContentBlock:
     source, title = part.inner("source"), part.data.get("title")
     match source.data.get("type"):
         case "base64":
-            return held(source.text("media_type"), source.text("data"), title)
+            return inline_media(source.text("media_type"), source.text("data"), title)
         case "url":
             address = source.text("url")
             return media(address, "image/" if kind == "image" else "application/pdf", title)
         case "text":
-            return written(source.text("data"), source.text("media_type"), title)
+            return text_document(source.text("data"), source.text("media_type"), title)
         case "file":
             part.fail(
                 f"refers to a file that Anthropic keeps, {source.data.get('file_id')!r}: "

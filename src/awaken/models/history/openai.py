@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from awaken.core.message import ContentBlock, Message, Text, ToolCall
-from awaken.models.history.parts import Item, answer, held, media
+from awaken.models.history.parts import Item, answer, inline_media, media
 
 _TEXTS = ("text", "input_text", "output_text")
 _PROMPTS = ("system", "developer")
@@ -46,7 +46,7 @@ def read(items: Iterable[Item]) -> Iterator[Message]:
         if kind == "function_call":
             calls.append(item.call("call_id", "name", "arguments"))
         elif kind == "function_call_output":
-            yield from _taken(content, calls)
+            yield from _flush_answer(content, calls)
             result = _content(item, "output")
             yield Message.tool_with_content(item.text("call_id"), result)
         elif kind in _LEFT_OUT:
@@ -55,15 +55,15 @@ def read(items: Iterable[Item]) -> Iterator[Message]:
             item.unknown("an item", kind)
         elif role == "assistant" and "tool_calls" not in item.data:
             if calls:
-                yield from _taken(content, calls)
+                yield from _flush_answer(content, calls)
             content.extend(_content(item, "content"))
         elif role not in _PROMPTS:
-            yield from _taken(content, calls)
+            yield from _flush_answer(content, calls)
             yield from _chat_message(item, role)
     yield from answer(content, calls)
 
 
-def _taken(content: list[ContentBlock], calls: list[ToolCall]) -> Iterator[Message]:
+def _flush_answer(content: list[ContentBlock], calls: list[ToolCall]) -> Iterator[Message]:
     yield from answer(content, calls)
     content.clear()
     calls.clear()
@@ -106,7 +106,7 @@ def _block(part: Item) -> ContentBlock:
         return media(part.inner("image_url").text("url"))
     if kind == "input_audio":
         sound = part.inner("input_audio")
-        return held(f"audio/{sound.text('format')}", sound.text("data"))
+        return inline_media(f"audio/{sound.text('format')}", sound.text("data"))
     if kind in ("input_image", "input_file", "file"):
         return _file(part.inner("file") if kind == "file" else part)
     part.unknown("a part", kind)
@@ -122,6 +122,6 @@ def _file(part: Item) -> ContentBlock:
         address = part.data.get(field)
         if isinstance(address, str):
             if field == "file_data" and not address.startswith("data:"):
-                return held(media_type, address, title)
+                return inline_media(media_type, address, title)
             return media(address, media_type, title)
     part.fail(f"refers to a file that OpenAI keeps, {part.data.get('file_id')!r}: leave it out")

@@ -95,13 +95,13 @@ def media(address: str, media_type: str | None = None, title: str | None = None)
     address is that of a picture."""
     if address.startswith("data:"):
         head, _, data = address[len("data:") :].partition(",")
-        return held(head.partition(";")[0] or "text/plain", data, title)
+        return inline_media(head.partition(";")[0] or "text/plain", data, title)
     kind = _KINDS.get((media_type or "image/").partition("/")[0])
     source = UrlSource(url=address)
     return Document(source=source, title=title) if kind is None else kind(source=source)
 
 
-def held(media_type: str, data: str, title: str | None = None) -> ContentBlock:
+def inline_media(media_type: str, data: str, title: str | None = None) -> ContentBlock:
     """Media as base64 text, in either of its two alphabets."""
     source = Base64Source(
         media_type=media_type, data=data.replace("-", "+").replace("_", "/").replace("\n", "")
@@ -110,8 +110,8 @@ def held(media_type: str, data: str, title: str | None = None) -> ContentBlock:
     return Document(source=source, title=title) if kind is None else kind(source=source)
 
 
-def written(text: str, media_type: str, title: str | None = None) -> Document:
-    """A document whose text stands in the message."""
+def text_document(text: str, media_type: str, title: str | None = None) -> Document:
+    """A document with this text."""
     data = b64encode(text.encode()).decode()
     return Document(source=Base64Source(media_type=media_type, data=data), title=title)
 

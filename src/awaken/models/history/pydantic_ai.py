@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from awaken.core.message import ContentBlock, Message, Text, ToolCall
-from awaken.models.history.parts import Item, answer, held, media, result_content
+from awaken.models.history.parts import Item, answer, inline_media, media, result_content
 
 _ADDRESSES = {
     "image-url": "image/",
@@ -61,7 +61,7 @@ def _prompt(part: Item) -> Iterator[ContentBlock]:
         elif kind in _ADDRESSES:
             yield media(one.text("url"), _ADDRESSES[str(kind)])
         elif kind == "binary":
-            yield held(one.text("media_type"), one.text("data"))
+            yield inline_media(one.text("media_type"), one.text("data"))
         elif kind != "cache-point":
             one.unknown("a part", kind)
 

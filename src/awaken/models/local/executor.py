@@ -99,7 +99,7 @@ class LocalModel:
                     yield event
             except ProviderError:
                 # A retry must not be sent to a process that is just ending.
-                await asyncio.to_thread(self._process.notice_end)
+                await asyncio.to_thread(self._process.wait_end)
                 raise
 
     async def aclose(self) -> None:

@@ -62,11 +62,11 @@ class ModelProcess:
                 [sys.executable, "-P", str(_PROGRAM)], env=os.environ, stderr=subprocess.STDOUT
             )
             weakref.finalize(self, child.end)
-            self._url = self._listening(child)
+            self._url = self._wait_address(child)
             return self._url
 
-    def notice_end(self) -> None:
-        """Wait a moment for a process that is about to end."""
+    def wait_end(self) -> None:
+        """Wait a moment for the end of a process that is about to end."""
         if self._child is not None:
             with suppress(TimeoutError):
                 self._child.exited.result(_DYING)
@@ -78,7 +78,7 @@ class ModelProcess:
         if child is not None:
             child.end()
 
-    def _listening(self, child: ChildProcess) -> str:
+    def _wait_address(self, child: ChildProcess) -> str:
         settings = dumps({**self._settings, "key": self.key.expose_secret()})
         printed: list[bytes] = []
         # It writes nothing more after its address, so the pipe can be closed. An error means that

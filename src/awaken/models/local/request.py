@@ -19,7 +19,7 @@ from awaken.core.message import (
     ToolResultBlock,
     ToolUse,
 )
-from awaken.models.settings import choice_of, drop, refuse
+from awaken.models.settings import refuse_settings, tool_choice_of, warn_dropped
 from awaken.models.wire import unsupported
 
 MODEL = "local"
@@ -34,10 +34,10 @@ def plain_request(request: InferenceRequest, max_tokens: int) -> InferenceReques
     Raises:
         InvalidRequest: the request contains something other than text.
     """
-    drop(request, "seed", "parallel_tool_calls", "extra")
-    refuse(request, "stop")
-    if choice_of(request) not in (None, "none"):
-        refuse(request, "tool_choice")
+    warn_dropped(request, "seed", "parallel_tool_calls", "extra")
+    refuse_settings(request, "stop")
+    if tool_choice_of(request) not in (None, "none"):
+        refuse_settings(request, "tool_choice")
     overrides = request.overrides or InferenceOverride()
     return msgspec.structs.replace(
         request,

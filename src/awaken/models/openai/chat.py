@@ -16,11 +16,11 @@ from awaken.models.openai.connection import (
     Connection,
     ConnectionOptions,
     OwnConnection,
-    checked,
-    checked_timeout,
-    checked_url,
+    clear_openai_settings,
     connect,
-    for_another,
+    parse_options,
+    parse_timeout,
+    parse_url,
 )
 from awaken.models.openai.errors import Destination
 from awaken.models.openai.executor import OpenAIExecutor
@@ -33,9 +33,9 @@ from awaken.models.openai.providers import (
     dialect_of,
     provider_at,
 )
-from awaken.models.response_limits import bounded
+from awaken.models.response_limits import limit_response
 from awaken.models.sdk import sdk, secret
-from awaken.models.wire import names_back
+from awaken.models.wire import original_names
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -85,7 +85,7 @@ class OpenAIChat(OpenAIExecutor):
         super().__init__(name, self._connect(name, connection), extra_body, stream)
         self._provider = self._own_provider(connection)
         if dialect is not None:
-            self._provider = ChatProvider(url="", keys=(), dialect=checked(name, dialect))
+            self._provider = ChatProvider(url="", keys=(), dialect=parse_options(name, dialect))
         self._dialects: dict[str, ChatDialect] = {}
         self._ids = ids
 
@@ -113,7 +113,7 @@ class OpenAIChat(OpenAIExecutor):
 
     def _reader(self, request: InferenceRequest) -> ChatReader:
         tags = self._dialect(request.upstream_model).think_tags
-        return ChatReader(self._name, names_back(request.tools), self._ids, think_tags=tags)
+        return ChatReader(self._name, original_names(request.tools), self._ids, think_tags=tags)
 
 
 class AzureChat(OpenAIChat):
@@ -165,10 +165,10 @@ class AzureChat(OpenAIChat):
                 "https://my-resource.openai.azure.com, or give it as base_url"
             )
         key = secret(options.get("api_key"), ["AZURE_OPENAI_API_KEY"], whose=name)
-        endpoint = checked_url(name, url)
+        endpoint = parse_url(name, url)
         address = Destination(
             url=endpoint,
-            timeout=checked_timeout(name, options),
+            timeout=parse_timeout(name, options),
             start=options.get("start", "check AZURE_OPENAI_ENDPOINT and the network"),
             key=key,
         )
@@ -183,8 +183,10 @@ class AzureChat(OpenAIChat):
                 organization=options.get("organization"),
                 project=options.get("project"),
                 default_headers=options.get("default_headers"),
-                http_client=module.DefaultAsyncHttpxClient(event_hooks={"response": [bounded]}),
+                http_client=module.DefaultAsyncHttpxClient(
+                    event_hooks={"response": [limit_response]}
+                ),
             )
-            return for_another(made, options)
+            return clear_openai_settings(made, options)
 
         return Connection(module, make, address, options.get("clock", SYSTEM_CLOCK))

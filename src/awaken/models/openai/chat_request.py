@@ -33,7 +33,7 @@ from awaken.models.openai.content import (
     effort_name,
     effort_of,
     file_name,
-    flat,
+    flatten_results,
     json_format,
     media_url,
     sampling,
@@ -42,7 +42,14 @@ from awaken.models.openai.content import (
 )
 from awaken.models.openai.providers import ChatDialect
 from awaken.models.openai.schema import object_schema
-from awaken.models.settings import choice_of, drop, extra_of, obeyed, told_nearest, with_extra
+from awaken.models.settings import (
+    add_extra_fields,
+    drop_unsupported,
+    extra_fields,
+    tool_choice_of,
+    warn_dropped,
+    warn_nearest,
+)
 from awaken.models.wire import CallIds, unsupported, wire_name
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -75,7 +82,7 @@ def chat_body(request: InferenceRequest, dialect: ChatDialect, origin: str) -> d
     Raises:
         InvalidRequest: this API cannot take a part of the request.
     """
-    request = obeyed_by(request, dialect)
+    request = drop_ignored_settings(request, dialect)
     body: dict[str, Any] = {
         "model": request.upstream_model,
         "messages": _messages(request, dialect, origin),
@@ -106,23 +113,23 @@ def chat_body(request: InferenceRequest, dialect: ChatDialect, origin: str) -> d
     body.update(_effort(request, dialect))
     if request.overrides is not None:
         body.update(_settings(request, request.overrides, dialect))
-    return with_extra(body, extra_of(request.overrides))
+    return add_extra_fields(body, extra_fields(request.overrides))
 
 
-def obeyed_by(request: InferenceRequest, dialect: ChatDialect) -> InferenceRequest:
-    """The request without the settings that the server ignores; see `obeyed`."""
+def drop_ignored_settings(request: InferenceRequest, dialect: ChatDialect) -> InferenceRequest:
+    """The request without the settings that the server ignores; see `drop_unsupported`."""
     dropped, refused = dialect.dropped, dialect.refused
     effort = effort_of(request)
     if dialect.reasons_unasked if effort is None else effort_name(effort) != "none":
         dropped += dialect.dropped_while_reasoning
         refused += dialect.refused_while_reasoning
-    return obeyed(request, dropped, refused)
+    return drop_unsupported(request, dropped, refused)
 
 
 def _settings(
     request: InferenceRequest, overrides: InferenceOverride, dialect: ChatDialect
 ) -> dict[str, Any]:
-    choice = choice_of(request)
+    choice = tool_choice_of(request)
     given = {
         dialect.seed_field: overrides.seed,
         "stop": list(overrides.stop) if overrides.stop else None,
@@ -164,9 +171,9 @@ def effort_word(request: InferenceRequest, dialect: ChatDialect) -> str | None:
         return word
     theirs = dialect.efforts.get(word)
     if theirs is None:
-        drop(request, "reasoning_effort")
+        warn_dropped(request, "reasoning_effort")
     elif theirs not in ("", word):
-        told_nearest(request.upstream_model, "reasoning_effort", word, theirs)
+        warn_nearest(request.upstream_model, "reasoning_effort", word, theirs)
     return theirs
 
 
@@ -206,17 +213,17 @@ class _Writer:
 
     def add(self, index: int, message: Message) -> None:
         if message.role is not Role.TOOL:
-            self._attach()
+            self._flush_attachments()
         _BY_ROLE[message.role](self, index, message)
 
     def finish(self) -> list[dict[str, Any]]:
-        self._attach()
+        self._flush_attachments()
         return self._written
 
     def _system(self, index: int, message: Message) -> None:
         said = texts(message.content, self._model, f"messages[{index}].content")
         if self._dialect.later_system_role == "user":
-            self._say_as_user(said)
+            self._append_user(said)
         else:
             self._written.append({"role": self._dialect.later_system_role, "content": said})
 
@@ -227,13 +234,13 @@ class _Writer:
                 self._result(index, block.tool_use_id, block.content)
             elif not isinstance(block, Thinking | Opaque | Citation):
                 parts.append(self._part(block, index, place))
-        self._attach()
+        self._flush_attachments()
         if len(parts) == 1 and parts[0]["type"] == "text":
-            self._say_as_user(parts[0]["text"])
+            self._append_user(parts[0]["text"])
         elif parts or not message.content:
-            self._say_as_user(parts or "")
+            self._append_user(parts or "")
 
-    def _say_as_user(self, content: object) -> None:
+    def _append_user(self, content: object) -> None:
         last = self._written[-1]["role"] if self._written else None
         if self._dialect.answer_before_user and last == "tool":
             self._written.append({"role": "assistant", "content": _ACKNOWLEDGED})
@@ -246,10 +253,10 @@ class _Writer:
             written.update(_reasoning(message.content, self._origin))
         if parts := self._parts(message.content):
             written["content"] = parts
-        if pictures := _kept(message.content, self._origin, PICTURE):
+        if pictures := _own_parts(message.content, self._origin, PICTURE):
             written["images"] = pictures
         calls = [self._call(call) for call in calls_of(message.content, message.tool_calls)]
-        if calls := [*_kept(message.content, self._origin, CUSTOM_CALL), *calls]:
+        if calls := [*_own_parts(message.content, self._origin, CUSTOM_CALL), *calls]:
             written["content"] = written["content"] or None
             written["tool_calls"] = calls
         self._written.append(written)
@@ -289,7 +296,7 @@ class _Writer:
     def _result(self, index: int, call_id: str, content: tuple[ContentBlock, ...]) -> None:
         said: list[str] = []
         media: list[dict[str, Any]] = []
-        for place, block in enumerate(flat(content)):
+        for place, block in enumerate(flatten_results(content)):
             if isinstance(block, Text):
                 said.append(block.text)
             elif not isinstance(block, Thinking | Opaque | Citation):
@@ -300,10 +307,10 @@ class _Writer:
             self._attached += [_text(f"Attached to the result of {id}:"), *media]
         self._written.append({"role": "tool", "tool_call_id": id, "content": "\n\n".join(said)})
 
-    def _attach(self) -> None:
+    def _flush_attachments(self) -> None:
         if self._attached:
             attached, self._attached = self._attached, []
-            self._say_as_user(attached)
+            self._append_user(attached)
 
     def _part(self, block: ContentBlock, index: int, place: int) -> dict[str, Any]:
         write = _PARTS.get(type(block))
@@ -339,8 +346,8 @@ def _nine_letters(id: str) -> str:
     return id if re.fullmatch(r"[A-Za-z0-9]{9}", id) else digest(id)[:9]
 
 
-def _kept(content: tuple[ContentBlock, ...], origin: str, kind: str) -> list[Any]:
-    """Parts of one kind that came from here."""
+def _own_parts(content: tuple[ContentBlock, ...], origin: str, kind: str) -> list[Any]:
+    """Parts of one kind that this provider has sent."""
     return [
         block.data
         for block in content

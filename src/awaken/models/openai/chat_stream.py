@@ -31,9 +31,9 @@ from awaken.models.openai.chat_request import (
     THINKING_PARTS,
 )
 from awaken.models.openai.content import citation_of
-from awaken.models.openai.errors import cut_off, reported
+from awaken.models.openai.errors import early_end_error, parse_stream_error
 from awaken.models.openai.think_tags import Found, ThinkTags
-from awaken.models.parsing import count_in, unread
+from awaken.models.parsing import find_count, keep_unknown_part
 from awaken.models.response_limits import PendingSize
 
 _STOPS = {
@@ -94,7 +94,7 @@ class ChatReader:
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
         self._citations: list[Citation] = []
-        self._held = PendingSize()
+        self._pending_size = PendingSize()
         self._usage: TokenUsage | None = None
         self._finish: str | None = None
         self._spoke = self._kept = False
@@ -117,7 +117,7 @@ class ChatReader:
             if delta:
                 self._delta(delta)
             if choice.get("error"):
-                raise reported(choice["error"], "the provider gave up on the answer")
+                raise parse_stream_error(choice["error"], "the provider gave up on the answer")
             self._finish = choice.get("finish_reason") or self._finish
         # Groq reports usage in a field of its own.
         usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
@@ -145,19 +145,19 @@ class ChatReader:
             ContentFiltered: the provider's filter stopped the answer.
         """
         if self._finish is None and not (complete and self._usage is not None):
-            raise cut_off()
+            raise early_end_error()
         if self._finish == "error":
             raise ProviderError("the provider gave up on the answer")
         out = self._out
         out.clear()
         if self._tags is not None:
-            self._tell(self._tags.flush())
+            self._emit_found(self._tags.flush())
         self._end_reasoning()
         for call in self._calls:
             if not call.told:  # the call has no name; the listener drops it
                 out.append(ToolCallDelta(id=call.id, args_delta="".join(call.early)))
         for custom in self._custom.values():
-            self._keep(CUSTOM_CALL, custom)
+            self._emit_unknown_part(CUSTOM_CALL, custom)
         refusal = "".join(self._refusal)
         said = self._spoke or self._calls or self._kept
         if self._finish == "content_filter" or (refusal and not said):
@@ -198,30 +198,30 @@ class ChatReader:
                 else:
                     self._call(call)
             for note in delta.get("annotations") or ():
-                self._held.add("", _DETAIL)
+                self._pending_size.add("", _DETAIL)
                 self._citations.append(citation_of(self._origin, note))
             for picture in delta.get("images") or ():
-                self._keep(PICTURE, picture)
+                self._emit_unknown_part(PICTURE, picture)
             if refusal := delta.get("refusal"):
-                self._held.add(refusal)
+                self._pending_size.add(refusal)
                 self._refusal.append(refusal)
 
     def _text(self, text: str) -> None:
         if self._tags is not None:
-            self._tell(self._tags.feed(text))
+            self._emit_found(self._tags.feed(text))
             if self._tags.ended:
                 self._tags = None
             return
-        self._say(text)
+        self._emit_text(text)
 
-    def _tell(self, found: list[Found]) -> None:
+    def _emit_found(self, found: list[Found]) -> None:
         for kind, text in found:
             if kind == "text":
-                self._say(text)
+                self._emit_text(text)
             else:
                 self._reason(text, TAGGED)
 
-    def _say(self, text: str) -> None:
+    def _emit_text(self, text: str) -> None:
         if self._field is not None:
             self._end_reasoning()
         self._spoke = True
@@ -236,13 +236,13 @@ class ChatReader:
             elif isinstance(text := part.get("text"), str):
                 self._text(text)
             else:
-                self._keep(part.get("type") or "part", part)
+                self._emit_unknown_part(part.get("type") or "part", part)
 
-    def _keep(self, kind: str, part: Any) -> None:
+    def _emit_unknown_part(self, kind: str, part: Any) -> None:
         if self._field is not None:
             self._end_reasoning()
         self._kept = True
-        self._out.append(unread(self._origin, kind, part))
+        self._out.append(keep_unknown_part(self._origin, kind, part))
 
     # -- reasoning ----------------------------------------------------------------------------
 
@@ -266,11 +266,11 @@ class ChatReader:
                 last.get(key) == piece.get(key) for key in ("index", "type")
             )
             if last is None or not same:
-                self._held.add("", _DETAIL)
+                self._pending_size.add("", _DETAIL)
                 self._details.append(last := {})
             for key, value in piece.items():
                 if key in _GROWING and isinstance(value, str):
-                    self._held.add(value)
+                    self._pending_size.add(value)
                     pieces = last.get(key)
                     if not isinstance(pieces, _Pieces):
                         pieces = last[key] = _Pieces()
@@ -312,7 +312,7 @@ class ChatReader:
             if early := "".join((*call.early, arguments)):
                 self._out.append(ToolCallDelta(id=call.id, args_delta=early))
         else:
-            self._held.add(arguments)
+            self._pending_size.add(arguments)
             call.early.append(arguments)
         google = (piece.get("extra_content") or {}).get("google") or {}
         if signature := google.get("thought_signature"):
@@ -325,7 +325,7 @@ class ChatReader:
         whole = self._custom.setdefault(index, empty)
         whole["id"] = piece.get("id") or whole["id"]
         for name in ("name", "input"):
-            self._held.add(said.get(name) or "")
+            self._pending_size.add(said.get(name) or "")
             whole["custom"][name] += said.get(name) or ""
 
     def _call_of(self, piece: Mapping[str, Any], name: str) -> _Call:
@@ -346,7 +346,7 @@ class ChatReader:
         return call
 
     def _new_call(self, id: str) -> _Call:
-        self._held.add(id, _CALL)
+        self._pending_size.add(id, _CALL)
         taken = any(call.id == id for call in self._calls)
         call = _Call(id if id and not taken else f"call_{self._ids.new().replace('-', '')}", id)
         self._calls.append(call)
@@ -361,18 +361,18 @@ _CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")
 def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
     """Token counts as for all providers: input includes cached tokens, output includes
     reasoning."""
-    asked, answered = count_in(usage, "prompt_tokens"), count_in(usage, "completion_tokens")
-    total, details = count_in(usage, "total_tokens"), usage.get("prompt_tokens_details")
-    reasoning = count_in(usage.get("completion_tokens_details"), "reasoning_tokens")
+    asked, answered = find_count(usage, "prompt_tokens"), find_count(usage, "completion_tokens")
+    total, details = find_count(usage, "total_tokens"), usage.get("prompt_tokens_details")
+    reasoning = find_count(usage.get("completion_tokens_details"), "reasoning_tokens")
     # xAI does not count reasoning as part of the answer; the total shows that.
     if reasoning and answered and total == (asked or 0) + answered + reasoning:
         answered += reasoning
-    cached = count_in(details, "cached_tokens")
+    cached = find_count(details, "cached_tokens")
     return TokenUsage(
         prompt_tokens=asked,
         completion_tokens=answered,
         total_tokens=total,
-        cache_read_tokens=cached if cached is not None else count_in(usage, *_CACHED),
-        cache_creation_tokens=count_in(details, "cache_write_tokens"),
+        cache_read_tokens=cached if cached is not None else find_count(usage, *_CACHED),
+        cache_creation_tokens=find_count(details, "cache_write_tokens"),
         thinking_tokens=reasoning,
     )

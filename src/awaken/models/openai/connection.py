@@ -15,7 +15,7 @@ from awaken.core.secret import RedactedString, shown_address
 from awaken.core.value import Value
 from awaken.errors import ConfigError
 from awaken.models.openai.errors import Destination
-from awaken.models.response_limits import bounded
+from awaken.models.response_limits import limit_response
 from awaken.models.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnectio
     clock = options.get("clock", SYSTEM_CLOCK)
     client = options.get("client")
     if client is not None:
-        return _own(module, client, whose, options, clock)
-    timeout = checked_timeout(whose, options)
+        return _use_client(module, client, whose, options, clock)
+    timeout = parse_timeout(whose, options)
     given = options.get("base_url")
-    url = checked_url(whose, given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+    url = parse_url(whose, given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
     if given is None:
         key: RedactedString | None = secret(options.get("api_key"), ["OPENAI_API_KEY"], whose=whose)
     else:
@@ -112,21 +112,21 @@ def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnectio
             organization=options.get("organization"),
             project=options.get("project"),
             default_headers=options.get("default_headers"),
-            http_client=module.DefaultAsyncHttpxClient(event_hooks={"response": [bounded]}),
+            http_client=module.DefaultAsyncHttpxClient(event_hooks={"response": [limit_response]}),
         )
-        return made if given is None else for_another(made, options)
+        return made if given is None else clear_openai_settings(made, options)
 
     return Connection(module, make, address, clock)
 
 
-def for_another(client: AsyncOpenAI, options: ConnectionOptions) -> AsyncOpenAI:
-    """The client without the environment's settings for OpenAI, for another server."""
+def clear_openai_settings(client: AsyncOpenAI, options: ConnectionOptions) -> AsyncOpenAI:
+    """Clear the client's settings for OpenAI from the environment: its server is another one."""
     client.organization, client.project = options.get("organization"), options.get("project")
     return client
 
 
-def checked(whose: str, options: T) -> T:
-    """Returns the options if their values are allowed.
+def parse_options(whose: str, options: T) -> T:
+    """Check the values of the options. Returns the options.
 
     Raises:
         ConfigError: a value is not allowed; the text says which.
@@ -138,14 +138,14 @@ def checked(whose: str, options: T) -> T:
     return options
 
 
-def checked_timeout(whose: str, options: ConnectionOptions) -> float:
+def parse_timeout(whose: str, options: ConnectionOptions) -> float:
     timeout = options.get("timeout", PROVIDER_TIMEOUT)
     if timeout <= 0:
         raise ConfigError(f"{whose}: timeout is {timeout!r}, it must be more than 0 seconds")
     return timeout
 
 
-def checked_url(whose: str, url: str) -> str:
+def parse_url(whose: str, url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise ConfigError(
             f"{whose}: {shown_address(url)!r} is no address: it begins with http:// or https://"
@@ -157,7 +157,7 @@ def checked_url(whose: str, url: str) -> str:
     return url
 
 
-def _own(
+def _use_client(
     module: Any, client: AsyncOpenAI, whose: str, options: ConnectionOptions, clock: Clock
 ) -> OwnConnection:
     for name, value in options.items():

@@ -68,11 +68,11 @@ def texts(blocks: Sequence[ContentBlock], model: str, place: str) -> str:
     return "\n\n".join(filter(None, said))
 
 
-def flat(blocks: Iterable[ContentBlock]) -> Iterator[ContentBlock]:
+def flatten_results(blocks: Iterable[ContentBlock]) -> Iterator[ContentBlock]:
     """The blocks, with tool results replaced by their content."""
     for block in blocks:
         if isinstance(block, ToolResultBlock):
-            yield from flat(block.content)
+            yield from flatten_results(block.content)
         else:
             yield block
 

@@ -22,7 +22,7 @@ from awaken.core.llm import (
 )
 from awaken.core.secret import RedactedString, shown_address
 from awaken.core.value import Value
-from awaken.models.http_errors import classify_http, classify_text, said_in, said_in_body
+from awaken.models.http_errors import body_error_text, classify_http, classify_text, error_text
 
 # Codes and types of errors of OpenAI, Azure and compatible servers.
 _BY_CODE: dict[str, type[InferenceExecutionError]] = {
@@ -69,28 +69,28 @@ class Destination(Value, frozen=True, kw_only=True):
     def scrub(self, text: str) -> str:
         return self.key.redact(text) if self.key is not None else text
 
-    def scrubbed(self, error: InferenceExecutionError) -> InferenceExecutionError:
+    def scrub_error(self, error: InferenceExecutionError) -> InferenceExecutionError:
         text = self.scrub(error.message)
         return error if text == error.message else type(error)(text)
 
 
-def translated(
+def translate_error(
     error: Exception, sdk: Any, address: Destination, now_ms: int
 ) -> InferenceExecutionError:
     """Our error for any exception while a stream was opened or read."""
     if isinstance(error, sdk.APITimeoutError):
         return InferenceTimeout(f"{address.url} was silent for {address.timeout:g} s")
     if isinstance(error, sdk.APIConnectionError):
-        return _unconnected(error, address)
+        return _connection_error(error, address)
     if isinstance(error, sdk.APIStatusError):
-        return _refused(error, address, now_ms)
+        return _status_error(error, address, now_ms)
     if isinstance(error, sdk.APIError):
-        return address.scrubbed(reported(error.body, error.message))
+        return address.scrub_error(parse_stream_error(error.body, error.message))
     text = address.scrub(f"{type(error).__name__}: {error}")
     return ProviderError(f"the answer of {address.url} cannot be read: {text}")
 
 
-def reported(error: object, otherwise: str) -> InferenceExecutionError:
+def parse_stream_error(error: object, otherwise: str) -> InferenceExecutionError:
     """Our error for an error object inside a stream.
 
     Args:
@@ -98,10 +98,10 @@ def reported(error: object, otherwise: str) -> InferenceExecutionError:
     """
     fields = error if isinstance(error, dict) else {}
     code, kind = str(fields.get("code") or ""), str(fields.get("type") or "")
-    return said_failure(code, kind, said_in(error) or otherwise)
+    return stream_error(code, kind, error_text(error) or otherwise)
 
 
-def said_failure(code: str, kind: str, message: str) -> InferenceExecutionError:
+def stream_error(code: str, kind: str, message: str) -> InferenceExecutionError:
     """Our error for one reported inside a stream, by its code, else its type, else its text."""
     if code.isdecimal() and 400 <= int(code) < 600:
         return classify_http(int(code), message)
@@ -114,32 +114,32 @@ def said_failure(code: str, kind: str, message: str) -> InferenceExecutionError:
     return by_words
 
 
-def answer_in(body: object) -> dict[str, Any]:
-    """The answer that a server has sent at once.
+def parse_whole_answer(body: object) -> dict[str, Any]:
+    """The answer in a body that was not streamed.
 
     Raises:
-        InferenceExecutionError: the server has sent an error, or something else.
+        InferenceExecutionError: the body is an error, or no answer at all.
     """
     if isinstance(body, dict) and not body.get("error"):
         return body
-    raise no_answer(body if isinstance(body, str) else dumps_text(body))
+    raise missing_answer_error(body if isinstance(body, str) else dumps_text(body))
 
 
-def no_answer(body: str) -> InferenceExecutionError:
+def missing_answer_error(body: str) -> InferenceExecutionError:
     """Our error for a successful response without an answer: an error, or the page of a proxy."""
     try:
         error = loads(body)["error"]
     except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError):
-        return ProviderError(f"the server has sent no answer: {said_in_body(body)}")
-    return reported(error, "the provider gave up on the answer")
+        return ProviderError(f"the server has sent no answer: {body_error_text(body)}")
+    return parse_stream_error(error, "the provider gave up on the answer")
 
 
-def cut_off() -> ProviderError:
+def early_end_error() -> ProviderError:
     """The error for a stream that ended before its answer did."""
     return ProviderError("connection reset: the stream ended early, in the middle of the answer")
 
 
-def _unconnected(error: Exception, address: Destination) -> ProviderError:
+def _connection_error(error: Exception, address: Destination) -> ProviderError:
     cause = error.__cause__
     why = address.scrub(str(cause) or type(cause).__name__) if cause is not None else str(error)
     if type(cause).__name__ == "ConnectError":
@@ -149,7 +149,7 @@ def _unconnected(error: Exception, address: Destination) -> ProviderError:
     return ProviderError(f"connection error: connection reset by {address.url}: {why}")
 
 
-def _refused(error: Any, address: Destination, now_ms: int) -> InferenceExecutionError:
+def _status_error(error: Any, address: Destination, now_ms: int) -> InferenceExecutionError:
     body = address.scrub(error.response.text)
     refused = classify_http(error.status_code, body, error.response.headers, now_ms=now_ms)
     if error.status_code == 400:

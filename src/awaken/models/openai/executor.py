@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from awaken.core.llm import InferenceExecutionError, InferenceRequest, LlmStreamEvent
 from awaken.errors import ConfigError
 from awaken.models.openai.connection import Connection, OwnConnection
-from awaken.models.openai.errors import answer_in, no_answer, translated
-from awaken.models.parsing import checked
+from awaken.models.openai.errors import missing_answer_error, parse_whole_answer, translate_error
+from awaken.models.parsing import check_events
 from awaken.models.response_limits import WatchedBody
-from awaken.models.settings import with_extra
+from awaken.models.settings import add_extra_fields
 
 
 class AnswerReader(Protocol):
@@ -63,7 +63,7 @@ class OpenAIExecutor(ABC):
 
     def preview(self, request: InferenceRequest) -> dict[str, Any]:
         """The body of the request to the server."""
-        body = with_extra(self._body(request), self._extra_body)
+        body = add_extra_fields(self._body(request), self._extra_body)
         if not self._streams:
             body = {name: body[name] for name in body if name not in ("stream", "stream_options")}
         return body
@@ -73,17 +73,19 @@ class OpenAIExecutor(ABC):
         reader = self._reader(request)
         stream: Any = None
         body: WatchedBody | None = None
-        with self._translating():
+        with self._translate_errors():
             try:
                 if self._streams:
                     stream = await self._post(asked, stream=True, stream_cls=self._stream_class)
                     body = WatchedBody(stream.response)
                     read = reader.read
                     async for event in stream:
-                        for ours in checked(read(event)):
+                        for ours in check_events(read(event)):
                             yield ours
                 else:
-                    for ours in checked(reader.read_whole(answer_in(await self._post(asked)))):
+                    for ours in check_events(
+                        reader.read_whole(parse_whole_answer(await self._post(asked)))
+                    ):
                         yield ours
             except Exception as error:
                 # Once the answer is complete, it does not matter how the connection ends.
@@ -93,8 +95,8 @@ class OpenAIExecutor(ABC):
                 if stream is not None:
                     await stream.close()
             if body is not None and body.page is not None:
-                raise no_answer(body.page)
-            last = checked(reader.finish(complete=body is not None and body.is_marked))
+                raise missing_answer_error(body.page)
+            last = check_events(reader.finish(complete=body is not None and body.is_marked))
         for ours in last:
             yield ours
 
@@ -104,18 +106,18 @@ class OpenAIExecutor(ABC):
         return await client.post(self.path, body=body, cast_to=object, options=security, **how)
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Raises our errors for the SDK's, without the key in any text."""
         connection = self._connection
         address = connection.address
         try:
             yield
         except InferenceExecutionError as error:
-            raise address.scrubbed(error) from None
+            raise address.scrub_error(error) from None
         except Exception as error:
             told = address.scrub(str(error)) == str(error)
             now = connection.clock.now_ms()
-            ours = translated(error, connection.sdk, address, now)
+            ours = translate_error(error, connection.sdk, address, now)
             raise ours from (error if told else None)
 
     @abstractmethod

@@ -311,7 +311,7 @@ def provider_at(url: str | None) -> ChatProvider | None:
     """The provider of the table whose server is at this address, or `None`."""
     try:
         host = urlsplit(url or "").hostname
-    except ValueError:  # `checked_url` says what is wrong with it
+    except ValueError:  # `parse_url` says what is wrong with it
         return None
     known = CHAT_PROVIDERS.values()
     return next((each for each in known if urlsplit(each.url).hostname == host), None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 from awaken.core.llm import InferenceRequest, ModelAbilities
-from awaken.models.openai.connection import ConnectionOptions, checked, connect
+from awaken.models.openai.connection import ConnectionOptions, connect, parse_options
 from awaken.models.openai.executor import OpenAIExecutor
 from awaken.models.openai.responses_request import ResponsesOptions, responses_body
 from awaken.models.openai.responses_stream import ResponsesReader
@@ -16,10 +16,10 @@ from awaken.models.provider_tools import (
     NativeTool,
     NativeTools,
     WebSearch,
-    written,
+    native_tool_fields,
 )
-from awaken.models.settings import with_extra
-from awaken.models.wire import names_back
+from awaken.models.settings import add_extra_fields
+from awaken.models.wire import original_names
 
 
 def _web_search(tool: WebSearch) -> dict[str, Any]:
@@ -72,11 +72,11 @@ class OpenAIResponses(OpenAIExecutor):
         stream: bool = True,
         **connection: Unpack[ConnectionOptions],
     ) -> None:
-        if tools := written(native, _NATIVE, name):
-            extra_body = with_extra({"tools": tools}, extra_body or {})
+        if tools := native_tool_fields(native, _NATIVE, name):
+            extra_body = add_extra_fields({"tools": tools}, extra_body or {})
         super().__init__(name, connect(name, connection), extra_body, stream)
         options = ResponsesOptions(summary=reasoning_summary, encrypted=encrypted_reasoning)
-        self._options = checked(name, options)
+        self._options = parse_options(name, options)
 
     def abilities(self, upstream_model: str) -> ModelAbilities:
         return _ABILITIES
@@ -85,4 +85,4 @@ class OpenAIResponses(OpenAIExecutor):
         return responses_body(request, self._options, self._name)
 
     def _reader(self, request: InferenceRequest) -> ResponsesReader:
-        return ResponsesReader(self._name, names_back(request.tools))
+        return ResponsesReader(self._name, original_names(request.tools))

@@ -26,13 +26,13 @@ from awaken.core.message import (
     ToolUse,
 )
 from awaken.core.value import Value
-from awaken.models.openai.chat_request import effort_word, obeyed_by
+from awaken.models.openai.chat_request import drop_ignored_settings, effort_word
 from awaken.models.openai.content import (
     arguments_text,
     cache_key,
     calls_of,
     file_name,
-    flat,
+    flatten_results,
     json_format,
     media_url,
     sampling,
@@ -41,7 +41,13 @@ from awaken.models.openai.content import (
 )
 from awaken.models.openai.providers import CHAT_PROVIDERS, NO_EFFORT, ChatDialect, dialect_of
 from awaken.models.openai.schema import object_schema
-from awaken.models.settings import choice_of, drop, extra_of, refuse, with_extra
+from awaken.models.settings import (
+    add_extra_fields,
+    extra_fields,
+    refuse_settings,
+    tool_choice_of,
+    warn_dropped,
+)
 from awaken.models.wire import CallIds, unsupported, wire_name
 
 PHASE = "phase"
@@ -74,7 +80,7 @@ def responses_body(
     """
     model = request.upstream_model
     dialect = dialect_of(CHAT_PROVIDERS["openai-chat"], model)
-    request = obeyed_by(request, dialect)
+    request = drop_ignored_settings(request, dialect)
     writer = _Writer(model, options, origin, reasons=dialect.efforts != NO_EFFORT)
     for index, message in enumerate(request.messages):
         _BY_ROLE[message.role](writer, index, message)
@@ -105,14 +111,14 @@ def responses_body(
     body.update(_reasoning(request, options, dialect))
     if request.overrides is not None:
         body.update(_settings(request, request.overrides))
-    return with_extra(body, extra_of(request.overrides))
+    return add_extra_fields(body, extra_fields(request.overrides))
 
 
 def _settings(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
-    drop(request, "seed")
-    refuse(request, "stop")
+    warn_dropped(request, "seed")
+    refuse_settings(request, "stop")
     fields: dict[str, Any] = {}
-    choice = choice_of(request)
+    choice = tool_choice_of(request)
     if choice is not None:
         named = {"type": "function", "name": wire_name(choice)}
         fields["tool_choice"] = choice if choice in ("none", "required") else named
@@ -174,7 +180,7 @@ class _Writer:
             {
                 "type": "function_call_output",
                 "call_id": self._ids.of_result(call_id),
-                "output": self._content(index, list(flat(content))),
+                "output": self._content(index, list(flatten_results(content))),
             }
         )
 

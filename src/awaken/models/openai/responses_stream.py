@@ -19,9 +19,9 @@ from awaken.core.llm import (
 )
 from awaken.core.message import Opaque
 from awaken.models.openai.content import citation_of
-from awaken.models.openai.errors import cut_off, said_failure
+from awaken.models.openai.errors import early_end_error, stream_error
 from awaken.models.openai.responses_request import PHASE
-from awaken.models.parsing import count_in, unread
+from awaken.models.parsing import find_count, keep_unknown_part
 from awaken.models.response_limits import PendingSize
 
 JsonObject = dict[str, Any]
@@ -94,7 +94,7 @@ class ResponsesReader:
         """
         response = self._end
         if response is None:
-            raise cut_off()
+            raise early_end_error()
         out = self._out
         out.clear()
         if not (self._said or self._calls or self._kept):
@@ -162,7 +162,7 @@ class ResponsesReader:
         else:
             self._kept = True
             kind = item["type"]
-            keep = Opaque if kind in _OWN_TOOLS else unread
+            keep = Opaque if kind in _OWN_TOOLS else keep_unknown_part
             self._out.append(keep(origin=self._origin, kind=kind, data=item))
 
     def _start_call(self, place: int | str, item: JsonObject) -> _Call:
@@ -218,20 +218,20 @@ class ResponsesReader:
 
     # -- ends ---------------------------------------------------------------------------------
 
-    def _ended(self, event: JsonObject) -> None:
+    def _on_end(self, event: JsonObject) -> None:
         self._end = event["response"]
 
-    def _failed(self, event: JsonObject) -> None:
+    def _on_failure(self, event: JsonObject) -> None:
         error = event["response"].get("error") or {}
-        raise said_failure(
+        raise stream_error(
             error.get("code") or "",
             error.get("type") or "",
             error.get("message") or "the provider gave up on the answer",
         )
 
-    def _error(self, event: JsonObject) -> None:
+    def _on_error(self, event: JsonObject) -> None:
         message = event.get("message") or "the provider gave up on the answer"
-        raise said_failure(event.get("code") or "", "", message)
+        raise stream_error(event.get("code") or "", "", message)
 
     _ENDS: ClassVar[Mapping[str, Callable[[ResponsesReader, int | str, JsonObject], None]]] = {
         "function_call": _end_call,
@@ -247,22 +247,22 @@ class ResponsesReader:
         "response.refusal.delta": _refuse,
         "response.output_item.added": _item_added,
         "response.output_item.done": _item_done,
-        "response.completed": _ended,
-        "response.incomplete": _ended,
-        "response.failed": _failed,
-        "error": _error,
+        "response.completed": _on_end,
+        "response.incomplete": _on_end,
+        "response.failed": _on_failure,
+        "error": _on_error,
     }
 
 
 def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
     asked = usage.get("input_tokens_details")
     return TokenUsage(
-        prompt_tokens=count_in(usage, "input_tokens"),
-        completion_tokens=count_in(usage, "output_tokens"),
-        total_tokens=count_in(usage, "total_tokens"),
-        cache_read_tokens=count_in(asked, "cached_tokens"),
-        cache_creation_tokens=count_in(asked, "cache_write_tokens"),
-        thinking_tokens=count_in(usage.get("output_tokens_details"), "reasoning_tokens"),
+        prompt_tokens=find_count(usage, "input_tokens"),
+        completion_tokens=find_count(usage, "output_tokens"),
+        total_tokens=find_count(usage, "total_tokens"),
+        cache_read_tokens=find_count(asked, "cached_tokens"),
+        cache_creation_tokens=find_count(asked, "cache_write_tokens"),
+        thinking_tokens=find_count(usage.get("output_tokens_details"), "reasoning_tokens"),
     )
 
 

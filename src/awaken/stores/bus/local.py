@@ -10,11 +10,11 @@ from awaken.core.bus import BusHealth, Heard, Progress, Sent, Standing
 from awaken.core.event import RunEvent, StepEnd
 from awaken.core.store.commits import Fence
 
-MOST_UNREAD = 1_000
+MAX_UNREAD = 1_000
 """How many events a listener may leave unread. With one more it loses them all, and is told so."""
 
 
-MOST_KEPT = 2_000
+MAX_KEPT = 2_000
 """How many events of an open step are kept for readers that come back: about 256 KiB."""
 
 
@@ -29,14 +29,14 @@ class LocalListening:
         self._waiting: asyncio.Future[None] | None = None
 
     def add(self, event: RunEvent) -> None:
-        if len(self._events) >= MOST_UNREAD:
-            self.lose()
+        if len(self._events) >= MAX_UNREAD:
+            self.mark_lost()
         else:
             self._events.append(event)
             if not self._woken:
                 self.wake()
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """Drop what is unread, and tell the listener that events are missing."""
         self._events, self._lost = [], True
         self.wake()
@@ -75,7 +75,7 @@ class LocalTopic:
     def publish(self, event: RunEvent) -> None:
         if self._base is None and event.seq is not None:
             self._keep_from(event, event.seq, back=1)
-        if len(self._sent) < MOST_KEPT:
+        if len(self._sent) < MAX_KEPT:
             self._sent.append(event)
         if type(event.event) is StepEnd and event.seq is not None and not event.ahead:
             self._keep_from(event, event.seq)
@@ -143,7 +143,7 @@ class LocalBus:
         if self._topics.get(topic.thread_id) is topic:
             del self._topics[topic.thread_id]
             for listening in self.listeners.get(topic.thread_id, ()):
-                listening.lose()
+                listening.mark_lost()
 
     @asynccontextmanager
     async def listen(self, thread_id: str) -> AsyncIterator[LocalListening]:

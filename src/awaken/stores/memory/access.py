@@ -9,7 +9,7 @@ from awaken.core.access import Deed, KeyEntry, Session
 from awaken.core.store.threads import Page
 from awaken.errors import AlreadyExists
 
-KEPT_DEEDS = 10_000
+MAX_DEEDS = 10_000
 """The audit of a memory store has its newest entries only."""
 
 
@@ -54,7 +54,7 @@ class MemoryAccess:
     async def note_deed(self, deed: Deed) -> None:
         self._numbers += 1
         self._deeds[self._numbers] = deed
-        if len(self._deeds) > KEPT_DEEDS:
+        if len(self._deeds) > MAX_DEEDS:
             del self._deeds[next(iter(self._deeds))]
 
     async def list_deeds(

@@ -22,10 +22,10 @@ from awaken.core.suspension import Ticket, TicketStatus
 from awaken.core.thread import metadata_of, project_run
 from awaken.core.thread_ids import place_of
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
-from awaken.stores.memory.history import rewound
+from awaken.stores.memory.history import compute_rewind
 from awaken.stores.memory.tables import CommitRow, Rewind, RunRow, State, ThreadRow
 from awaken.stores.memory.threads import MemoryRequests
-from awaken.stores.rules import cancelled_by, check_rewind, check_sent, has_pending
+from awaken.stores.rules import check_rewind, check_send, has_pending, set_canceller
 
 _replace = msgspec.structs.replace
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
@@ -51,7 +51,7 @@ class MemoryWrites(MemoryRequests):
 
     def commit_now(self, commit: ThreadCommit) -> Committed:
         """The same as `commit`, as a plain function; see `commits_at_once`."""
-        (thread, run), record, at_ms = self._checked(commit), commit.run, commit.at_ms
+        (thread, run), record, at_ms = self._check_commit(commit), commit.run, commit.at_ms
         events, messages, lines = thread.events, thread.messages, thread.call_lines
         first_seq = len(events) + 1
         messages += commit.messages
@@ -70,15 +70,15 @@ class MemoryWrites(MemoryRequests):
             if commit.run_state:
                 run.state.update(commit.run_state)
             if not (record.status is _RUNNING is run.status) or thread.active_run_id != run_id:
-                self._turn_head(thread, run, at_ms)
+                self._update_head(thread, run, at_ms)
         if commit.release:
             self._owners.pop(thread.id, None)
         if commit.tickets or commit.acks or commit.sends:
-            self._write_the_rest(thread, commit)
+            self._write_tickets_and_commands(thread, commit)
         if run is not None and run.status is _DONE and (thread.tickets or thread.commands):
             self._finish_run(thread, run)
         if commit.requests or commit.texts or commit.blobs:
-            self._keep_requests(thread, commit)
+            self._store_requests(thread, commit)
         if commit.ends_stream:
             thread.stream_log = ()
         if self._changes.waiting:
@@ -87,7 +87,7 @@ class MemoryWrites(MemoryRequests):
 
     def _rewind(self, thread: ThreadRow, to: int) -> None:
         """Take the messages behind position `to` out of view, with the next commit."""
-        left, number = rewound(thread, to), len(thread.commits) + 1
+        left, number = compute_rewind(thread, to), len(thread.commits) + 1
         rewind = Rewind(number, to, len(thread.messages), dict(left.state))
         thread.rewinds = (*thread.rewinds, rewind)
         thread.hidden, thread.turn, thread.state = left.hidden, left.turn, left.state
@@ -100,13 +100,13 @@ class MemoryWrites(MemoryRequests):
             is_full = has_pending(state[OUTBOX_KEY])
             (self._outboxes.add if is_full else self._outboxes.discard)(thread.id)
 
-    def _checked(self, commit: ThreadCommit) -> tuple[ThreadRow, RunRow | None]:
+    def _check_commit(self, commit: ThreadCommit) -> tuple[ThreadRow, RunRow | None]:
         """The thread and the run to write, once the commit has passed every check: the thread is
         made, or rewound. The run is `None` if it is new."""
         thread_id, fence, record = commit.thread_id, commit.fence, commit.run
         held, thread = self._owners.get(thread_id), self._threads.get(thread_id)
         if fence is not held and fence != held:
-            raise self._stale(thread_id, fence, held)
+            raise self._stale_fence(thread_id, fence, held)
         actual = len(thread.messages) if thread is not None else 0
         if commit.expected_length != actual:
             raise VersionConflict(thread_id, expected=commit.expected_length, actual=actual)
@@ -124,17 +124,17 @@ class MemoryWrites(MemoryRequests):
             _check_ids(messages)
         is_rewound = commit.rewinds_to is not None
         if commit.tickets or commit.sends or is_rewound:
-            _check_the_rest(commit)
+            _check_parts(commit)
         if thread is None:
             thread = self._new_thread(commit)
         elif commit.parent_thread_id is not None and thread.parent_thread_id is None:
-            self._set_parent(thread, self._parent(commit))
+            self._set_parent(thread, self._check_parent(commit))
         if is_rewound:
             self._rewind(thread, commit.rewinds_to or 0)
         return thread, run
 
     def _new_thread(self, commit: ThreadCommit) -> ThreadRow:
-        parent_id = self._parent(commit)
+        parent_id = self._check_parent(commit)
         place = place_of(commit.thread_id) if parent_id is None else self._threads[parent_id].place
         thread = ThreadRow(commit.thread_id, place, commit.at_ms, self._first_version)
         thread.metadata = metadata_of(commit.run)
@@ -142,7 +142,7 @@ class MemoryWrites(MemoryRequests):
         self._set_parent(thread, parent_id)
         return thread
 
-    def _parent(self, commit: ThreadCommit) -> str | None:
+    def _check_parent(self, commit: ThreadCommit) -> str | None:
         """The new parent of a thread, checked: it exists, and is not a descendant of the thread."""
         ancestor = commit.parent_thread_id
         while ancestor is not None:
@@ -160,7 +160,7 @@ class MemoryWrites(MemoryRequests):
         self._runs[record.run_id] = run
         return run
 
-    def _turn_head(self, thread: ThreadRow, run: RunRow, at_ms: int) -> None:
+    def _update_head(self, thread: ThreadRow, run: RunRow, at_ms: int) -> None:
         """Update the thread's head when a run starts, pauses or ends."""
         record = run.record
         if run.status is not record.status:
@@ -170,7 +170,7 @@ class MemoryWrites(MemoryRequests):
             record, thread.open_run_id, thread.active_run_id
         )
 
-    def _write_the_rest(self, thread: ThreadRow, commit: ThreadCommit) -> None:
+    def _write_tickets_and_commands(self, thread: ThreadRow, commit: ThreadCommit) -> None:
         """Write tickets and commands: a command that is sent finds the run and the owner that the
         commit leaves."""
         self._write_tickets(thread, commit.tickets)
@@ -185,7 +185,7 @@ class MemoryWrites(MemoryRequests):
             for command in thread.commands.values()
             if command.kind is CommandKind.CANCEL and command.run_id in (None, run_id)
         ]
-        run.record = cancelled_by(run.record, cancels)
+        run.record = set_canceller(run.record, cancels)
         self._drop_commands(thread, [command.id for command in cancels])
         for key, ticket in thread.tickets.items():
             if ticket.run_id == run_id and ticket.status is TicketStatus.OPEN:
@@ -203,9 +203,9 @@ class MemoryWrites(MemoryRequests):
         for command in commands:
             target = self._threads.get(command.thread_id)
             if target is not None:
-                self._keep(target, command)
+                self._add_command(target, command)
 
-    def _stale(self, thread_id: str, fence: Fence | None, held: Fence | None) -> StaleFence:
+    def _stale_fence(self, thread_id: str, fence: Fence | None, held: Fence | None) -> StaleFence:
         return StaleFence(
             thread_id,
             epoch=fence.epoch if fence else 0,
@@ -236,7 +236,7 @@ class MemoryWrites(MemoryRequests):
     async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
         held = self._owners.get(fence.thread_id)
         if fence != held:
-            raise self._stale(fence.thread_id, fence, held)
+            raise self._stale_fence(fence.thread_id, fence, held)
         thread = self._threads.get(fence.thread_id)
         if thread is None:
             return  # there is no thread before its first commit
@@ -271,11 +271,11 @@ def _check_ids(messages: tuple[Message, ...]) -> None:
         raise InvalidRecord(f"two messages of a commit have the same id: {sorted(map(str, ids))}")
 
 
-def _check_the_rest(commit: ThreadCommit) -> None:
+def _check_parts(commit: ThreadCommit) -> None:
     for ticket in commit.tickets:
         if ticket.thread_id != commit.thread_id:
             raise InvalidRecord(f"ticket {ticket.key!r} belongs to another thread")
     for command in commit.sends:
-        check_sent(command)
+        check_send(command)
     if commit.rewinds_to is not None:
         check_rewind(commit)

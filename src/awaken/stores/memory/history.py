@@ -12,7 +12,7 @@ from awaken.core.rewind import Hidden, before_hidden, hidden_by, positions_back
 from awaken.core.store.commits import CallEntry, call_key
 from awaken.errors import RewindRefused
 from awaken.stores.memory.tables import State, ThreadRow
-from awaken.stores.rules import rewound_state
+from awaken.stores.rules import merge_rewound_state
 
 
 def calls_since(thread: ThreadRow, commit: int) -> Sequence[CallEntry]:
@@ -45,7 +45,7 @@ def calls_of(thread: ThreadRow, turn: tuple[Message, int] | None) -> Sequence[Ca
     return [entry for entry in calls_since(thread, commit) if entry.key in keys]
 
 
-class Rewound(NamedTuple):
+class RewoundView(NamedTuple):
     """What is left of a thread after a rewind; `turn` is as in `ThreadRow`."""
 
     hidden: Hidden
@@ -54,14 +54,14 @@ class Rewound(NamedTuple):
     calls: Sequence[CallEntry]
 
 
-def rewound(thread: ThreadRow, to: int) -> Rewound:
+def compute_rewind(thread: ThreadRow, to: int) -> RewoundView:
     """The thread as it is if the messages behind position `to` go out of view."""
     commits = thread.commit_of_message(before_hidden(thread.hidden, to) + 1) - 1
-    state = rewound_state(state_after(thread, commits), thread.state)
+    state = merge_rewound_state(state_after(thread, commits), thread.state)
     turn = last_turn(thread, commits)
     spans = [(rewind.after, rewind.until) for rewind in thread.rewinds]
     hidden = hidden_by([*spans, (to, len(thread.messages))])
-    return Rewound(hidden, state, turn, calls_of(thread, turn))
+    return RewoundView(hidden, state, turn, calls_of(thread, turn))
 
 
 def state_after(thread: ThreadRow, commits: int) -> State:

@@ -14,12 +14,12 @@ from awaken.core.thread import Thread, ThreadPatch, forked
 from awaken.core.thread_ids import place_of
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.memory.history import hidden_after, last_turn, state_after
-from awaken.stores.memory.tables import ThreadRow, persisted
+from awaken.stores.memory.tables import ThreadRow, to_persisted_state
 from awaken.stores.memory.threads import MemoryReads
-from awaken.stores.rules import changed_metadata
+from awaken.stores.rules import change_metadata
 
 
-class MemoryUpkeep(MemoryReads):
+class MemoryMaintenance(MemoryReads):
     """The upkeep part of the memory store."""
 
     async def fork(
@@ -31,7 +31,7 @@ class MemoryUpkeep(MemoryReads):
         at_ms: int,
         by: str | None = None,
     ) -> Thread:
-        origin = self._existing(thread_id)
+        origin = self._get_thread(thread_id)
         commits = len(origin.commits) if at is None else _commits_until(origin, at)
         if new_id in self._threads or new_id in self._owners:
             raise AlreadyExists("thread", new_id)
@@ -59,14 +59,14 @@ class MemoryUpkeep(MemoryReads):
         return self._head(copy)
 
     async def state_at(self, thread_id: str, seq: int) -> PersistedState:
-        thread = self._existing(thread_id)
-        return persisted(state_after(thread, _commits_until(thread, seq)))
+        thread = self._get_thread(thread_id)
+        return to_persisted_state(state_after(thread, _commits_until(thread, seq)))
 
     async def update_thread(
         self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
     ) -> Thread:
-        thread = self._existing(thread_id)
-        thread.metadata, _ = changed_metadata(thread_id, thread.metadata, patch, expected_revision)
+        thread = self._get_thread(thread_id)
+        thread.metadata, _ = change_metadata(thread_id, thread.metadata, patch, expected_revision)
         self._touch(thread)
         return self._head(thread)
 
@@ -78,7 +78,7 @@ class MemoryUpkeep(MemoryReads):
         force: bool = False,
         at_ms: int,
     ) -> Freed:
-        thread = self._existing(thread_id)
+        thread = self._get_thread(thread_id)
         mine = list(self._children.get(thread_id, {}).values())
         if mine and children is ChildStrategy.REJECT:
             raise InvalidRecord(
@@ -87,11 +87,11 @@ class MemoryUpkeep(MemoryReads):
             )
         doomed = [thread]
         if children is ChildStrategy.CASCADE:
-            doomed += self._beneath(thread_id)
+            doomed += self._descendants(thread_id)
         for row in doomed:
             if row.id in self._owners:
                 raise ThreadOwned(row.id, self._owners[row.id].owner)
-        _, *above = self._upwards(thread)
+        _, *above = self._ancestors(thread)
         for row in above if force else (*doomed, *above):
             if row.open_run_id is not None:
                 raise RunOpen(thread_id, row.open_run_id, of=row.id)
@@ -107,7 +107,7 @@ class MemoryUpkeep(MemoryReads):
             thread.id
             for thread in self._threads.values()
             if thread.updated_at < before_ms
-            and all(row.open_run_id is None for row in self._upwards(thread))
+            and all(row.open_run_id is None for row in self._ancestors(thread))
             and thread.id not in self._owners
             and not any(command.submission for command in thread.commands.values())
         }
@@ -139,7 +139,7 @@ class MemoryUpkeep(MemoryReads):
         used = (thread.blobs.keys() for thread in self._threads.values() if thread.blobs)
         return frozenset(ids).intersection(chain.from_iterable(used))
 
-    def _existing(self, thread_id: str) -> ThreadRow:
+    def _get_thread(self, thread_id: str) -> ThreadRow:
         thread = self._threads.get(thread_id)
         if thread is None:
             raise NotFound("thread", thread_id)
@@ -163,14 +163,14 @@ class MemoryUpkeep(MemoryReads):
             self._outboxes.discard(thread.id)
             self._first_version = max(self._first_version, thread.version + 1)
             self._changes.wake(thread.id)
-            self._leave_texts(thread)
+            self._delete_unused_texts(thread)
         return Freed(
             threads=len(doomed),
             runs=len(runs),
             commits=sum(len(thread.commits) for thread in doomed.values()),
         )
 
-    def _leave_texts(self, deleted: ThreadRow) -> None:
+    def _delete_unused_texts(self, deleted: ThreadRow) -> None:
         """Delete the texts of a deleted thread that no other thread uses."""
         self._text_uses.subtract(deleted.texts.keys())
         for digest in deleted.texts:

@@ -75,7 +75,7 @@ def _read(query: Query) -> Place:
 
 Sortable = TypeVar("Sortable", str, tuple[int, str])
 
-_LARGEST = 1000
+_MAX_CHUNK = 1000
 
 
 class Ordered(Generic[Sortable]):
@@ -90,9 +90,9 @@ class Ordered(Generic[Sortable]):
         at = bisect_right(self._firsts, value)
         chunk = self._chunks[at]
         insort(chunk, value)
-        if len(chunk) > _LARGEST:
-            half = chunk[_LARGEST // 2 :]
-            del chunk[_LARGEST // 2 :]
+        if len(chunk) > _MAX_CHUNK:
+            half = chunk[_MAX_CHUNK // 2 :]
+            del chunk[_MAX_CHUNK // 2 :]
             self._chunks.insert(at + 1, half)
             self._firsts.insert(at, half[0])
 

@@ -13,11 +13,11 @@ from awaken.core.store.store import Process
 from awaken.errors import ConfigError
 from awaken.stores.blobs.memory import MemoryBlobs
 from awaken.stores.memory.access import MemoryAccess
-from awaken.stores.memory.maintenance import MemoryUpkeep
+from awaken.stores.memory.maintenance import MemoryMaintenance
 from awaken.stores.memory.submissions import MemorySubmissions
 
 
-class MemoryStore(MemorySubmissions, MemoryUpkeep):
+class MemoryStore(MemorySubmissions, MemoryMaintenance):
     """A store in the memory of one process. The tests compare other stores with this one.
 
     A closed store can still be read, and may be opened again. Its blobs are in memory, too.

@@ -24,7 +24,7 @@ from awaken.stores.memory.commands import MemoryCommands
 from awaken.stores.memory.commits import MemoryWrites
 from awaken.stores.memory.history import find_rewind
 from awaken.stores.memory.tables import CommitRow, RunRow, ThreadRow
-from awaken.stores.rules import KeptKey, is_past, needs_quiet, steering
+from awaken.stores.rules import StoredKey, is_expired, needs_idle_thread, steering_command
 
 _ANSWERS = (CommandKind.DECISIONS, CommandKind.CANCEL)
 
@@ -47,7 +47,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
         run_id = await self._take(submission, thread)
         cursor = len(self._threads[thread_id].events)
         if key is not None:
-            kept = KeptKey(submission.asked, run_id, cursor, submission.at_ms)
+            kept = StoredKey(submission.asked, run_id, cursor, submission.at_ms)
             self._submitted.setdefault(thread_id, {})[key] = kept
         return Submitted(thread_id=thread_id, run_id=run_id, cursor=cursor)
 
@@ -58,21 +58,23 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
             await self.decide(submission.thread_id, submission.decisions, at_ms=at_ms)
             thread = self._threads[submission.thread_id]
             if submission.messages:
-                self._keep(thread, steering(submission))
+                self._add_command(thread, steering_command(submission))
             return thread.open_run_id or thread.latest_run_id or ""
         rewinds_to = None
         if submission.rewind_to is not None:
             rewinds_to = find_rewind(thread, submission.thread_id, submission.rewind_to)
-        if needs_quiet(submission):
+        if needs_idle_thread(submission):
             self._refuse_busy(submission.thread_id, thread)
         if mode is SubmitMode.STEER and thread is not None and thread.open_run_id is not None:
-            self._keep(thread, steering(submission))
+            self._add_command(thread, steering_command(submission))
             return thread.open_run_id
         if mode is SubmitMode.INTERRUPT and thread is not None:
             by = id_of(submission.principal)
             await self.cancel_tree(thread.id, at_ms=at_ms, by=by)
             for run_id in _queued(thread):
-                self._keep(thread, ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by))
+                self._add_command(
+                    thread, ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by)
+                )
         if thread is None:
             place = place_of(submission.thread_id)
             thread = ThreadRow(submission.thread_id, place, at_ms, self._first_version)
@@ -81,7 +83,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
             thread.commits.append(CommitRow(0, 0, 0, at_ms, None))
             self._add_thread(thread)
         self._new_run(thread, submission.record())
-        self._keep(thread, ThreadCommand.run(submission, rewinds_to))
+        self._add_command(thread, ThreadCommand.run(submission, rewinds_to))
         return submission.run_id
 
     def _refuse_busy(self, thread_id: str, thread: ThreadRow | None) -> None:
@@ -133,7 +135,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
         ) or any(
             ticket.run_id == record.run_id
             and ticket.status is TicketStatus.OPEN
-            and is_past(ticket, overdue_ms)
+            and is_expired(ticket, overdue_ms)
             for ticket in thread.tickets.values()
         )
 

@@ -27,12 +27,12 @@ from awaken.core.thread_ids import Place
 from awaken.core.value import EMPTY
 from awaken.stores.memory.paging import Ordered
 from awaken.stores.memory.profiles import MemoryProfiles
-from awaken.stores.rules import KeptKey, can_withdraw, withdrawn
+from awaken.stores.rules import StoredKey, can_withdraw, cancel_submitted_run
 from awaken.stores.waiting import Waiters
 
 State = dict[str, msgspec.Raw]
 _DONE = RunStatus.DONE
-ANY = "any thread"
+ANY_THREAD = "any thread"
 """The key for tasks that wait for a command to any thread."""
 
 
@@ -199,7 +199,7 @@ class Tables:
         self._commands: dict[int, ThreadCommand] = {}
         self._keys: dict[str, dict[str, int]] = {}
         self._outboxes: set[str] = set()
-        self._submitted: dict[str, dict[str, KeptKey]] = {}
+        self._submitted: dict[str, dict[str, StoredKey]] = {}
         self._deleted: dict[str, int] = {}
         self._texts: dict[str, bytes] = {}
         self._text_uses: Counter[str] = Counter()
@@ -239,14 +239,14 @@ class Tables:
         if parent_id is not None:
             self._children.setdefault(parent_id, {})[thread.id] = thread
 
-    def _beneath(self, thread_id: str) -> list[ThreadRow]:
+    def _descendants(self, thread_id: str) -> list[ThreadRow]:
         """All threads beneath one, on every level."""
         found = list(self._children.get(thread_id, {}).values())
         for row in found:  # the list grows while it is walked
             found.extend(self._children.get(row.id, {}).values())
         return found
 
-    def _upwards(self, thread: ThreadRow) -> Iterator[ThreadRow]:
+    def _ancestors(self, thread: ThreadRow) -> Iterator[ThreadRow]:
         """A thread, its parent, and so on."""
         above: ThreadRow | None = thread
         while above is not None:
@@ -258,7 +258,7 @@ class Tables:
         thread.touches += 1
         self._changes.wake(thread.id)
 
-    def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
+    def _add_command(self, thread: ThreadRow, command: ThreadCommand) -> int:
         """Store a command, wake the tasks that wait for one, and return its id.
 
         Returns 0 if the command cancels a run that is finished, or if its key was used by a command
@@ -282,7 +282,7 @@ class Tables:
         thread.commands = thread.commands or {}
         thread.commands[number] = self._commands[number] = kept
         self._touch(thread)
-        self._sent.wake(ANY)
+        self._sent.wake(ANY_THREAD)
         return number
 
     def _withdraw(self, thread: ThreadRow, run_id: str, at_ms: int) -> None:
@@ -294,7 +294,7 @@ class Tables:
             return
         if not can_withdraw(self._owners.get(thread.id), thread.open_run_id):
             return
-        run.record = withdrawn(run.record, at_ms)
+        run.record = cancel_submitted_run(run.record, at_ms)
         self._drop_commands(thread, asked)
         self._touch(thread)
 
@@ -304,5 +304,5 @@ class Tables:
                 del thread.commands[number], self._commands[number]
 
 
-def persisted(raw: State) -> PersistedState:
+def to_persisted_state(raw: State) -> PersistedState:
     return PersistedState(extensions={name: loads(value) for name, value in sorted(raw.items())})

@@ -29,18 +29,18 @@ from awaken.core.suspension import Ticket, TicketStatus
 from awaken.core.thread import Thread, label_filter
 from awaken.errors import NotFound, RequestNotKept, TextGone
 from awaken.stores.memory.history import (
-    Rewound,
+    RewoundView,
     calls_of_last_turn,
     calls_since,
+    compute_rewind,
     find_rewind,
-    rewound,
 )
 from awaken.stores.memory.paging import Place, cut_page, first_page, place_of
-from awaken.stores.memory.tables import CommitRow, RunRow, Tables, ThreadRow, persisted
-from awaken.stores.request_rebuild import completed, rebuilt
-from awaken.stores.rules import is_past
+from awaken.stores.memory.tables import CommitRow, RunRow, Tables, ThreadRow, to_persisted_state
+from awaken.stores.request_rebuild import complete_manifest, rebuild_request
+from awaken.stores.rules import is_expired
 
-_FEW = 1000
+_MAX_SORTED_ROWS = 1000
 """A page sorts up to so many threads; with more, it walks the list's own order instead."""
 
 _replace = msgspec.structs.replace
@@ -90,17 +90,18 @@ class MemoryReads(Tables):
         return first_page(rows, query, self._head)
 
     def _few_for(self, query: ThreadQuery) -> Iterable[ThreadRow] | None:
-        """The threads to filter and sort for a list, or `None` if they may be more than `_FEW`."""
+        """The threads to filter and sort for a list, or `None` if they may be more than
+        `_MAX_SORTED_ROWS`."""
         if query.ancestor_thread_id is not None:
-            return self._beneath(query.ancestor_thread_id)
+            return self._descendants(query.ancestor_thread_id)
         if query.parent_thread_id is not None:
             return self._children.get(query.parent_thread_id, {}).values()
         if not query.prefix:
             return None
         begin = chain((query.prefix,), self._names.after(query.prefix))
         named = takewhile(lambda name: name.startswith(query.prefix), begin)
-        names = list(islice(named, _FEW))
-        if len(names) == _FEW:
+        names = list(islice(named, _MAX_SORTED_ROWS))
+        if len(names) == _MAX_SORTED_ROWS:
             return None
         return [self._threads[name] for name in names if name in self._threads]
 
@@ -125,11 +126,11 @@ class MemoryReads(Tables):
             and query.agent in (None, run.record.agent_id)
         )
 
-    def _is_beneath(self, ancestor: str | None, thread: ThreadRow) -> bool:
+    def _is_descendant(self, ancestor: str | None, thread: ThreadRow) -> bool:
         """Whether a thread is beneath `ancestor`; true if `ancestor` is `None`."""
         if ancestor is None:
             return True
-        return thread.id != ancestor and any(row.id == ancestor for row in self._upwards(thread))
+        return thread.id != ancestor and any(row.id == ancestor for row in self._ancestors(thread))
 
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
@@ -138,15 +139,15 @@ class MemoryReads(Tables):
         if thread is None:
             return None
         calls = calls_of_last_turn(thread)
-        return self._context(thread, tail, Rewound(thread.hidden, thread.state, None, calls))
+        return self._context(thread, tail, RewoundView(thread.hidden, thread.state, None, calls))
 
     async def load_rewound(
         self, thread_id: str, to: int, *, tail: int | None = None
     ) -> ThreadContext | None:
         thread = self._threads.get(thread_id)
-        return None if thread is None else self._context(thread, tail, rewound(thread, to))
+        return None if thread is None else self._context(thread, tail, compute_rewind(thread, to))
 
-    def _context(self, thread: ThreadRow, tail: int | None, left: Rewound) -> ThreadContext:
+    def _context(self, thread: ThreadRow, tail: int | None, left: RewoundView) -> ThreadContext:
         run = self._runs.get(thread.open_run_id or thread.latest_run_id or "")
         hidden, length = left.hidden, len(thread.messages)
         skipped = 0 if tail is None else begin_of_tail(hidden, length, tail)
@@ -156,8 +157,8 @@ class MemoryReads(Tables):
             skipped=skipped,
             hidden=hidden,
             open_run=_bare(run.record) if run else None,
-            thread_state=persisted(left.state),
-            run_state=persisted(run.state if run else {}),
+            thread_state=to_persisted_state(left.state),
+            run_state=to_persisted_state(run.state if run else {}),
             calls=left.calls,
             commands=list(thread.commands.values()),
             stream_log=thread.stream_log if thread.open_run_id is not None else (),
@@ -215,7 +216,7 @@ class MemoryReads(Tables):
 
     async def load_thread_state(self, thread_id: str) -> PersistedState:
         thread = self._threads.get(thread_id)
-        return persisted(thread.state if thread else {})
+        return to_persisted_state(thread.state if thread else {})
 
     async def changed(self, thread_id: str, since: int) -> int:
         while True:
@@ -231,14 +232,14 @@ class MemoryReads(Tables):
 
     async def load_run(self, run_id: str) -> RunRecord | None:
         run = self._runs.get(run_id)
-        return self._assembled(run) if run else None
+        return self._full_record(run) if run else None
 
     async def latest_run(self, thread_id: str) -> RunRecord | None:
         thread = self._threads.get(thread_id)
         run = self._runs.get(thread.latest_run_id or "") if thread else None
-        return self._assembled(run) if run else None
+        return self._full_record(run) if run else None
 
-    def _assembled(self, run: RunRow) -> RunRecord:
+    def _full_record(self, run: RunRow) -> RunRecord:
         """The record with its state, and the ids of the messages it wrote."""
         record = _bare(run.record)
         thread = self._threads[record.thread_id]
@@ -249,7 +250,9 @@ class MemoryReads(Tables):
             output = RunMessageOutput(
                 thread_id=output.thread_id, range=output.range, message_ids=ids
             )
-        return _replace(record, output=output, state=persisted({**thread.state, **run.state}))
+        return _replace(
+            record, output=output, state=to_persisted_state({**thread.state, **run.state})
+        )
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         named = self._runs.get(query.run_id) if query.run_id is not None else None
@@ -260,7 +263,7 @@ class MemoryReads(Tables):
             if query.thread_id in (None, run.record.thread_id)
             and query.scope in (None, self._threads[run.record.thread_id].place.scope)
             and _is_after(run.record, query.updated_after_ms)
-            and self._is_beneath(query.ancestor_thread_id, self._threads[run.record.thread_id])
+            and self._is_descendant(query.ancestor_thread_id, self._threads[run.record.thread_id])
             and query.agent_id in (None, run.record.agent_id)
             and query.user in (None, run.record.request and run.record.request.user)
             and query.kind in (None, run.record.kind)
@@ -291,7 +294,7 @@ class MemoryReads(Tables):
             or any(
                 ticket.run_id == run.run_id
                 and ticket.status is TicketStatus.OPEN
-                and is_past(ticket, now_ms)
+                and is_expired(ticket, now_ms)
                 for ticket in thread.tickets.values()
             )
             or self._is_orphan(run)
@@ -304,7 +307,7 @@ class MemoryReads(Tables):
 
     async def load_run_state(self, run_id: str) -> PersistedState:
         run = self._runs.get(run_id)
-        return persisted(run.state if run else {})
+        return to_persisted_state(run.state if run else {})
 
     async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
         run = self._runs.get(run_id)
@@ -323,11 +326,11 @@ class MemoryReads(Tables):
             if query.run_id in (None, ticket.run_id)
             and query.key in (None, ticket.key)
             and query.status in (None, ticket.status)
-            and (is_named or not self._is_asked_above(ticket.run_id))
+            and (is_named or not self._is_asked_by_ancestor(ticket.run_id))
         )
         return cut_page(rows, query, lambda ticket: ticket)
 
-    def _is_asked_above(self, run_id: str) -> bool:
+    def _is_asked_by_ancestor(self, run_id: str) -> bool:
         """Whether the run above a delegate asks its question too."""
         run = self._runs.get(run_id)
         if run is None or not run.record.is_delegated:
@@ -340,25 +343,25 @@ class MemoryRequests(Tables):
     """The part of the memory store that keeps what models were asked."""
 
     async def load_request(self, thread_id: str, message_id: str) -> InferenceRequest:
-        thread, manifest = self._kept(thread_id, message_id)
+        thread, manifest = self._find_manifest(thread_id, message_id)
 
         def text_of(digest: str) -> bytes:
             if digest not in self._texts:
                 raise TextGone(thread_id, digest)
             return self._texts[digest]
 
-        return rebuilt(manifest, lambda low, high: thread.messages[low - 1 : high], text_of)
+        return rebuild_request(manifest, lambda low, high: thread.messages[low - 1 : high], text_of)
 
     async def load_manifest(self, thread_id: str, message_id: str) -> RequestManifest:
-        return self._kept(thread_id, message_id)[1]
+        return self._find_manifest(thread_id, message_id)[1]
 
-    def _kept(self, thread_id: str, message_id: str) -> tuple[ThreadRow, RequestManifest]:
+    def _find_manifest(self, thread_id: str, message_id: str) -> tuple[ThreadRow, RequestManifest]:
         thread = self._threads.get(thread_id)
         if thread is None:
             raise NotFound("thread", thread_id)
         if message_id in thread.requests:
             kept = thread.requests
-            manifest = completed(
+            manifest = complete_manifest(
                 kept[message_id], lambda seq: kept[thread.messages[seq - 1].id or ""]
             )
             return thread, manifest
@@ -366,7 +369,7 @@ class MemoryRequests(Tables):
             raise RequestNotKept(thread_id, message_id)
         raise NotFound("message", message_id)
 
-    def _keep_requests(self, thread: ThreadRow, commit: ThreadCommit) -> None:
+    def _store_requests(self, thread: ThreadRow, commit: ThreadCommit) -> None:
         """Keep the requests of a commit, their texts, and which blobs it uses."""
         if commit.blobs:
             thread.use_blobs(commit.blobs)

@@ -76,7 +76,7 @@ class PostgresBlobs:
                 media_type=media_type,
                 name=name,
             )
-            values = (blob.id, scope, upload, size, sha256, *_said(media_type, name), now)
+            values = (blob.id, scope, upload, size, sha256, *_encode_names(media_type, name), now)
             kept = await engine.write(lambda db: db.value(_FINISH, *values))
         except BaseException:
             await engine.write(lambda db: _drop(db, [upload]))
@@ -142,7 +142,7 @@ class OpenedBlob:
             raise BlobDamaged(self.blob.id, "its digest differs")
 
 
-def _said(media_type: str, name: str | None) -> tuple[bytes, bytes | None]:
+def _encode_names(media_type: str, name: str | None) -> tuple[bytes, bytes | None]:
     """What callers say about a blob, as bytes: it may be a text that Postgres does not take."""
     return media_type.encode(), name.encode() if name is not None else None
 

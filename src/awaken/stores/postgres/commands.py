@@ -17,7 +17,13 @@ from awaken.core.unreadable import RowKind
 from awaken.errors import NotFound, UnreadableRecord
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import THREAD_COLUMNS, ThreadRow, lock_thread
-from awaken.stores.rules import answered, can_withdraw, check_sent, command_of, withdrawn
+from awaken.stores.rules import (
+    answer_ticket,
+    can_withdraw,
+    cancel_submitted_run,
+    check_send,
+    decisions_command,
+)
 from awaken.stores.sql.cursors import UnreadableRows, load_row, load_ticket
 from awaken.stores.sql.delta import encode_row
 
@@ -68,7 +74,7 @@ def pack_command(command: ThreadCommand) -> bytes:
         InvalidRecord: the command holds decisions.
         Serialization: a value in it cannot be encoded, or could not be read back.
     """
-    check_sent(command)
+    check_send(command)
     return encode_row(command, f"command to thread {command.thread_id!r}")
 
 
@@ -110,7 +116,7 @@ async def _withdraw(db: Db, thread: ThreadRow, run_id: str, at_ms: int) -> None:
         return  # the cancel waits until the record can be read
     if not await db.run(_WITHDRAW, thread.pk, run_id):
         return
-    ended = withdrawn(record, at_ms)
+    ended = cancel_submitted_run(record, at_ms)
     await db.run(_END_RUN, dumps(ended), ended.updated_at_ms, run_id)
 
 
@@ -169,7 +175,7 @@ async def waiting(db: Db, node: int, after: int, now_ms: int) -> dict[int, str]:
     return dict(map(tuple, rows))
 
 
-async def named(db: Db, threads: Sequence[int]) -> set[str]:
+async def filter_unowned(db: Db, threads: Sequence[int]) -> set[str]:
     """The ids of those of the threads that have no owner."""
     return {id for (id,) in await db.rows(_WITHOUT_OWNER, threads)}
 
@@ -209,18 +215,18 @@ async def decide(
     )
     taken: dict[str, Ticket] = {}
     for target, answer in decisions:
-        meant = [taken.get(ticket.key, ticket) for ticket in await _meant(db, pk, target)]
-        ticket = answered(target, answer, meant, lambda: waiting, at_ms)
+        meant = [taken.get(ticket.key, ticket) for ticket in await _find_candidates(db, pk, target)]
+        ticket = answer_ticket(target, answer, meant, lambda: waiting, at_ms)
         if ticket is not None:
             taken[ticket.key] = ticket
     if not taken or thread is None:
         return None
     for ticket in taken.values():
         await db.run(_ANSWER, dumps(ticket), pk, ticket.key)
-    command = command_of(thread_id, taken.values(), at_ms)
+    command = decisions_command(thread_id, taken.values(), at_ms)
     return await add_command(db, pk, command, dumps(command))
 
 
-async def _meant(db: Db, thread: int, target: str) -> list[Ticket]:
+async def _find_candidates(db: Db, thread: int, target: str) -> list[Ticket]:
     found = [load_ticket(*row) for row in await db.rows(_TICKETS_BY_NAME, thread, target)]
     return [ticket for ticket in found if ticket.key == target] or found

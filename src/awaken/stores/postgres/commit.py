@@ -31,10 +31,10 @@ from awaken.stores.postgres.rows import commits, find_head, find_run, node_of, o
 from awaken.stores.postgres.state import write_rewound
 from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
 from awaken.stores.postgres.thread_reads import has_owner
-from awaken.stores.postgres.writer import PATIENCE
+from awaken.stores.postgres.writer import MAX_WAIT_SECONDS
 from awaken.stores.sql.delta import Packed, encode_row, pack
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
-from awaken.stores.waiting import LOOK_EVERY
+from awaken.stores.waiting import POLL_SECONDS
 
 T = TypeVar("T")
 
@@ -70,9 +70,9 @@ class PostgresCommits:
         if (answer.since_snapshot or 0) >= SNAPSHOT_EVERY and commit.rewinds_to is None:
             engine.snapshot_later(answer.thread or 0, answer.position or 0)
         if has_sent:
-            engine.tell_later(targets)
+            engine.hint_later(targets)
         if commit.release and commit.run is not None and commit.run.status is RunStatus.RUNNING:
-            engine.tell_later([commit.thread_id])  # a run was left, which others carry on
+            engine.hint_later([commit.thread_id])  # a run was left, which others carry on
         channels: list[Channel] = [commit.thread_id, *targets]
         engine.watch.mark([*channels, COMMANDS] if targets else channels)
         if commit.release and commit.fence is not None:
@@ -83,8 +83,8 @@ class PostgresCommits:
         if commit.run is None:
             raise InvalidRecord("a commit without a run cannot be found again: read its thread")
         engine = await self._opening.engine()
-        await engine.settle_lost()
-        return await engine.read(partial(_find_committed, commit=commit), patience=PATIENCE)
+        await engine.end_lost_sessions()
+        return await engine.read(partial(_find_committed, commit=commit), patience=MAX_WAIT_SECONDS)
 
     async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
         body = encode_row(entry, f"the stream log of thread {fence.thread_id!r}")
@@ -109,7 +109,7 @@ class PostgresCommits:
             claimed[:] = [fence]
             return fence
 
-        return await _kept(engine, engine.write(write), claimed)
+        return await _register_claims(engine, engine.write(write), claimed)
 
     async def claim_next(
         self,
@@ -131,7 +131,7 @@ class PostgresCommits:
                 return ()
             claimed: list[Fence] = []
             write = partial(_claim_next, engine, wanted, seen, claimed)
-            found = await _kept(engine, engine.write(write), claimed)
+            found = await _register_claims(engine, engine.write(write), claimed)
             if found or len(unreadable.commands) + len(unreadable.runs) == known:
                 return found
 
@@ -153,7 +153,7 @@ class PostgresCommits:
                 return
             # The death of an owner is no change of the thread.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_EVERY):
+                async with asyncio.timeout(POLL_SECONDS):
                     await engine.wait(thread_id, number)
 
 
@@ -169,7 +169,7 @@ async def _claim_next(
     return found
 
 
-async def _kept(engine: Engine, claiming: Awaitable[T], claimed: list[Fence]) -> T:
+async def _register_claims(engine: Engine, claiming: Awaitable[T], claimed: list[Fence]) -> T:
     """Do a claim, and note what was claimed. If the caller is cancelled, or the answer is lost, it
     never gets the fences and could not release the threads: then they are released."""
     try:

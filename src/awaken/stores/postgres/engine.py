@@ -20,22 +20,22 @@ from awaken.stores.postgres.lease import Heart, PostgresLease
 from awaken.stores.postgres.migrations import check_standbys, prepare
 from awaken.stores.postgres.notifications import (
     COMMANDS,
-    LOOK_SECONDS,
+    COMPARE_SECONDS,
     Channel,
     Listener,
     Watch,
-    look,
+    compare_marks,
     release,
-    tell,
-    until_set,
+    send_hints,
+    wait_set,
 )
 from awaken.stores.postgres.rows import name_commit, owner_name
 from awaken.stores.postgres.state import save_snapshot
 from awaken.stores.postgres.submissions import ThreadAppeared
-from awaken.stores.postgres.writer import PATIENCE, Writer
+from awaken.stores.postgres.writer import MAX_WAIT_SECONDS, Writer
 from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
-from awaken.stores.waiting import LOOK_EVERY, Telling
+from awaken.stores.waiting import POLL_SECONDS, CommandPoller
 from awaken.stores.write_health import WriteHealth
 
 T = TypeVar("T")
@@ -70,12 +70,12 @@ class Engine:
         self._connector = Connector(address)
         self.pool = Pool(address.pool, self._connector.connect)
         self._tasks = OwnedTasks(log)
-        self._looks = asyncio.Event()
-        self._untold: set[str] = set()
+        self._poll_now = asyncio.Event()
+        self._threads_to_hint: set[str] = set()
         self._snapshots: set[int] = set()
         self._is_listening = False
         self._no_commands_at = 0.0
-        self._listener = Listener(address, self._connector, self.watch, self._looks.set)
+        self._listener = Listener(address, self._connector, self.watch, self._poll_now.set)
         self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()), writes)
         self.writer: Writer
 
@@ -88,9 +88,9 @@ class Engine:
         return owner_name(self.node)
 
     @property
-    def _rest(self) -> float:
-        """Seconds after which a node looks for commands, told or not."""
-        return LOOK_EVERY / 4 if self._listener.is_deaf else LOOK_EVERY
+    def _poll_seconds(self) -> float:
+        """Seconds after which a node reads the pending commands, even without a hint."""
+        return POLL_SECONDS / 4 if self._listener.is_deaf else POLL_SECONDS
 
     async def start(self) -> None:
         """
@@ -211,7 +211,7 @@ class Engine:
                     db = Db(connection, self.schema)
                     answer = await self._do(work, db)
                     if tells:
-                        await tell(db, tells)
+                        await send_hints(db, tells)
                     if self._writes.is_refusing:
                         has_written = await db.value(_HAS_WRITTEN)
             except Exception as error:
@@ -223,12 +223,12 @@ class Engine:
                 self._writes.note_success()
             return answer
 
-    async def settle_lost(self) -> None:
+    async def end_lost_sessions(self) -> None:
         """End the sessions that may still be writing a batch whose answer was lost."""
         lost = self.writer.take_lost()
         # A pooler's sessions are not ours to end; there, the lock of the thread decides.
         if lost and not self.address.is_pooled:
-            await self.read(lambda db: db.rows(_END_SESSIONS, lost), patience=PATIENCE)
+            await self.read(lambda db: db.rows(_END_SESSIONS, lost), patience=MAX_WAIT_SECONDS)
 
     # -- beside the commits -------------------------------------------------------------------
 
@@ -247,16 +247,16 @@ class Engine:
         with contextlib.suppress(UnreadableRecord):
             await self.read(lambda db: save_snapshot(db, thread, position))
 
-    def tell_later(self, thread_ids: Collection[str]) -> None:
+    def hint_later(self, thread_ids: Collection[str]) -> None:
         """Tell nodes of threads in which a commit has left something to do; a commit itself tells
         nobody. What comes meanwhile is told together."""
-        if not self._untold:
-            self._tasks.start_logged(self.read(self._tell), "a hint was not given")
-        self._untold.update(thread_ids)
+        if not self._threads_to_hint:
+            self._tasks.start_logged(self.read(self._send_hints), "a hint was not given")
+        self._threads_to_hint.update(thread_ids)
 
-    async def _tell(self, db: Db) -> None:
-        untold, self._untold = self._untold, set()
-        await tell(db, untold)
+    async def _send_hints(self, db: Db) -> None:
+        untold, self._threads_to_hint = self._threads_to_hint, set()
+        await send_hints(db, untold)
 
     # -- ownership ----------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Engine:
         try:
             await self.read(
                 lambda db: release(db, self._node_of(fence), fence.thread_id, fence.epoch),
-                patience=PATIENCE,
+                patience=MAX_WAIT_SECONDS,
             )
         except StoreUnavailable as error:
             self._writes.note_error(error)
@@ -298,36 +298,36 @@ class Engine:
             self._tasks.start_repeating(
                 lambda: self._listener.listen(self.node), 1.0, "hints are not heard"
             )
-            self._tasks.start_repeating(self._look, 1.0, "changes are not seen")
-        self._looks.set()
+            self._tasks.start_repeating(self._poll_changes, 1.0, "changes are not seen")
+        self._poll_now.set()
         return await self.watch.wait(channel, since)
 
-    def has_looked(self, at: float, *, finds_commands: bool) -> None:
+    def note_poll(self, at: float, *, finds_commands: bool) -> None:
         """Note whether a look that began at time `at` has found commands for this node."""
         if finds_commands:
             self.watch.mark([COMMANDS])
         else:
             self._no_commands_at = at
 
-    async def wait_for_commands(self, telling: Telling, since: int) -> None:
+    async def wait_for_commands(self, poller: CommandPoller, since: int) -> None:
         """Wait until commands have to be read: after a hint, or because the last look for them was
         too long ago."""
         while True:
             try:
-                async with asyncio.timeout(min(telling.rest, self._rest)):
+                async with asyncio.timeout(min(poller.seconds_left, self._poll_seconds)):
                     await self.wait(COMMANDS, since)
                 return
             except TimeoutError:
-                if self._listener.is_deaf or not telling.put_off(self._no_commands_at):
+                if self._listener.is_deaf or not poller.defer(self._no_commands_at):
                     return
 
-    async def _look(self) -> None:
+    async def _poll_changes(self) -> None:
         """Look again and again at the threads that tasks wait for."""
         while True:
-            await until_set(self._looks, LOOK_SECONDS if self.watch.waited else 3600)
+            await wait_set(self._poll_now, COMPARE_SECONDS if self.watch.waited else 3600)
             await asyncio.sleep(0)  # so that a task that is about to wait does
             if self.watch.waited:
-                await self.read(lambda db: look(db, self.watch))
+                await self.read(lambda db: compare_marks(db, self.watch))
 
 
 class _NothingWritten(Exception):

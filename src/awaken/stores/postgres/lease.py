@@ -79,7 +79,7 @@ class Reader(Protocol):
 
     async def read(self, work: Callable[[Db], Awaitable[T]]) -> T: ...
 
-    def has_looked(self, at: float, *, finds_commands: bool) -> None: ...
+    def note_poll(self, at: float, *, finds_commands: bool) -> None: ...
 
 
 class PostgresLease:
@@ -122,7 +122,7 @@ class PostgresLease:
         )
         if is_due:
             self._orphans_at_ms = at_ms
-        reader.has_looked(at, finds_commands=finds_commands)
+        reader.note_poll(at, finds_commands=finds_commands)
         return bool(finds_work)
 
     async def regained(self) -> None:
@@ -254,11 +254,11 @@ class Heart:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._beat_on())
+            asyncio.run(self._beat_until_end())
         except Exception:
             log.exception("the lease of %s is not renewed any more", owner_name(self.node))
 
-    async def _beat_on(self) -> None:
+    async def _beat_until_end(self) -> None:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         connection: asyncpg.Connection | None = None
         has_failed = False
@@ -303,7 +303,7 @@ class Heart:
         if found is None:
             # So long ago that the row was removed.
             self.node = await self._register(connection)
-            self._hand_over(lambda: self._lease.begin(owner_name(self.node), 0.0))
+            self._call_on_main_loop(lambda: self._lease.begin(owner_name(self.node), 0.0))
             was_held = False
         if was_held:
             self._lease.renew(until)
@@ -312,9 +312,9 @@ class Heart:
         rows = await connection.fetch(self._schema.statement(MINE), self.node)
         mine = {(thread_id, epoch) for thread_id, epoch in rows}
         lost = [fence for fence in claims if (fence.thread_id, fence.epoch) not in mine]
-        self._hand_over(lambda: self._lease.regain(until, lost))
+        self._call_on_main_loop(lambda: self._lease.regain(until, lost))
 
-    def _hand_over(self, work: Callable[[], None]) -> None:
+    def _call_on_main_loop(self, work: Callable[[], None]) -> None:
         try:
             self._main_loop.call_soon_threadsafe(work)
         except RuntimeError:

@@ -58,7 +58,7 @@ async def list_threads(db: Db, unreadable: UnreadableRows, query: ThreadQuery) -
         where.add(f"t.pk IN ({_BENEATH})", query.ancestor_thread_id)
     if query.prefix:
         where.add("t.id >= ?", query.prefix)
-        if (behind := _behind(query.prefix)) is not None:
+        if (behind := _prefix_end(query.prefix)) is not None:
             where.add("t.id < ?", behind)
     if query.since is not None:
         where.add("t.active_at >= ?", query.since)
@@ -92,7 +92,7 @@ def _add_metadata(where: _Where, query: ThreadQuery) -> None:
         where.add(_LATEST, status, status, query.agent, query.agent)
 
 
-def _behind(prefix: str) -> str | None:
+def _prefix_end(prefix: str) -> str | None:
     """The first text after all that begin with the prefix, in the order of code points, which is
     that of UTF-8; `None` if there is none."""
     start = prefix.rstrip(chr(sys.maxunicode))

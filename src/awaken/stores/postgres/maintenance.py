@@ -153,7 +153,7 @@ async def delete_thread(
             known.update(child.pk for child in born)
             family += born
             born = await _children(db, born)
-        family = await _locked(db, family)
+        family = await _lock_threads(db, family)
     elif children is ChildStrategy.REJECT and born:
         names = ", ".join(repr(child.id) for child in born[:3])
         raise InvalidRecord(
@@ -178,7 +178,7 @@ async def _children(db: Db, parents: Iterable[ThreadRow]) -> list[ThreadRow]:
     return [ThreadRow(*row) for row in rows]
 
 
-async def _locked(db: Db, threads: Iterable[ThreadRow]) -> list[ThreadRow]:
+async def _lock_threads(db: Db, threads: Iterable[ThreadRow]) -> list[ThreadRow]:
     rows = await db.rows(_LOCK, [thread.pk for thread in threads])
     return [ThreadRow(*row) for row in rows]
 
@@ -202,7 +202,7 @@ async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> Freed:
     return Freed(threads=written, runs=runs, commits=commits, bytes=size)
 
 
-_LONG = 600
+_LONG_STATEMENT_SECONDS = 600
 """Seconds that a statement may take which reads every thread."""
 
 
@@ -253,9 +253,12 @@ WHERE t.open_run IS NOT NULL
 async def find_old(db: Db, before_ms: int) -> list[int]:
     """The threads that `prune` may delete, children before their parents. It reads every thread."""
     async with db.connection.transaction():
-        await db.run(f"SET LOCAL statement_timeout = '{_LONG}s'")
+        await db.run(f"SET LOCAL statement_timeout = '{_LONG_STATEMENT_SECONDS}s'")
         text = db.schema.statement(_OLD)
-        return [pk for (pk,) in await db.connection.fetch(text, before_ms, timeout=_LONG)]
+        return [
+            pk
+            for (pk,) in await db.connection.fetch(text, before_ms, timeout=_LONG_STATEMENT_SECONDS)
+        ]
 
 
 async def delete_old(db: Db, threads: Sequence[int], before_ms: int, at_ms: int) -> Freed:

@@ -17,7 +17,7 @@ from awaken.stores.sql.migrations import Migration, load_migrations
 
 _LOCK = 0x41574B4E
 """The advisory lock that one migration at a time holds."""
-_PATIENCE = 3600.0
+_STEP_SECONDS = 3600.0
 """Seconds that a step may take, and that one waits for another process's."""
 _OLDEST_SERVER = 150_000
 _VERSION = "SELECT max(number) FROM @migrations"
@@ -143,7 +143,7 @@ async def migrate(
     if missing and version is None and not dry_run:
         await _set_up(connection, schema, migrations)
     for step in () if dry_run or version is None else missing:
-        async with _locked(connection):
+        async with _lock_schema(connection):
             if (await version_of(connection, schema) or 0) < step.number:
                 await _apply(connection, schema, step)
     return missing
@@ -158,7 +158,7 @@ async def _set_up(
     Earlier releases set a schema up in several transactions: a process that died between two of
     them has left an older version, without a node.
     """
-    async with _locked(connection):
+    async with _lock_schema(connection):
         version = await version_of(connection, schema) or 0
         if version < len(migrations) and not await _was_used(connection, schema):
             for step in migrations[version:]:
@@ -179,7 +179,7 @@ async def _was_used(connection: asyncpg.Connection, schema: Schema) -> bool:
 
 
 @asynccontextmanager
-async def _locked(connection: asyncpg.Connection) -> AsyncIterator[None]:
+async def _lock_schema(connection: asyncpg.Connection) -> AsyncIterator[None]:
     """A transaction in which no other process changes the tables of a schema."""
     # Each statement has to see what was committed while this one waited for the lock.
     async with connection.transaction(isolation="read_committed"):
@@ -187,7 +187,9 @@ async def _locked(connection: asyncpg.Connection) -> AsyncIterator[None]:
         await connection.execute("SET LOCAL statement_timeout = 0")
         if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
             log.info("another process sets up tables in this database: waiting for it")
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=_PATIENCE)
+            await connection.execute(
+                "SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=_STEP_SECONDS
+            )
         yield
 
 
@@ -199,7 +201,7 @@ async def _apply(connection: asyncpg.Connection, schema: Schema, step: Migration
         "CREATE TABLE IF NOT EXISTS migrations (number int PRIMARY KEY, name text NOT NULL, "
         "at timestamptz NOT NULL DEFAULT now())"
     )
-    await connection.execute(step.script, timeout=_PATIENCE)
+    await connection.execute(step.script, timeout=_STEP_SECONDS)
     await connection.execute(
         "INSERT INTO migrations (number, name) VALUES ($1, $2)", step.number, step.name
     )

@@ -27,7 +27,7 @@ log = logging.getLogger("awaken.stores")
 COMMANDS = ("commands",)
 """The channel of all commands; the other channels are the ids of threads."""
 Channel = str | tuple[str]
-_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 
 
 class Watch:
@@ -63,7 +63,7 @@ class Watch:
     def mark(self, channels: Iterable[Channel]) -> None:
         """Record changes, and wake the tasks that wait for them."""
         self._number += 1
-        if len(self._changed) > _REMEMBERED:
+        if len(self._changed) > _MAX_REMEMBERED:
             self._changed, self._floor = {}, self._number
         for channel in channels:
             self._changed[channel] = self._number
@@ -72,7 +72,7 @@ class Watch:
     def free(self, thread: int) -> None:
         """Record that a thread was released in which something is left to do, by its row."""
         self.mark([COMMANDS])
-        if len(self._freed) > _REMEMBERED:
+        if len(self._freed) > _MAX_REMEMBERED:
             self._freed = {}  # a look around finds the others
         self._freed[thread] = self._number
 
@@ -89,7 +89,7 @@ class Watch:
 
     def compare(self, looked_at: Iterable[str], found: dict[str, object]) -> None:
         """Record the changes of threads whose marks differ from those seen before."""
-        if len(self._marks) > _REMEMBERED:
+        if len(self._marks) > _MAX_REMEMBERED:
             self._marks = {}
         looked = list(looked_at)
         changed = [id for id in looked if self._marks.get(id, self) != found.get(id)]
@@ -98,7 +98,7 @@ class Watch:
             self.mark(changed)
 
 
-_HEARD_WITHIN = 2.0
+_SELF_TEST_SECONDS = 2.0
 
 
 class Listener:
@@ -123,7 +123,7 @@ class Listener:
         """Listen until the connection breaks."""
         if not self._address.has_session(direct=True):
             # A session of a pooler may hear this node's first hint, and none of the later ones.
-            self._say_deaf()
+            self._warn_deaf()
             await asyncio.Event().wait()
         begin = channel_of(self._address.schema)
         try:
@@ -137,16 +137,16 @@ class Listener:
             await connection.add_listener(f"{begin}work", self._hint)
             self._self_test.clear()
             await connection.execute("SELECT pg_notify($1, '')", f"{begin}n{node}")
-            await until_set(self._self_test, _HEARD_WITHIN)
+            await wait_set(self._self_test, _SELF_TEST_SECONDS)
             self._watch.mark_all()  # of what was told before, nothing was heard
             if self.is_deaf:
-                self._say_deaf()
+                self._warn_deaf()
             await broken.wait()
         finally:
             self.is_deaf = True
             await end(connection)
 
-    def _say_deaf(self) -> None:
+    def _warn_deaf(self) -> None:
         log.warning(
             "no hint comes through %s, which may be a pooler: this node looks four times a "
             "second instead; give the address of the database itself with direct=",
@@ -163,7 +163,7 @@ class Listener:
         self._heard()
 
 
-LOOK_SECONDS = 0.2
+COMPARE_SECONDS = 0.2
 """How often the threads that tasks wait for are looked at."""
 _TELL = """
 SELECT pg_notify($2 || coalesce('n' || t.owner, 'work'), t.pk::text)
@@ -189,7 +189,7 @@ FROM @threads AS t WHERE t.id = ANY (?::text[])
 """
 
 
-async def tell(db: Db, thread_ids: Collection[str]) -> None:
+async def send_hints(db: Db, thread_ids: Collection[str]) -> None:
     """Tell the owners of threads, or all nodes for a thread without one, that a command waits."""
     await db.rows(_TELL, list(thread_ids), channel_of(db.schema.name))
 
@@ -204,14 +204,14 @@ async def release_all(db: Db, node: int) -> None:
     await db.rows(_RELEASE_ALL, channel_of(db.schema.name), node)
 
 
-async def look(db: Db, watch: Watch) -> None:
+async def compare_marks(db: Db, watch: Watch) -> None:
     """Wake the tasks whose threads were changed by other processes."""
     waited = watch.waited
     found: dict[str, Any] = {row[0]: tuple(row) for row in await db.rows(_MARKS, waited)}
     watch.compare(waited, found)
 
 
-async def until_set(event: asyncio.Event, seconds: float) -> None:
+async def wait_set(event: asyncio.Event, seconds: float) -> None:
     """Return when the event is set, and at the latest after `seconds`."""
     try:
         async with asyncio.timeout(seconds):

@@ -8,8 +8,8 @@ from awaken.core.request_manifest import RequestManifest, UnloggedMessage
 from awaken.errors import NotFound, RequestNotKept, TextGone
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import CommitRow, ThreadRow, find_thread
-from awaken.stores.postgres.thread_reads import messages_between, naming
-from awaken.stores.request_rebuild import completed, rebuilt
+from awaken.stores.postgres.thread_reads import find_commits_naming, messages_between
+from awaken.stores.request_rebuild import complete_manifest, rebuild_request
 from awaken.stores.sql.delta import requests_in
 
 _TEXTS = "SELECT digest, body FROM @texts WHERE digest = ANY (?::bytea[])"
@@ -20,7 +20,7 @@ WHERE thread = $1 AND position = @commit_of_seq_v1($1, $2, $3)
 
 
 async def load_request(db: Db, thread_id: str, message_id: str) -> InferenceRequest:
-    thread, manifest = await _kept(db, thread_id, message_id)
+    thread, manifest = await _find_manifest(db, thread_id, message_id)
     spans = [
         (entry.seq or 0, entry.seq or 0) if isinstance(entry, UnloggedMessage) else tuple(entry)
         for entry in manifest.shown
@@ -37,7 +37,7 @@ async def load_request(db: Db, thread_id: str, message_id: str) -> InferenceRequ
             raise TextGone(thread_id, digest)
         return bytes(texts[digest])
 
-    return rebuilt(manifest, lambda low, high: messages[low, high], text_of)
+    return rebuild_request(manifest, lambda low, high: messages[low, high], text_of)
 
 
 def _digests(manifest: RequestManifest) -> list[str]:
@@ -49,15 +49,17 @@ def _digests(manifest: RequestManifest) -> list[str]:
 
 
 async def load_manifest(db: Db, thread_id: str, message_id: str) -> RequestManifest:
-    return (await _kept(db, thread_id, message_id))[1]
+    return (await _find_manifest(db, thread_id, message_id))[1]
 
 
-async def _kept(db: Db, thread_id: str, message_id: str) -> tuple[ThreadRow, RequestManifest]:
+async def _find_manifest(
+    db: Db, thread_id: str, message_id: str
+) -> tuple[ThreadRow, RequestManifest]:
     thread = await find_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
     is_known = False
-    for row in await naming(db, thread, message_id):
+    for row in await find_commits_naming(db, thread, message_id):
         ids, kept = requests_in(row)
         for manifest in kept:
             if manifest.message_id == message_id:
@@ -78,4 +80,4 @@ async def _complete(db: Db, thread: ThreadRow, manifest: RequestManifest) -> Req
         answer = ids[like - row.first_seq]
         earlier[like] = next(found for found in kept if found.message_id == answer)
         like = earlier[like].like
-    return completed(manifest, earlier.__getitem__)
+    return complete_manifest(manifest, earlier.__getitem__)

@@ -13,7 +13,7 @@ from awaken.core.thread import NO_METADATA, Thread, ThreadMetadata, ThreadPatch
 from awaken.core.unreadable import RowKind
 from awaken.errors import NotFound, UnreadableRecord
 from awaken.stores.postgres.connections import Db
-from awaken.stores.rules import changed_metadata
+from awaken.stores.rules import change_metadata
 from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows, load_row
 
 _replace = msgspec.structs.replace
@@ -231,7 +231,7 @@ async def update_thread(
     thread = await lock_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
-    metadata, text = changed_metadata(thread_id, thread.metadata(), patch, expected_revision)
+    metadata, text = change_metadata(thread_id, thread.metadata(), patch, expected_revision)
     await write_metadata(db, thread.pk, metadata, text)
     return (await thread_of(db, thread.pk)).thread()
 

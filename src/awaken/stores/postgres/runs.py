@@ -23,7 +23,7 @@ from awaken.stores.postgres.state import fold_at, run_state
 from awaken.stores.postgres.thread_reads import messages_between
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import calls_in
-from awaken.stores.sql.fold import enter, persisted
+from awaken.stores.sql.fold import enter, to_persisted_state
 
 _replace = msgspec.structs.replace
 
@@ -62,14 +62,14 @@ WHERE c.id = ANY (?::bigint[])
 
 
 async def load_run(db: Db, run_id: str) -> RunRecord | None:
-    return await _whole(db, await db.row(_RUN, run_id))
+    return await _to_record(db, await db.row(_RUN, run_id))
 
 
 async def latest_run(db: Db, thread_id: str) -> RunRecord | None:
-    return await _whole(db, await db.row(_LATEST, thread_id))
+    return await _to_record(db, await db.row(_LATEST, thread_id))
 
 
-async def _whole(db: Db, found: Sequence[Any] | None) -> RunRecord | None:
+async def _to_record(db: Db, found: Sequence[Any] | None) -> RunRecord | None:
     if found is None:
         return None
     columns = len(RunRow._fields)
@@ -85,12 +85,12 @@ async def _whole(db: Db, found: Sequence[Any] | None) -> RunRecord | None:
         output = RunMessageOutput(thread_id=output.thread_id, range=output.range, message_ids=ids)
     of_thread = (await fold_at(db, thread.pk, thread.position)).thread
     state = {**of_thread, **await run_state(db, row)}
-    return _replace(record, output=output, state=persisted(state))
+    return _replace(record, output=output, state=to_persisted_state(state))
 
 
 async def load_run_state(db: Db, run_id: str) -> PersistedState:
     row = await find_run(db, run_id)
-    return persisted(await run_state(db, row) if row else {})
+    return to_persisted_state(await run_state(db, row) if row else {})
 
 
 async def load_calls(db: Db, run_id: str) -> Sequence[CallEntry]:

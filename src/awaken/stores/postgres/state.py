@@ -11,7 +11,7 @@ from awaken.codec import dumps
 from awaken.core.rewind import Hidden, before_hidden
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import CommitRow, RunRow, commits
-from awaken.stores.rules import rewound_state
+from awaken.stores.rules import merge_rewound_state
 from awaken.stores.sql.delta import calls_in, changes_in
 from awaken.stores.sql.fold import Fold, FoldedState, State, load_snapshot
 
@@ -36,10 +36,10 @@ async def fold_at(db: Db, thread: int, position: int) -> Fold:
     """The state and ledger of a thread after the commit at `position`."""
     row = await db.row(_LAST_SNAPSHOT, thread, position)
     at, state = row if row else (0, None)
-    return await folded(db, thread, at, state, await commits(db, thread, at + 1, position))
+    return await fold_rows(db, thread, at, state, await commits(db, thread, at + 1, position))
 
 
-async def folded(
+async def fold_rows(
     db: Db, thread: int, at: int, state: bytes | None, rows: Sequence[CommitRow]
 ) -> Fold:
     """The state after `rows`, which follow the snapshot at `at`."""
@@ -51,7 +51,7 @@ async def folded(
     return fold
 
 
-async def rewound(db: Db, thread: int, hidden: Hidden, position: int, to: int) -> Fold:
+async def fold_rewound(db: Db, thread: int, hidden: Hidden, position: int, to: int) -> Fold:
     """The state and ledger of a thread after the commit at `position`, if the messages behind the
     position `to` in the log then go out of view.
 
@@ -61,7 +61,7 @@ async def rewound(db: Db, thread: int, hidden: Hidden, position: int, to: int) -
     first = before_hidden(hidden, to) + 1
     before = await db.value(_COMMIT_OF_SEQ, thread, position, first) - 1
     now, fold = await fold_at(db, thread, position), await fold_at(db, thread, before)
-    fold.thread, fold.runs = rewound_state(fold.thread, now.thread), now.runs
+    fold.thread, fold.runs = merge_rewound_state(fold.thread, now.thread), now.runs
     for row in await commits(db, thread, before + 1, position):
         fold.add_calls(calls_in(row))
     return fold
@@ -74,7 +74,7 @@ async def write_rewound(db: Db, thread: int, hidden: Hidden, position: int, to: 
     `hidden` are the spans that were out of view before.
     """
     (row,) = await commits(db, thread, position, position)
-    fold = await rewound(db, thread, hidden, position - 1, to)
+    fold = await fold_rewound(db, thread, hidden, position - 1, to)
     fold.runs = (await fold_at(db, thread, position)).runs
     fold.add(None, changes_in(row))
     await _write_snapshot(db, thread, position, row.run, fold)

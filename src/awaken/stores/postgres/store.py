@@ -27,7 +27,7 @@ from awaken.stores.postgres.rows import owner_name
 from awaken.stores.postgres.threads import PostgresThreads
 from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.row_check import RowChange, StoredRow
-from awaken.stores.waiting import Telling
+from awaken.stores.waiting import CommandPoller
 
 _CHECK = "SELECT floor FROM @epochs"
 _PROCESSES = """
@@ -167,7 +167,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
             lambda db: commands.cancel_tree(db, engine.unreadable, thread_id, at_ms, by)
         )
         if told:
-            engine.tell_later([thread.id for thread in told])
+            engine.hint_later([thread.id for thread in told])
         engine.watch.mark([COMMANDS, *[thread.id for thread in told]])
         return told
 
@@ -187,10 +187,10 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         return await (await self._opening.engine()).read(commands.list_outboxes)
 
     async def told(self) -> AsyncGenerator[set[str], None]:
-        telling = Telling(asyncio.get_running_loop().time)
+        poller = CommandPoller(asyncio.get_running_loop().time)
         number: int | None = None
         while True:
-            engine, after = await self._opening.engine(), telling.looks_after
+            engine, after = await self._opening.engine(), poller.read_after
             freed = engine.watch.freed(number) if number is not None else []
             is_first, number = number is None, engine.watch.number(COMMANDS)
             waiting = await engine.read(
@@ -198,10 +198,10 @@ class PostgresStore(PostgresCommits, PostgresThreads):
                     commands.waiting, node=engine.node, after=after, now_ms=self._clock.now_ms()
                 )
             )
-            threads = telling.tell(waiting, after)
+            threads = poller.select_threads(waiting, after)
             if freed:
-                threads |= await engine.read(partial(commands.named, threads=freed))
+                threads |= await engine.read(partial(commands.filter_unowned, threads=freed))
             if threads or is_first:
                 yield threads
                 continue
-            await engine.wait_for_commands(telling, number)
+            await engine.wait_for_commands(poller, number)

@@ -28,7 +28,7 @@ from awaken.stores.postgres.rows import (
 )
 from awaken.stores.postgres.runs import recheck
 from awaken.stores.postgres.thread_reads import find_rewind
-from awaken.stores.rules import KeptKey, needs_quiet, steering
+from awaken.stores.rules import StoredKey, needs_idle_thread, steering_command
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import encode_row, pack
 
@@ -116,7 +116,7 @@ JOIN @threads AS t ON t.pk = seen.pk AND t.epoch = seen.epoch
 ORDER BY seen.place LIMIT $3 FOR UPDATE OF t SKIP LOCKED
 """
 _TAKE = "UPDATE @threads SET owner = $1, epoch = epoch + 1 WHERE pk = ANY ($2::bigint[])"
-_LOOKED_AT = 1000
+_MAX_CANDIDATES = 1000
 """The most runs that a node chooses from, so that many nodes seldom choose the same."""
 
 
@@ -126,7 +126,7 @@ class PackedSubmission(NamedTuple):
     submission: Submission
     record: bytes
     command: bytes
-    steering: bytes
+    steering_command: bytes
 
 
 def pack_submission(submission: Submission) -> PackedSubmission:
@@ -139,7 +139,7 @@ def pack_submission(submission: Submission) -> PackedSubmission:
         submission,
         encode_row(submission.record(), what),
         encode_row(ThreadCommand.run(submission), what),
-        encode_row(steering(submission), what),
+        encode_row(steering_command(submission), what),
     )
 
 
@@ -154,7 +154,7 @@ async def submit(db: Db, unreadable: UnreadableRows, packed: PackedSubmission) -
             raise ThreadDeleted(submission.thread_id)
     elif submission.key is not None:
         row = await db.row(_KEY, thread.pk, submission.key)
-        answer = KeptKey(*row).answer(submission) if row is not None else None
+        answer = StoredKey(*row).answer(submission) if row is not None else None
         if answer is not None:
             return answer
     if await find_run(db, submission.run_id) is not None:
@@ -180,16 +180,16 @@ async def _take(
         await decide(db, unreadable, submission.thread_id, submission.decisions, at_ms)
         assert thread is not None, "only the tickets of a thread can be answered"
         if submission.messages:
-            await add_command(db, thread.pk, steering(submission), packed.steering)
+            await add_command(db, thread.pk, steering_command(submission), packed.steering_command)
         return thread, thread.open_run or thread.latest_run or ""
     if submission.rewind_to is not None:
         rewinds_to = await find_rewind(db, submission.thread_id, submission.rewind_to)
         body = dumps(ThreadCommand.run(submission, rewinds_to))
-    if needs_quiet(submission):
+    if needs_idle_thread(submission):
         await _refuse_busy(db, submission.thread_id, thread)
     open_run = thread.open_run if thread is not None else None
     if submission.mode is SubmitMode.STEER and thread is not None and open_run is not None:
-        await add_command(db, thread.pk, steering(submission), packed.steering)
+        await add_command(db, thread.pk, steering_command(submission), packed.steering_command)
         return thread, open_run
     if submission.mode is SubmitMode.INTERRUPT and thread is not None:
         await _interrupt(db, unreadable, submission, thread)
@@ -267,7 +267,7 @@ async def find_next(
     if wanted.limit <= 0:
         return []
     await recheck(db, unreadable)
-    rows = await db.rows(_FIND_NEXT, *_parameters(wanted, unreadable, node, None, _LOOKED_AT))
+    rows = await db.rows(_FIND_NEXT, *_parameters(wanted, unreadable, node, None, _MAX_CANDIDATES))
     return [(pk, epoch) for pk, epoch in rows]
 
 

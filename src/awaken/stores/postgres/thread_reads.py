@@ -39,10 +39,10 @@ from awaken.stores.postgres.rows import (
     find_thread,
     with_canceller,
 )
-from awaken.stores.postgres.state import fold_at, folded, rewound, run_state
+from awaken.stores.postgres.state import fold_at, fold_rewound, fold_rows, run_state
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import events_in, messages_in, written_in
-from awaken.stores.sql.fold import persisted
+from awaken.stores.sql.fold import to_persisted_state
 
 # Everything that changes, and the commits that most callers need: those behind the last snapshot,
 # and those that hold the last messages, as long as none is out of view.
@@ -116,21 +116,23 @@ async def load_context(
     read = _Context(row, unreadable)
     thread, hidden = read.thread, read.hidden
     behind = [commit for commit in read.commits if commit.position > read.snapshot]
-    fold = await folded(db, thread.pk, read.snapshot, read.state, behind)
+    fold = await fold_rows(db, thread.pk, read.snapshot, read.state, behind)
     skipped = 0 if tail is None else begin_of_tail(hidden, thread.length, tail)
     if hidden:
         messages = await messages_in_view(db, thread, hidden, skipped, thread.length)
     else:
-        messages = cut(read.commits, skipped, thread.length)
+        messages = cut_messages(read.commits, skipped, thread.length)
     state = PersistedState()
     if (run := read.run) is not None:
         # The fold has the state of all open runs; a finished run may have ended before it.
-        state = persisted(fold.runs[run.pk] if run.pk in fold.runs else await run_state(db, run))
+        state = to_persisted_state(
+            fold.runs[run.pk] if run.pk in fold.runs else await run_state(db, run)
+        )
     return read.context(
         messages=messages,
         skipped=skipped,
         hidden=hidden,
-        thread_state=persisted(fold.thread),
+        thread_state=to_persisted_state(fold.thread),
         run_state=state,
         calls=fold.calls,
     )
@@ -144,17 +146,19 @@ async def load_rewound(
         return None
     read = _Context(row, unreadable)
     thread = read.thread
-    fold = await rewound(db, thread.pk, read.hidden, thread.position, to)
+    fold = await fold_rewound(db, thread.pk, read.hidden, thread.position, to)
     hidden = hidden_by([*read.spans, (to, thread.length)])
     skipped = 0 if tail is None else begin_of_tail(hidden, thread.length, tail)
     state = PersistedState()
     if (run := read.run) is not None:
-        state = persisted(fold.runs[run.pk] if run.pk in fold.runs else await run_state(db, run))
+        state = to_persisted_state(
+            fold.runs[run.pk] if run.pk in fold.runs else await run_state(db, run)
+        )
     return read.context(
         messages=await messages_in_view(db, thread, hidden, skipped, thread.length),
         skipped=skipped,
         hidden=hidden,
-        thread_state=persisted(fold.thread),
+        thread_state=to_persisted_state(fold.thread),
         run_state=state,
         calls=fold.calls,
     )
@@ -237,10 +241,10 @@ async def messages_between(db: Db, thread: ThreadRow, after: int, stop: int) -> 
     if after >= stop:
         return []
     rows = await db.rows(_MESSAGES, thread.pk, thread.position, after + 1, stop)
-    return cut([CommitRow(*row) for row in rows], after, stop)
+    return cut_messages([CommitRow(*row) for row in rows], after, stop)
 
 
-def cut(rows: Sequence[CommitRow], after: int, stop: int) -> list[Message]:
+def cut_messages(rows: Sequence[CommitRow], after: int, stop: int) -> list[Message]:
     """The messages from position `after` + 1 to `stop`, of rows that hold them and maybe more."""
     found: list[Message] = []
     for place, row in enumerate(rows):
@@ -255,7 +259,7 @@ async def find_rewind(db: Db, thread_id: str, message_id: str) -> int:
     """See `Threads.find_rewind`."""
     thread, hidden = await find_head(db, thread_id)
     is_known = False
-    for row in await naming(db, thread, message_id) if thread is not None else ():
+    for row in await find_commits_naming(db, thread, message_id) if thread is not None else ():
         messages = messages_in(row)
         for index in range(len(messages) - 1, -1, -1):
             if messages[index].id == message_id:
@@ -266,7 +270,7 @@ async def find_rewind(db: Db, thread_id: str, message_id: str) -> int:
     raise RewindRefused(thread_id, message_id, is_hidden=is_known)
 
 
-async def naming(db: Db, thread: ThreadRow, message_id: str) -> list[CommitRow]:
+async def find_commits_naming(db: Db, thread: ThreadRow, message_id: str) -> list[CommitRow]:
     """The commits in whose rows the id of a message stands, the last one first."""
     rows = await db.rows(_COMMITS_NAMING, thread.pk, thread.position, dumps(message_id))
     return [CommitRow(*row) for row in rows]
@@ -336,8 +340,8 @@ async def load_stream_log(
 async def load_thread_state(db: Db, thread_id: str) -> PersistedState:
     thread = await find_thread(db, thread_id)
     if thread is None:
-        return persisted({})
-    return persisted((await fold_at(db, thread.pk, thread.position)).thread)
+        return to_persisted_state({})
+    return to_persisted_state((await fold_at(db, thread.pk, thread.position)).thread)
 
 
 async def state_at(db: Db, thread_id: str, seq: int) -> PersistedState:
@@ -345,7 +349,7 @@ async def state_at(db: Db, thread_id: str, seq: int) -> PersistedState:
     if thread is None:
         raise NotFound("thread", thread_id)
     position, _, _ = await place_at(db, thread, seq)
-    return persisted((await fold_at(db, thread.pk, position)).thread)
+    return to_persisted_state((await fold_at(db, thread.pk, position)).thread)
 
 
 async def place_at(db: Db, source: ThreadRow, at: int | None) -> tuple[int, int, int]:

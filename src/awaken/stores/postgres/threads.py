@@ -27,7 +27,7 @@ from awaken.stores.batch_delete import delete_in_batches
 from awaken.stores.postgres import listing, maintenance, requests, rows, runs, thread_reads
 from awaken.stores.postgres.engine import Opening
 from awaken.stores.postgres.rows import find_thread
-from awaken.stores.postgres.writer import PATIENCE
+from awaken.stores.postgres.writer import MAX_WAIT_SECONDS
 
 
 class PostgresThreads:
@@ -60,7 +60,7 @@ class PostgresThreads:
         engine = await self._opening.engine()
         return await engine.read(
             lambda db: thread_reads.load_context(db, engine.unreadable, thread_id, tail),
-            patience=PATIENCE,
+            patience=MAX_WAIT_SECONDS,
         )
 
     async def load_rewound(

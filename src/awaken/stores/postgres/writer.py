@@ -23,15 +23,15 @@ from awaken.stores.write_health import WriteHealth
 log = logging.getLogger("awaken.stores")
 
 LANES = 2
-LARGEST_BATCH = 128
-LARGEST_BYTES = 1024 * 1024
-PATIENCE = 30.0
+MAX_BATCH_COMMITS = 128
+MAX_BATCH_BYTES = 1024 * 1024
+MAX_WAIT_SECONDS = 30.0
 """Seconds for which a commit that was not sent yet waits for a database that is away."""
-_PAUSE = 0.1
+_RETRY_SECONDS = 0.1
 _ATTEMPTS = 5
 
 
-class Waiting:
+class WaitingCommit:
     """A commit that waits for its batch."""
 
     __slots__ = ("element", "future", "since", "targets")
@@ -65,7 +65,7 @@ class Writer:
         self._schema = schema
         self._open = open
         self._batches, self._writes = batches, writes
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingCommit] = []
         self._in_flight: set[str] = set()
         self._idle: list[asyncio.Future[None]] = []
         self._tasks = OwnedTasks(log)
@@ -83,7 +83,7 @@ class Writer:
         """
         if self._is_closing:
             raise StoreUnavailable(f"the store of {self._shown} was closed: open it again")
-        waiting = Waiting(element, targets, asyncio.get_running_loop().time())
+        waiting = WaitingCommit(element, targets, asyncio.get_running_loop().time())
         self._waiting.append(waiting)
         self._wake()
         return await waiting.future
@@ -118,13 +118,13 @@ class Writer:
             has_answer = False
             while not has_answer:
                 if connection is None or connection.is_closed():
-                    connection = await self._connected(batch)
+                    connection = await self._open_connection(batch)
                 has_answer = connection is None or await self._send(connection, batch)
             self._in_flight.difference_update(thread_ids)
         if connection is not None:
             await end(connection)
 
-    async def _take(self) -> list[Waiting] | None:
+    async def _take(self) -> list[WaitingCommit] | None:
         """The next batch: what waits, at most one commit of a thread, and none of a thread that
         the other lane writes. `None` when the writer is to end."""
         while True:
@@ -140,14 +140,14 @@ class Writer:
             self._idle.append(resting)
             await resting
 
-    def _pick(self) -> list[Waiting]:
-        batch: list[Waiting] = []
-        left: list[Waiting] = []
+    def _pick(self) -> list[WaitingCommit]:
+        batch: list[WaitingCommit] = []
+        left: list[WaitingCommit] = []
         size = 0
         for one in self._waiting:
             thread_id = one.element.thread_id
             size += len(one.element.delta)
-            is_full = len(batch) == LARGEST_BATCH or (batch and size > LARGEST_BYTES)
+            is_full = len(batch) == MAX_BATCH_COMMITS or (batch and size > MAX_BATCH_BYTES)
             if is_full or thread_id in self._in_flight:
                 left.append(one)
             else:
@@ -157,45 +157,45 @@ class Writer:
         batch.sort(key=lambda one: one.element.thread_id)
         return batch
 
-    async def _connected(self, batch: list[Waiting]) -> asyncpg.Connection | None:
+    async def _open_connection(self, batch: list[WaitingCommit]) -> asyncpg.Connection | None:
         """A connection, or `None` if there is none before the patience of the batch ends."""
         while True:
             try:
                 return await self._open()
             except Exception as error:
-                if not is_lost(error) or not self._may_wait(batch):
+                if not is_lost(error) or not self._can_wait(batch):
                     self._fail(batch, explain(self._shown, error))
                     return None
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RETRY_SECONDS)
 
-    def _may_wait(self, batch: list[Waiting]) -> bool:
+    def _can_wait(self, batch: list[WaitingCommit]) -> bool:
         """Whether a batch waits longer for a database that is away."""
-        until = min(one.since for one in batch) + PATIENCE
+        until = min(one.since for one in batch) + MAX_WAIT_SECONDS
         return asyncio.get_running_loop().time() < until and not self._is_closing
 
-    async def _send(self, connection: asyncpg.Connection, batch: list[Waiting]) -> bool:
+    async def _send(self, connection: asyncpg.Connection, batch: list[WaitingCommit]) -> bool:
         """Send a batch. Returns false if the server takes no writes now: `batch` then has what is
         to be sent on a new connection."""
         for attempt in range(_ATTEMPTS):
             try:
-                await self._trip(connection, batch)
+                await self._write_batch(connection, batch)
             except AGAIN as error:
                 if attempt == _ATTEMPTS - 1:
                     self._fail(batch, explain(self._shown, error))
             except Exception as error:
-                return await self._failed(connection, batch, error)
+                return await self._on_error(connection, batch, error)
             else:
                 break
         return True
 
-    async def _failed(
-        self, connection: asyncpg.Connection, batch: list[Waiting], error: Exception
+    async def _on_error(
+        self, connection: asyncpg.Connection, batch: list[WaitingCommit], error: Exception
     ) -> bool:
         """Handle the error of a batch. Returns what `_send` does."""
-        if is_read_only(error) and self._may_wait(batch):
+        if is_read_only(error) and self._can_wait(batch):
             self._writes.note_error(explain(self._shown, error))
             connection.terminate()
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RETRY_SECONDS)
             return False
         if is_read_only(error):
             connection.terminate()
@@ -216,7 +216,9 @@ class Writer:
                     return False
         return True
 
-    async def _trip(self, connection: asyncpg.Connection, batch: list[Waiting]) -> None:
+    async def _write_batch(
+        self, connection: asyncpg.Connection, batch: list[WaitingCommit]
+    ) -> None:
         targets = [target for one in batch for target in one.targets]
         values = arguments([one.element for one in batch], targets)
         loop = asyncio.get_running_loop()
@@ -229,7 +231,10 @@ class Writer:
                 one.future.set_result(Answer(*row))
 
     def _fail(
-        self, batch: Sequence[Waiting], error: BaseException, cause: BaseException | None = None
+        self,
+        batch: Sequence[WaitingCommit],
+        error: BaseException,
+        cause: BaseException | None = None,
     ) -> None:
         self._writes.note_error(error)
         if cause is not None:

@@ -20,7 +20,7 @@ from awaken.core.store.commits import MAX_COMMIT, CallEntry, ThreadCommit
 from awaken.core.unreadable import RowKind
 from awaken.core.value import Value
 from awaken.errors import InvalidRecord, Serialization, UnreadableValue, describe
-from awaken.stores.rules import check_rewind, check_sent, too_large
+from awaken.stores.rules import check_rewind, check_send, too_large
 from awaken.stores.sql.cursors import UNREADABLE, UnreadableCommit
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ def _check(commit: ThreadCommit, run: RunRecord | None) -> None:
         if ticket.thread_id != commit.thread_id:
             raise InvalidRecord(f"ticket {ticket.key!r} belongs to thread {ticket.thread_id!r}")
     for command in commit.sends:
-        check_sent(command)
+        check_send(command)
     check_rewind(commit)
 
 

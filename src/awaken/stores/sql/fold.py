@@ -89,5 +89,5 @@ def enter(ledger: dict[str, CallEntry], entry: CallEntry) -> None:
     ledger[entry.key] = entry
 
 
-def persisted(state: State) -> PersistedState:
+def to_persisted_state(state: State) -> PersistedState:
     return PersistedState(extensions={name: loads(state[name]) for name in sorted(state)})

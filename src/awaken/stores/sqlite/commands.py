@@ -18,12 +18,12 @@ from awaken.core.thread import Thread
 from awaken.core.unreadable import RowKind
 from awaken.errors import NotFound, UnreadableRecord
 from awaken.stores.rules import (
-    answered,
+    answer_ticket,
     can_withdraw,
-    check_sent,
-    command_of,
+    cancel_submitted_run,
+    check_send,
+    decisions_command,
     has_pending,
-    withdrawn,
 )
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows, load_ticket
@@ -38,7 +38,7 @@ def pack_command(command: ThreadCommand) -> bytes:
         InvalidRecord: the command holds decisions.
         Serialization: a value in it cannot be encoded, or could not be read back.
     """
-    check_sent(command)
+    check_send(command)
     return encode_row(command, f"command to thread {command.thread_id!r}")
 
 
@@ -85,7 +85,7 @@ def _withdraw(db: sqlite3.Connection, thread: ThreadRow, run_id: str, at_ms: int
         return
     assert run is not None, "a submission has a record"
     assert record is not None, "a submission has a record"
-    ended = withdrawn(record, at_ms)
+    ended = cancel_submitted_run(record, at_ms)
     listed = (ended.status.value, ended.agent_id, ended.parent_run_id, ended.kind.value)
     values = (0, dumps(ended), ended.updated_at_ms, *listed, run.pk)
     db.execute(queries.CHANGE_RUN, values)
@@ -214,19 +214,19 @@ def decide(
     pk = thread.pk if thread is not None else 0
     taken: dict[str, Ticket] = {}
     for target, answer in decisions:
-        meant = [taken.get(ticket.key, ticket) for ticket in _meant(db, pk, target)]
-        ticket = answered(target, answer, meant, lambda: _open(db, unreadable, pk), at_ms)
+        meant = [taken.get(ticket.key, ticket) for ticket in _find_candidates(db, pk, target)]
+        ticket = answer_ticket(target, answer, meant, lambda: _open(db, unreadable, pk), at_ms)
         if ticket is not None:
             taken[ticket.key] = ticket
     if not taken or thread is None:
         return None
     for ticket in taken.values():
         db.execute(queries.ANSWER_TICKET, (dumps(ticket), pk, ticket.key))
-    command = command_of(thread_id, taken.values(), at_ms)
+    command = decisions_command(thread_id, taken.values(), at_ms)
     return add_command(db, pk, command, dumps(command))
 
 
-def _meant(db: sqlite3.Connection, thread: int, target: str) -> list[Ticket]:
+def _find_candidates(db: sqlite3.Connection, thread: int, target: str) -> list[Ticket]:
     rows = db.execute(queries.TICKETS_NAMED, (thread, target) * 3)
     found = [load_ticket(*row) for row in rows]
     return [ticket for ticket in found if ticket.key == target] or found

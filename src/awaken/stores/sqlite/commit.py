@@ -16,7 +16,7 @@ from awaken.core.store.commits import Committed, Fence, ThreadCommit
 from awaken.core.thread import NO_METADATA, metadata_of, project_run
 from awaken.core.thread_ids import Place, place_of
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
-from awaken.stores.rules import cancelled_by
+from awaken.stores.rules import set_canceller
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableCommit, readable_commands
 from awaken.stores.sql.delta import Packed, pack, scalars
@@ -103,8 +103,8 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
             snapshot = position
         except UnreadableCommit:
             pass  # readers can do without; they say which commit it is
-    _advance(db, commit, head, thread, position, snapshot)
-    _settle_questions(db, packed, thread, scope)
+    _advance_head(db, commit, head, thread, position, snapshot)
+    _write_tickets_and_commands(db, packed, thread, scope)
     if commit.ends_stream:
         delete_stream_log(db, thread)
     for blob in commit.blobs:
@@ -185,7 +185,7 @@ def _write_run(
     return head.run
 
 
-def _advance(
+def _advance_head(
     db: sqlite3.Connection,
     commit: ThreadCommit,
     head: _Head,
@@ -219,7 +219,9 @@ def _advance(
         db.execute(queries.ADVANCE_THREAD, (*values, thread))
 
 
-def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int, scope: str) -> None:
+def _write_tickets_and_commands(
+    db: sqlite3.Connection, packed: Packed, thread: int, scope: str
+) -> None:
     """Write the commit's tickets and commands; a finished run's cancels and tickets end."""
     commit = packed.commit
     for ticket, record in zip(commit.tickets, packed.tickets, strict=True):
@@ -230,17 +232,17 @@ def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int, scope
         send_if_there(db, sent, body)
     run = commit.run
     if run is not None and run.status is _DONE:
-        _keep_who_cancelled(db, run, thread)
+        _write_canceller(db, run, thread)
         db.execute(queries.DROP_CANCELS, (thread, run.run_id))
         db.execute(queries.CLOSE_TICKETS, (thread, run.run_id))
 
 
-def _keep_who_cancelled(db: sqlite3.Connection, run: RunRecord, thread: int) -> None:
-    """Write into the record of a run that ended cancelled who had it cancelled."""
+def _write_canceller(db: sqlite3.Connection, run: RunRecord, thread: int) -> None:
+    """Write the canceller into the record of a cancelled run."""
     if not isinstance(run.termination_reason, CancelledEnd):
         return
     rows = db.execute(queries.CANCELS, (thread, run.run_id))
-    written = cancelled_by(run, readable_commands(body for (body,) in rows))
+    written = set_canceller(run, readable_commands(body for (body,) in rows))
     if written is not run:
         db.execute(queries.SET_RECORD, (dumps(scalars(written)), run.run_id))
 
@@ -271,7 +273,7 @@ def write_claim(db: sqlite3.Connection, owners: Owners, thread_id: str, at_ms: i
     row = db.execute(queries.OWNER, (thread_id,)).fetchone()
     if row is not None and row[1] is not None and owners.is_alive(row[1]):
         raise ThreadOwned(thread_id, row[1])
-    owners.take()
+    owners.lock()
     if row is None:
         db.execute(queries.ADD_THREAD, (thread_id, at_ms, at_ms))
         row = db.execute(queries.OWNER, (thread_id,)).fetchone()

@@ -22,7 +22,7 @@ from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sqlite.address import MEMORY, Address
 from awaken.stores.sqlite.errors import explain
-from awaken.stores.sqlite.jobs import Job, Post
+from awaken.stores.sqlite.jobs import Job, ResultBatch
 from awaken.stores.sqlite.open import Presence, make_private, open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import name_commit
@@ -195,7 +195,7 @@ class Engine:
                 "PRAGMA busy_timeout = 0"
             )  # another process with the file open does it later
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self.owners.give_up()
+        self.owners.unlock()
 
 
 def _release(fences: Sequence[Fence], db: sqlite3.Connection) -> None:
@@ -250,7 +250,7 @@ class Reader:
             except Exception as error:
                 self._note(error)
                 job.error = explain(self._path, error, doing="read")
-            post = Post()
+            post = ResultBatch()
             job.finish(post)
             post.send()
         if db is not None:

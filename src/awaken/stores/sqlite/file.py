@@ -119,7 +119,7 @@ class SqliteFile:
         engine = self._ready()
         await engine.read(lambda db: None)
         # On the writer's thread, like every use of the lock, and outside of a transaction.
-        await engine.write(lambda db: engine.owners.show(), alone=True)
+        await engine.write(lambda db: engine.owners.lock_if_writable(), alone=True)
 
     async def check(self) -> None:
         await self._ready().read(lambda db: db.execute(queries.CHECK).fetchone())
@@ -153,7 +153,7 @@ class SqliteFile:
                 # After a fork: the operating-system threads, and all claims, are the parent's.
                 self._pid, self._engine = os.getpid(), None
                 self._owner, self._watch = new_owner(self._ids), Watch()
-            if self._engine is None or self._engine.writer.over:
+            if self._engine is None or self._engine.writer.is_over:
                 # The real path, because owners look for each other's lock files beside the file.
                 path = self.path if self.path == MEMORY else os.path.realpath(self.path)
                 address = self._address._replace(path=path)

@@ -45,38 +45,38 @@ class Job(Generic[T]):
         self.value: T | None = None
         self.error: BaseException | None = None
 
-    def finish(self, post: Post) -> None:
+    def finish(self, results: ResultBatch) -> None:
         """Report the result, once the transaction has ended."""
         if self.ended is not None:
             self.ended(self.error)
         if self.future is not None:
-            post.add(self.future, self.value, self.error)
+            results.add(self.future, self.value, self.error)
 
 
-class Post:
-    """Collects results for event loops, and wakes each loop once for all of its results."""
+class ResultBatch:
+    """The results of a batch for event loops. Each loop is woken once for all of its results."""
 
     def __init__(self) -> None:
-        self._letters: dict[asyncio.AbstractEventLoop, list[_Letter]] = {}
+        self._results: dict[asyncio.AbstractEventLoop, list[_Result]] = {}
 
     def add(
         self, future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None
     ) -> None:
-        self._letters.setdefault(future.get_loop(), []).append((future, value, error))
+        self._results.setdefault(future.get_loop(), []).append((future, value, error))
 
     def send(self) -> None:
-        for loop, letters in self._letters.items():
+        for loop, results in self._results.items():
             # A closed loop has no tasks left that wait.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_deliver, letters)
-        self._letters = {}
+                loop.call_soon_threadsafe(_set_results, results)
+        self._results = {}
 
 
-_Letter = tuple[asyncio.Future[Any], Any, BaseException | None]
+_Result = tuple[asyncio.Future[Any], Any, BaseException | None]
 
 
-def _deliver(letters: list[_Letter]) -> None:
-    for future, value, error in letters:
+def _set_results(results: list[_Result]) -> None:
+    for future, value, error in results:
         if future.done():
             continue
         if error is None:

@@ -44,7 +44,7 @@ from awaken.stores.sql.queries import (
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import RunRow, ThreadRow
 
-_FEW = 1000
+_MAX_SORTED_ROWS = 1000
 """A page sorts up to so many threads or runs; with more, it walks the list's own index instead."""
 
 
@@ -58,7 +58,7 @@ def list_threads(
     if query.ancestor_thread_id is not None:
         where.add(f"pk IN ({BENEATH})", query.ancestor_thread_id)
     if query.prefix:
-        where.add("id >= ? AND id < ?", *_between(query.prefix))
+        where.add("id >= ? AND id < ?", *_prefix_range(query.prefix))
     if query.since is not None:
         where.add("active_at >= ?", query.since)
     _add_metadata(where, query)
@@ -84,7 +84,7 @@ def list_threads(
             for range, *values in (("active_at = ? AND id > ?", *last), ("active_at < ?", last[0]))
         ]
     columns, order = f"{THREAD_COLUMNS} FROM threads {index}", "active_at DESC, id"
-    rows = _merged(db, parts, columns, order, query, _by_activity)
+    rows = _merge_parts(db, parts, columns, order, query, _by_activity)
     heads = [ThreadRow._make(row) for row in rows[: query.limit]]
     items, left_out = unreadable.collect(
         RowKind.THREAD, ((head.id, partial(head.thread, owners)) for head in heads)
@@ -131,16 +131,16 @@ def _index_of_few(db: sqlite3.Connection, query: ThreadQuery) -> str | None:
     if query.ancestor_thread_id is not None or is_picked:
         return "NOT INDEXED"
     if query.prefix:
-        named = (*_between(query.prefix), _FEW)
+        named = (*_prefix_range(query.prefix), _MAX_SORTED_ROWS)
         (found,) = db.execute(COUNT_BETWEEN, named).fetchone()
-        if found < _FEW:
+        if found < _MAX_SORTED_ROWS:
             return "INDEXED BY sqlite_autoindex_threads_1"  # that of `id UNIQUE`
     return None
 
 
 def _has_few_runs(db: sqlite3.Connection, agent_id: str) -> bool:
-    (found,) = db.execute(COUNT_OF_AGENT, (agent_id, _FEW)).fetchone()
-    return bool(found < _FEW)
+    (found,) = db.execute(COUNT_OF_AGENT, (agent_id, _MAX_SORTED_ROWS)).fetchone()
+    return bool(found < _MAX_SORTED_ROWS)
 
 
 def _scopes(db: sqlite3.Connection, text: str, query: ThreadQuery | TicketQuery) -> list[str]:
@@ -148,7 +148,7 @@ def _scopes(db: sqlite3.Connection, text: str, query: ThreadQuery | TicketQuery)
     return [scope for (scope,) in db.execute(text)] if query.scope is None else [query.scope]
 
 
-def _between(prefix: str) -> tuple[str, str | bytes]:
+def _prefix_range(prefix: str) -> tuple[str, str | bytes]:
     """The range of ids with a prefix: its first value, and the first value after it.
 
     SQLite compares texts as UTF-8, which is the order of code points; blobs sort after all texts.
@@ -208,8 +208,8 @@ def list_runs(
 
 
 def _has_few_ended(db: sqlite3.Connection, after_ms: int) -> bool:
-    (found,) = db.execute(COUNT_ENDED_AFTER, (after_ms, _FEW)).fetchone()
-    return bool(found < _FEW)
+    (found,) = db.execute(COUNT_ENDED_AFTER, (after_ms, _MAX_SORTED_ROWS)).fetchone()
+    return bool(found < _MAX_SORTED_ROWS)
 
 
 def _is_narrow(query: RunQuery) -> bool:
@@ -261,7 +261,7 @@ def list_tickets(
     else:
         where.equals("+scope", query.scope)
     columns = "asked_at, pk, key, status, record FROM tickets"
-    rows = _merged(db, parts, columns, f"{asked}, pk", query, itemgetter(0, 1))
+    rows = _merge_parts(db, parts, columns, f"{asked}, pk", query, itemgetter(0, 1))
     shown = rows[: query.limit]
     items, left_out = unreadable.collect(
         RowKind.TICKET, ((row[2], partial(load_ticket, *row[2:])) for row in shown)
@@ -305,7 +305,7 @@ class _Where:
         return db.execute(text, (*self._values, query.limit + 1))
 
 
-def _merged(
+def _merge_parts(
     db: sqlite3.Connection,
     parts: Sequence[_Where],
     columns: str,

@@ -17,7 +17,7 @@ from awaken.core.thread_ids import place_of
 from awaken.core.value import Value
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.sql import queries
-from awaken.stores.sql.fold import persisted
+from awaken.stores.sql.fold import to_persisted_state
 from awaken.stores.sqlite.rows import (
     ThreadRow,
     commit_id,
@@ -82,7 +82,7 @@ def state_at(db: sqlite3.Connection, thread_id: str, seq: int) -> PersistedState
     if thread is None:
         raise NotFound("thread", thread_id)
     position, _, _ = _place(db, thread, seq)
-    return persisted(fold_at(db, thread.pk, position).thread)
+    return to_persisted_state(fold_at(db, thread.pk, position).thread)
 
 
 def _place(db: sqlite3.Connection, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
@@ -162,7 +162,7 @@ def find_old(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int) -> list[
     rows = [ThreadRow._make(row) for row in db.execute(queries.OLD_THREADS, (before_ms,))]
     needed = {id for (id,) in db.execute(queries.BENEATH_OPEN)}
     going = {row.id: row for row in _free(rows, is_alive) if row.id not in needed}
-    return sorted((row.pk for row in _without_kept_children(db, going)), reverse=True)
+    return sorted((row.pk for row in _drop_parents_of_kept(db, going)), reverse=True)
 
 
 def delete_old(
@@ -175,10 +175,10 @@ def delete_old(
         for row in _free(map(ThreadRow._make, old), is_alive)
         if db.execute(queries.OPEN_ABOVE, (row.id, row.id)).fetchone() is None
     }
-    return _delete(db, _without_kept_children(db, going), at_ms)
+    return _delete(db, _drop_parents_of_kept(db, going), at_ms)
 
 
-def _without_kept_children(
+def _drop_parents_of_kept(
     db: sqlite3.Connection, going: dict[str, ThreadRow]
 ) -> Iterable[ThreadRow]:
     """Those that have no child that is kept. One with such a child is kept too, and then its own

@@ -31,9 +31,9 @@ APPLICATION_ID = 0x41574B4E  # "AWKN", in the file's header: this database is ou
 # 27 KB with SQLite's default of 4 KB, at the same CPU time; long rows use overflow pages.
 _PAGE_SIZE = 1024
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
-# What SQLite says of a name that is in use.
-_TAKEN = re.compile(r"(?:^|already an? )(table|index)(?: named)? (\w+)(?: already exists)?$")
-_CLOSED_TO_US = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+# SQLite's text for a name that is in use.
+_NAME_EXISTS = re.compile(r"(?:^|already an? )(table|index)(?: named)? (\w+)(?: already exists)?$")
+_NO_ACCESS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _CHECKPOINT_PAGES = 4096
 _LOG_BYTES = 16 * 1024 * 1024  # the log file is cut back to this after a very large commit
 
@@ -132,12 +132,12 @@ class Presence:
 
 def _connect(address: Address) -> sqlite3.Connection:
     try:
-        return _configured(address, address.path)
+        return _configure(address, address.path)
     except sqlite3.OperationalError as error:
-        if code_of(error) not in _CLOSED_TO_US or not _is_still(address.path):
+        if code_of(error) not in _NO_ACCESS or not _is_still(address.path):
             raise
         # SQLite may not even create the file that readers share, so no process can be writing.
-        return _configured(address, f"file:{quote(address.path)}?immutable=1", uri=True)
+        return _configure(address, f"file:{quote(address.path)}?immutable=1", uri=True)
 
 
 def _is_still(path: str) -> bool:
@@ -149,7 +149,7 @@ def _is_still(path: str) -> bool:
     )
 
 
-def _configured(address: Address, name: str, *, uri: bool = False) -> sqlite3.Connection:
+def _configure(address: Address, name: str, *, uri: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         name,
         timeout=address.busy_timeout,
@@ -174,7 +174,7 @@ def _prepare(db: sqlite3.Connection, address: Address, migrations: Sequence[Migr
     db.execute("BEGIN")  # one instant for both checks: another process may be creating the file
     try:
         version = _version(db, address.path, latest)
-        _refuse_strange(db, address.path)
+        _check_application(db, address.path)
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
@@ -214,7 +214,7 @@ def _migrate(db: sqlite3.Connection, path: str, statement: str) -> None:
     try:
         db.execute(statement)
     except sqlite3.OperationalError as error:
-        taken = _TAKEN.search(str(error))
+        taken = _NAME_EXISTS.search(str(error))
         if taken is None:
             raise
         raise StoreUnavailable(
@@ -247,7 +247,7 @@ def _version(db: sqlite3.Connection, path: str, latest: int) -> int:
     return int(version)
 
 
-def _refuse_strange(db: sqlite3.Connection, path: str) -> None:
+def _check_application(db: sqlite3.Connection, path: str) -> None:
     """Refuse a file with views or triggers: a view can have endless rows, a trigger can undo a
     commit.
 

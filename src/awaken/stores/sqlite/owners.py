@@ -48,7 +48,7 @@ else:
 
 
 # Do not follow links and do not wait for pipes (Windows has neither flag).
-_SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_OPEN_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _OWNER = re.compile(r"[A-Za-z0-9._-]+")
 _NAME = re.compile(r"(?P<host>.+)-(?P<pid>\d{1,10})-[^-]+")
 """An owner's name, as `new_owner` makes it."""
@@ -79,16 +79,16 @@ class Owners:
     def _file(self, owner: str) -> str:
         return f"{self._path}-owner-{owner}"
 
-    def take(self) -> None:
+    def lock(self) -> None:
         """Take the lock, which shows that this owner is alive.
 
         This must happen before the owner's name is written to the database.
         """
         if self._fd is not None or self._path == MEMORY:
             return
-        name, rights = self._file(self.me), _rights_beside(self._path)
+        name, rights = self._file(self.me), _lock_file_mode(self._path)
         for _ in range(100):
-            fd = os.open(name, os.O_CREAT | os.O_RDWR | _SAFELY, 0o600)
+            fd = os.open(name, os.O_CREAT | os.O_RDWR | _OPEN_FLAGS, 0o600)
             # Another owner's `tidy` may have removed the file between opening and locking it.
             if _try_lock(fd) and _is_same(fd, name):
                 if rights != 0o600:
@@ -101,11 +101,11 @@ class Owners:
             f"lock file {name} belongs to this store but another process has locked it: remove it"
         )
 
-    def show(self) -> None:
+    def lock_if_writable(self) -> None:
         """Take the lock if this process may write beside the database: a process that has the store
         open is seen by others before it claims its first thread."""
         with contextlib.suppress(OSError, StoreUnavailable):
-            self.take()
+            self.lock()
 
     def processes(self) -> list[Process]:
         """The processes whose owners hold their locks, and this one, by owner."""
@@ -118,7 +118,7 @@ class Owners:
                 found[owner] = _process(owner, name)
         return [found[owner] for owner in sorted(found)]
 
-    def give_up(self) -> None:
+    def unlock(self) -> None:
         if self._fd is None:
             return
         os.close(self._fd)
@@ -148,7 +148,7 @@ class Owners:
     def _look(self, name: str) -> bool | None:
         """Try to remove a lock file. Returns whether it did, or `None` if its owner is alive."""
         try:
-            fd = os.open(name, _LOOK | _SAFELY)
+            fd = os.open(name, _LOOK | _OPEN_FLAGS)
         except OSError as error:
             # A file that exists but may not be opened counts as a live owner's.
             return False if error.errno in _NO_LOCK_FILE else None
@@ -205,7 +205,7 @@ def _is_same(fd: int, name: str) -> bool:
     return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _rights_beside(path: str) -> int:
+def _lock_file_mode(path: str) -> int:
     """The permissions of a lock file: only users who may write the database may open it.
 
     A user who can open the file can lock it, and would then count as its live owner.

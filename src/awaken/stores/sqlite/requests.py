@@ -10,7 +10,7 @@ from awaken.codec import dumps
 from awaken.core.llm import InferenceRequest
 from awaken.core.request_manifest import KeptText, RequestManifest
 from awaken.errors import NotFound, RequestNotKept, TextGone
-from awaken.stores.request_rebuild import completed, rebuilt
+from awaken.stores.request_rebuild import complete_manifest, rebuild_request
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import requests_in
 from awaken.stores.sqlite.rows import (
@@ -36,7 +36,7 @@ def add_texts(
 
 
 def load_request(db: sqlite3.Connection, thread_id: str, message_id: str) -> InferenceRequest:
-    thread, manifest = _kept(db, thread_id, message_id)
+    thread, manifest = _find_manifest(db, thread_id, message_id)
 
     def text_of(digest: str) -> bytes:
         row = db.execute(queries.TEXT, (bytes.fromhex(digest),)).fetchone()
@@ -44,14 +44,16 @@ def load_request(db: sqlite3.Connection, thread_id: str, message_id: str) -> Inf
             raise TextGone(thread_id, digest)
         return bytes(row[0])
 
-    return rebuilt(manifest, lambda low, high: messages_between(db, thread, low - 1, high), text_of)
+    return rebuild_request(
+        manifest, lambda low, high: messages_between(db, thread, low - 1, high), text_of
+    )
 
 
 def load_manifest(db: sqlite3.Connection, thread_id: str, message_id: str) -> RequestManifest:
-    return _kept(db, thread_id, message_id)[1]
+    return _find_manifest(db, thread_id, message_id)[1]
 
 
-def _kept(
+def _find_manifest(
     db: sqlite3.Connection, thread_id: str, message_id: str
 ) -> tuple[ThreadRow, RequestManifest]:
     thread = find_thread(db, thread_id)
@@ -63,7 +65,7 @@ def _kept(
         ids, kept = requests_in(CommitRow._make(found))
         for manifest in kept:
             if manifest.message_id == message_id:
-                return thread, completed(manifest, partial(_of_answer, db, thread))
+                return thread, complete_manifest(manifest, partial(_of_answer, db, thread))
         is_known = is_known or message_id in ids
     if is_known:
         raise RequestNotKept(thread_id, message_id)

@@ -20,7 +20,7 @@ from awaken.core.store.commits import Fence, StreamLogEntry
 from awaken.core.thread import NO_METADATA, Thread, ThreadMetadata, ThreadPatch
 from awaken.core.unreadable import RowKind
 from awaken.errors import NotFound, Serialization, StaleFence, UnreadableRecord
-from awaken.stores.rules import changed_metadata
+from awaken.stores.rules import change_metadata
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows, load_row
 from awaken.stores.sqlite.owners import Owners
@@ -223,7 +223,7 @@ def update_thread(
     thread = find_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
-    metadata, text = changed_metadata(thread_id, thread.metadata(), patch, expected_revision)
+    metadata, text = change_metadata(thread_id, thread.metadata(), patch, expected_revision)
     write_metadata(db, thread.pk, metadata, text)
     return thread_of(db, thread.pk).thread(owners)
 

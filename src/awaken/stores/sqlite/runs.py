@@ -14,7 +14,7 @@ from awaken.core.store.commits import CallEntry
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import calls_in
-from awaken.stores.sql.fold import enter, persisted
+from awaken.stores.sql.fold import enter, to_persisted_state
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commits, find_run, find_thread, thread_of
 from awaken.stores.sqlite.state import fold_at, run_state
@@ -36,7 +36,7 @@ def load_run(db: sqlite3.Connection, run_id: str | None) -> RunRecord | None:
         ids = tuple(m.id for m in written if m.id and m.produced_by_run_id() == record.run_id)
         output = RunMessageOutput(thread_id=output.thread_id, range=output.range, message_ids=ids)
     state = {**fold_at(db, thread.pk, thread.position).thread, **run_state(db, row)}
-    return _replace(record, output=output, state=persisted(state))
+    return _replace(record, output=output, state=to_persisted_state(state))
 
 
 def latest_run(db: sqlite3.Connection, thread_id: str) -> RunRecord | None:
@@ -46,7 +46,7 @@ def latest_run(db: sqlite3.Connection, thread_id: str) -> RunRecord | None:
 
 def load_run_state(db: sqlite3.Connection, run_id: str) -> PersistedState:
     row = find_run(db, run_id)
-    return persisted(run_state(db, row) if row else {})
+    return to_persisted_state(run_state(db, row) if row else {})
 
 
 def load_calls(db: sqlite3.Connection, run_id: str) -> Sequence[CallEntry]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from awaken.codec import dumps
 from awaken.core.rewind import Hidden, before_hidden, hidden_by
-from awaken.stores.rules import rewound_state
+from awaken.stores.rules import merge_rewound_state
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import calls_in, changes_in
 from awaken.stores.sql.fold import Fold, FoldedState, State, load_snapshot
@@ -25,17 +25,17 @@ def fold_at(db: sqlite3.Connection, thread: int, position: int) -> Fold:
     return fold
 
 
-def rewound(db: sqlite3.Connection, thread: int, position: int, to: int) -> Fold:
+def fold_rewound(db: sqlite3.Connection, thread: int, position: int, to: int) -> Fold:
     """The state and ledger of a thread after the commit at `position`, if the messages behind the
     position `to` in the log then go out of view.
 
     They are those from before the first of these messages was written. What became of the calls of
     that time since then is still known.
     """
-    first = before_hidden(hidden_in(db, thread), to) + 1
+    first = before_hidden(load_hidden(db, thread), to) + 1
     before = commit_of(db, thread, position, queries.FIRST_SEQ, first) - 1
     now, fold = fold_at(db, thread, position), fold_at(db, thread, before)
-    fold.thread, fold.runs = rewound_state(fold.thread, now.thread), now.runs
+    fold.thread, fold.runs = merge_rewound_state(fold.thread, now.thread), now.runs
     for row in commits(db, thread, before + 1, position):
         fold.add_calls(calls_in(row))
     return fold
@@ -49,14 +49,14 @@ def write_rewind(
     A snapshot of the state that it leaves spares every reader the rewound commits.
     """
     (row,) = commits(db, thread, position, position)
-    fold = rewound(db, thread, position - 1, to)
+    fold = fold_rewound(db, thread, position - 1, to)
     db.execute(queries.ADD_REWIND, (thread, position, to, until))
     fold.runs = fold_at(db, thread, position).runs
     fold.add(None, changes_in(row))
     _write_snapshot(db, thread, position, run, fold)
 
 
-def hidden_in(db: sqlite3.Connection, thread: int) -> Hidden:
+def load_hidden(db: sqlite3.Connection, thread: int) -> Hidden:
     """The spans of a thread's messages that are out of view."""
     return hidden_by(db.execute(queries.REWINDS, (thread,)))
 

@@ -54,7 +54,7 @@ from awaken.stores.sqlite.file import SqliteFile
 from awaken.stores.sqlite.rows import append_stream, find_thread
 from awaken.stores.sqlite.watch import COMMANDS, thread_channel
 from awaken.stores.sqlite.writer import ALL
-from awaken.stores.waiting import LOOK_EVERY, Telling
+from awaken.stores.waiting import POLL_SECONDS, CommandPoller
 
 
 class SqliteStore(SqliteFile):
@@ -163,7 +163,7 @@ class SqliteStore(SqliteFile):
                 return
             # The death of an owner is no change of the thread; its lock file tells of it.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_EVERY):
+                async with asyncio.timeout(POLL_SECONDS):
                     await engine.wait(channel, number)
 
     # -- threads ------------------------------------------------------------------------------
@@ -421,19 +421,21 @@ class SqliteStore(SqliteFile):
         return await engine.read(lambda db: commands.list_outboxes(db, engine.owners))
 
     async def told(self) -> AsyncGenerator[set[str], None]:
-        telling = Telling(asyncio.get_running_loop().time)
+        poller = CommandPoller(asyncio.get_running_loop().time)
         is_first = True
         while True:
-            engine, after = self._ready(), telling.looks_after
+            engine, after = self._ready(), poller.read_after
             number = engine.watch.number(COMMANDS)
             now = self._clock.now_ms()
-            named = telling.tell(await engine.read(partial(_waiting, engine, after, now)), after)
+            named = poller.select_threads(
+                await engine.read(partial(_waiting, engine, after, now)), after
+            )
             if named or is_first:
                 is_first = False
                 yield named
                 continue
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(telling.rest):
+                async with asyncio.timeout(poller.seconds_left):
                     await engine.wait(COMMANDS, number)
 
 

@@ -15,7 +15,7 @@ from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.thread import NO_METADATA, metadata_of
 from awaken.core.thread_ids import place_of
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
-from awaken.stores.rules import KeptKey, needs_quiet, steering
+from awaken.stores.rules import StoredKey, needs_idle_thread, steering_command
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import encode_row, pack
@@ -32,7 +32,7 @@ class PackedSubmission(NamedTuple):
     submission: Submission
     record: bytes
     command: bytes
-    steering: bytes
+    steering_command: bytes
 
 
 def pack_submission(submission: Submission) -> PackedSubmission:
@@ -45,7 +45,7 @@ def pack_submission(submission: Submission) -> PackedSubmission:
         submission,
         encode_row(submission.record(), what),
         encode_row(ThreadCommand.run(submission), what),
-        encode_row(steering(submission), what),
+        encode_row(steering_command(submission), what),
     )
 
 
@@ -62,7 +62,7 @@ def submit(
             raise ThreadDeleted(submission.thread_id)
     elif submission.key is not None:
         row = db.execute(queries.SUBMISSION_KEY, (thread.pk, submission.key)).fetchone()
-        answer = KeptKey(*row).answer(submission) if row is not None else None
+        answer = StoredKey(*row).answer(submission) if row is not None else None
         if answer is not None:
             return answer
     if find_run(db, submission.run_id) is not None:
@@ -99,16 +99,16 @@ def _take(
         decide(db, unreadable, submission.thread_id, submission.decisions, at_ms)
         assert thread is not None, "only the tickets of a thread can be answered"
         if submission.messages:
-            add_command(db, thread.pk, steering(submission), packed.steering)
+            add_command(db, thread.pk, steering_command(submission), packed.steering_command)
         return thread.open_run or thread.latest_run or ""
     if submission.rewind_to is not None:
         rewinds_to = find_rewind(db, submission.thread_id, submission.rewind_to)
         command = dumps(ThreadCommand.run(submission, rewinds_to))
-    if needs_quiet(submission):
+    if needs_idle_thread(submission):
         _refuse_busy(db, owners, submission.thread_id, thread)
     open_run = thread.open_run if thread is not None else None
     if submission.mode is SubmitMode.STEER and thread is not None and open_run is not None:
-        add_command(db, thread.pk, steering(submission), packed.steering)
+        add_command(db, thread.pk, steering_command(submission), packed.steering_command)
         return open_run
     if submission.mode is SubmitMode.INTERRUPT and thread is not None:
         by = id_of(submission.principal)

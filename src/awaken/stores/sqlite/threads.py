@@ -25,7 +25,7 @@ from awaken.errors import RewindRefused
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import events_in, messages_in, written_in
-from awaken.stores.sql.fold import persisted
+from awaken.stores.sql.fold import to_persisted_state
 from awaken.stores.sqlite.commands import all_commands
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import (
@@ -39,7 +39,7 @@ from awaken.stores.sqlite.rows import (
     load_stream_log,
     position_of,
 )
-from awaken.stores.sqlite.state import fold_at, hidden_in, rewound, run_state
+from awaken.stores.sqlite.state import fold_at, fold_rewound, load_hidden, run_state
 
 
 def has_owner(db: sqlite3.Connection, owners: Owners, thread_id: str) -> bool:
@@ -59,25 +59,25 @@ def load_context(
     thread = find_thread(db, thread_id)
     if thread is None:
         return None
-    hidden = hidden_in(db, thread.pk)
+    hidden = load_hidden(db, thread.pk)
     if rewinds_to is None:
         fold = fold_at(db, thread.pk, thread.position)
     else:
         hidden = hidden_by([*hidden, (rewinds_to, thread.length)])
-        fold = rewound(db, thread.pk, thread.position, rewinds_to)
+        fold = fold_rewound(db, thread.pk, thread.position, rewinds_to)
     skipped = 0 if tail is None else begin_of_tail(hidden, thread.length, tail)
     run = find_run(db, thread.open_run or thread.latest_run)
     state = PersistedState()
     if run is not None:
         # The fold has the state of all open runs; a finished run may have ended before it.
-        state = persisted(fold.runs[run.pk] if run.pk in fold.runs else run_state(db, run))
+        state = to_persisted_state(fold.runs[run.pk] if run.pk in fold.runs else run_state(db, run))
     return ThreadContext(
         thread=thread.thread(owners, unreadable),
         messages=messages_in_view(db, thread, hidden, skipped, thread.length),
         skipped=skipped,
         hidden=hidden,
         open_run=_latest(thread, run, unreadable),
-        thread_state=persisted(fold.thread),
+        thread_state=to_persisted_state(fold.thread),
         run_state=state,
         calls=fold.calls,
         commands=all_commands(db, unreadable, thread.pk),
@@ -99,7 +99,7 @@ def load_messages(
     """The messages of a page, and their positions in the log; more positions may follow."""
     thread = find_thread(db, thread_id)
     after, length = max(after, 0), thread.length if thread is not None else 0
-    hidden = () if with_hidden or thread is None else hidden_in(db, thread.pk)
+    hidden = () if with_hidden or thread is None else load_hidden(db, thread.pk)
     seqs = positions(hidden, after)
     if thread is None:
         return [], seqs
@@ -122,7 +122,7 @@ def find_rewind(db: sqlite3.Connection, thread_id: str, message_id: str) -> int:
     thread = find_thread(db, thread_id)
     is_known = False
     if thread is not None:
-        hidden = hidden_in(db, thread.pk)
+        hidden = load_hidden(db, thread.pk)
         for seq in _positions_of(db, thread, message_id):
             if not is_hidden(hidden, seq):
                 return seq - 1
@@ -218,7 +218,7 @@ def load_open_stream(
 
 def load_thread_state(db: sqlite3.Connection, thread_id: str) -> PersistedState:
     thread = find_thread(db, thread_id)
-    return persisted(fold_at(db, thread.pk, thread.position).thread if thread else {})
+    return to_persisted_state(fold_at(db, thread.pk, thread.position).thread if thread else {})
 
 
 def used_blobs(

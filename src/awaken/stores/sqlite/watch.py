@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Iterable
 
-from awaken.stores.sqlite.jobs import Post
+from awaken.stores.sqlite.jobs import ResultBatch
 
 COMMANDS = "commands"
 _REMEMBERED = 10_000
@@ -36,7 +36,7 @@ class Watch:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
 
     @property
-    def busy(self) -> bool:
+    def has_waiters(self) -> bool:
         """Whether a task waits for a change."""
         return bool(self._waiting)
 
@@ -67,7 +67,7 @@ class Watch:
             if not others:
                 self._waiting.pop(channel, None)
 
-    def mark(self, channels: Iterable[str], post: Post) -> None:
+    def mark(self, channels: Iterable[str], results: ResultBatch) -> None:
         """Record changes made by this process, and wake the tasks that wait for them."""
         with self._lock:
             self._number += 1
@@ -76,13 +76,13 @@ class Watch:
             for channel in channels:
                 self._changed[channel] = self._number
                 for future in self._waiting.get(channel, ()):
-                    post.add(future)
+                    results.add(future)
 
-    def mark_all(self, post: Post, error: BaseException | None = None) -> None:
+    def mark_all(self, results: ResultBatch, error: BaseException | None = None) -> None:
         """Record that anything may have changed; all tasks wake, and raise `error` if given."""
         with self._lock:
             self._number += 1
             self._floor = self._number
             for futures in self._waiting.values():
                 for future in futures:
-                    post.add(future, error=error)
+                    results.add(future, error=error)

@@ -18,7 +18,7 @@ from typing import Any
 from awaken.core.aio.callbacks import Subscribers
 from awaken.errors import AwakenError, CommitUnknown, StoreUnavailable
 from awaken.stores.sqlite.errors import code_of, explain
-from awaken.stores.sqlite.jobs import Job, Post
+from awaken.stores.sqlite.jobs import Job, ResultBatch
 from awaken.stores.sqlite.open import Presence
 from awaken.stores.sqlite.watch import Watch
 from awaken.stores.write_health import WriteHealth
@@ -28,7 +28,7 @@ ALL = "*"
 
 Batch = tuple[int, float]
 """How many jobs were done together, and the seconds that took."""
-_LARGEST_BATCH = 500
+_MAX_BATCH = 500
 _POLL_SECONDS = 0.07
 _NOTHING = object()
 
@@ -61,11 +61,11 @@ class Writer:
         self._open = open
         self._finish = finish
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
-        self._kept: Job[Any] | None = None
+        self._next_job: Job[Any] | None = None
         self._lock = threading.Lock()
         self._stopping = False
         self._opened = threading.Event()
-        self._over: Exception | None = None
+        self._end_error: Exception | None = None
         self._ended: list[asyncio.Future[None]] = []
         self._transactions = Transactions(path, presence)
         self._seen = 0
@@ -76,9 +76,9 @@ class Writer:
         self._thread.start()
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the thread has ended, is ending, or failed to open the file."""
-        return self._over is not None or self._stopping
+        return self._end_error is not None or self._stopping
 
     def put(self, job: Job[Any]) -> None:
         """Queue a job.
@@ -96,8 +96,8 @@ class Writer:
         Raises:
             StoreUnavailable: the store was closed, or the file could not be opened.
         """
-        if self.over:
-            raise StoreUnavailable(str(self._over or self._closed())) from self._over
+        if self.is_over:
+            raise StoreUnavailable(str(self._end_error or self._closed())) from self._end_error
 
     def wait_until_open(self) -> None:
         """Block the calling thread until the file is open.
@@ -106,8 +106,8 @@ class Writer:
             StoreUnavailable: the file could not be opened.
         """
         self._opened.wait()
-        if self._over is not None:
-            raise StoreUnavailable(str(self._over)) from self._over
+        if self._end_error is not None:
+            raise StoreUnavailable(str(self._end_error)) from self._end_error
 
     def nudge(self) -> None:
         """Have the thread check for changes by other processes now; it goes on while a task waits.
@@ -132,7 +132,7 @@ class Writer:
         """Finish the queued jobs, then end; the returned future is done after that."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
-            if self._over is not None:
+            if self._end_error is not None:
                 future.set_result(None)
                 return future
             self._ended.append(future)
@@ -152,7 +152,7 @@ class Writer:
         except Exception as error:
             self._end(explain(self._path, error, doing="opened"))
             return
-        self._tell_all()  # other processes may have written while the file was closed
+        self._mark_all_changed()  # other processes may have written while the file was closed
         self._opened.set()
         ending: Exception = self._closed()
         try:
@@ -177,11 +177,11 @@ class Writer:
         self._batches.tell((len(batch), time.monotonic() - began))
         if not batch[0].alone:
             self._note(batch, has_changes=db.total_changes != before)
-        post = Post()
+        results = ResultBatch()
         for job in batch:
-            job.finish(post)
-        self._tell(batch, post)
-        post.send()
+            job.finish(results)
+        self._mark_changes(batch, results)
+        results.send()
 
     def _note(self, batch: Sequence[Job[Any]], *, has_changes: bool) -> None:
         """Note whether the file takes writes. A transaction that changes nothing does not tell."""
@@ -193,38 +193,38 @@ class Writer:
 
     def _end(self, error: Exception) -> None:
         """Fail the remaining jobs and wake all tasks: this thread is about to end."""
-        post = Post()
+        results = ResultBatch()
         with self._lock:
-            self._over = error
+            self._end_error = error
             while (job := self._take_one(0)) is not _NOTHING:
                 if isinstance(job, Job):
                     job.error = error
-                    job.finish(post)
+                    job.finish(results)
             for future in self._ended:
-                post.add(future)
+                results.add(future)
         self._opened.set()
-        self._watch.mark_all(post, error)
-        post.send()
+        self._watch.mark_all(results, error)
+        results.send()
 
     def _take(self, db: sqlite3.Connection) -> list[Job[Any]] | None:
         """The waiting jobs in order, or `None` when the writer is to stop and none is left."""
-        first = self._kept
-        self._kept = None
+        first = self._next_job
+        self._next_job = None
         while first is None:
             if self._stopping and self._queue.empty():
                 return None
-            taken = self._take_one(_POLL_SECONDS if self._watch.busy else None)
+            taken = self._take_one(_POLL_SECONDS if self._watch.has_waiters else None)
             first = taken if isinstance(taken, Job) else None
             self._poll(db, now=taken is None)
         batch = [first]
-        while not first.alone and len(batch) < _LARGEST_BATCH:
+        while not first.alone and len(batch) < _MAX_BATCH:
             job = self._take_one(0)
             if not isinstance(job, Job):
                 if job is _NOTHING:
                     break
                 continue
             if job.alone:
-                self._kept = job
+                self._next_job = job
                 break
             batch.append(job)
         return batch
@@ -238,36 +238,36 @@ class Writer:
     def _poll(self, db: sqlite3.Connection, *, now: bool) -> None:
         """Wake waiting tasks if another process has written since the last check."""
         clock = time.monotonic()
-        if not self._watch.busy or (clock < self._next_poll and not now):
+        if not self._watch.has_waiters or (clock < self._next_poll and not now):
             return
         self._next_poll = clock + _POLL_SECONDS
         try:
             self._presence.check()
             (seen,) = db.execute("PRAGMA data_version").fetchone()
         except StoreUnavailable as error:
-            self._tell_all(error)  # no later change could be seen
+            self._mark_all_changed(error)  # no later change could be seen
             return
         except sqlite3.Error:
             return  # the next job will get the same error and report it to its caller
         if seen != self._seen:
             self._seen = seen
-            self._tell_all()
+            self._mark_all_changed()
 
-    def _tell_all(self, error: StoreUnavailable | None = None) -> None:
-        post = Post()
-        self._watch.mark_all(post, error)
-        post.send()
+    def _mark_all_changed(self, error: StoreUnavailable | None = None) -> None:
+        results = ResultBatch()
+        self._watch.mark_all(results, error)
+        results.send()
 
-    def _tell(self, batch: Sequence[Job[Any]], post: Post) -> None:
+    def _mark_changes(self, batch: Sequence[Job[Any]], results: ResultBatch) -> None:
         channels = [name for job in batch if job.error is None for name in job.channels]
         if ALL in channels:
-            self._watch.mark_all(post)
+            self._watch.mark_all(results)
         else:
-            self._watch.mark(channels, post)
+            self._watch.mark(channels, results)
 
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_NOT_KNOWN = object()
+_UNKNOWN = object()
 
 
 class Transactions:
@@ -311,7 +311,7 @@ class Transactions:
                 _undo(db)
                 self._retry(db, batch, error)
             else:
-                self._find_out(db, batch, error)
+                self._resolve_lost(db, batch, error)
 
     def run_bare(self, db: sqlite3.Connection, job: Job[Any]) -> None:
         """Run a job that must not be inside a transaction."""
@@ -335,7 +335,7 @@ class Transactions:
         for job in batch:
             self.run(db, [job])
 
-    def _find_out(
+    def _resolve_lost(
         self, db: sqlite3.Connection, batch: Sequence[Job[Any]], error: sqlite3.Error
     ) -> None:
         """Find out whether each job was written, after SQLite ended a transaction with an error."""
@@ -343,12 +343,12 @@ class Transactions:
             if job.error is not None:
                 continue
             try:
-                found = job.lost(db) if job.lost is not None else _NOT_KNOWN
+                found = job.lost(db) if job.lost is not None else _UNKNOWN
             except (sqlite3.Error, AwakenError):
-                found = _NOT_KNOWN
+                found = _UNKNOWN
             if found is None:
                 self.fail([job], error)
-            elif found is _NOT_KNOWN:
+            elif found is _UNKNOWN:
                 job.error = CommitUnknown(error)
                 job.error.__cause__ = error
             else:

@@ -25,12 +25,12 @@ from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.bus import BusHealth, Standing
 from awaken.core.event import RunEvent
 from awaken.core.store.commits import Fence
-from awaken.stores.bus.local import MOST_UNREAD, LocalBus, LocalListening, LocalTopic
+from awaken.stores.bus.local import MAX_UNREAD, LocalBus, LocalListening, LocalTopic
 from awaken.stores.bus.nats.address import read_address
 from awaken.stores.bus.nats.connection import Link
 from awaken.stores.bus.nats.wire import (
-    LONGEST_BATCH,
-    MOST_THREADS,
+    MAX_BATCH_BYTES,
+    MAX_THREADS,
     VERSION,
     Answer,
     Interest,
@@ -74,11 +74,11 @@ class NatsBus(LocalBus):
             read,
             self._subjects.inbox(self._node),
             self._counts,
-            came=self._has_come,
-            went=self._has_gone,
-            overran=self._has_overrun,
+            on_connect=self._on_connect,
+            on_disconnect=self._on_disconnect,
+            on_overrun=self._on_overrun,
         )
-        self._link.subscribe(self._subjects.interest, self._hear_interest)
+        self._link.subscribe(self._subjects.interest, self._on_interest)
         self._followed: dict[str, str] = {}  # threads by the subjects of their events
 
     @classmethod
@@ -107,28 +107,28 @@ class NatsBus(LocalBus):
     def health(self) -> BusHealth:
         return BusHealth(is_up=self._link.is_up, sent=self._link.sent, dropped=dict(self._counts))
 
-    def _has_come(self) -> None:
-        self._tell_all(asks=True)
-        self._lose_all()
+    def _on_connect(self) -> None:
+        self._send_all_interests(asks=True)
+        self._mark_all_lost()
 
-    def _has_gone(self) -> None:
+    def _on_disconnect(self) -> None:
         self._interests.clear()
         self._set_all_followed()
-        self._lose_all()
+        self._mark_all_lost()
 
-    def _lose_all(self) -> None:
+    def _mark_all_lost(self) -> None:
         """Let every listener look into the store, and ask the owner where it stands."""
         for listeners in self.listeners.values():
             for listening in listeners:
-                listening.lose()
+                listening.mark_lost()
 
-    def _has_overrun(self, subject: str) -> None:
+    def _on_overrun(self, subject: str) -> None:
         for listening in self.listeners.get(self._followed.get(subject, ""), ()):
-            listening.lose()
+            listening.mark_lost()
 
     async def _renew(self) -> None:
         await asyncio.sleep(TELL_EVERY)
-        self._tell_all()
+        self._send_all_interests()
         self._interests.expire(asyncio.get_running_loop().time())
         self._set_all_followed()
 
@@ -141,7 +141,7 @@ class NatsBus(LocalBus):
         topic = self._topics[fence.thread_id] = NatsTopic(self, fence)
         self._threads[topic.hash] = fence.thread_id
         self._set_wanted(fence.thread_id)
-        asked = partial(self._hear_question, fence.thread_id)
+        asked = partial(self._on_question, fence.thread_id)
         self._link.subscribe(self._subjects.owner(topic.hash), asked)
         return topic
 
@@ -166,9 +166,9 @@ class NatsBus(LocalBus):
         for thread_id in self._topics:
             self._set_wanted(thread_id)
 
-    def hold(self, topic: NatsTopic, event: RunEvent) -> None:
+    def queue_event(self, topic: NatsTopic, event: RunEvent) -> None:
         """Send an event with the next batch."""
-        if len(topic.unsent) >= MOST_UNREAD:
+        if len(topic.unsent) >= MAX_UNREAD:
             self._counts["unsent"] += len(topic.unsent)
             topic.unsent.clear()
             topic.lost = True
@@ -194,15 +194,15 @@ class NatsBus(LocalBus):
         if not self._link.is_up or not (events or lost):
             return
         subject = self._subjects.events(topic.hash)
-        for data, count, dropped in pack(events, lost, min(LONGEST_BATCH, self._link.longest)):
+        for data, count, dropped in pack(events, lost, min(MAX_BATCH_BYTES, self._link.longest)):
             if dropped:
                 self._counts["too_large"] += dropped
             self._link.publish(subject, data, count)
 
-    def _hear_question(self, thread_id: str, data: bytes, reply: str) -> None:
+    def _on_question(self, thread_id: str, data: bytes, reply: str) -> None:
         """A node asks where the owner of a thread stands; from then on it follows the thread."""
         topic = self._topics.get(thread_id)
-        if topic is None or not self._subjects.is_inbox(reply) or not self._note(data):
+        if topic is None or not self._subjects.is_inbox(reply) or not self._add_interest(data):
             return
         answer = dumps(Answer(VERSION, topic.snapshot()))
         if len(answer) > self._link.longest:
@@ -212,12 +212,12 @@ class NatsBus(LocalBus):
 
     # -- interest -----------------------------------------------------------------------------
 
-    def _hear_interest(self, data: bytes, reply: str) -> None:
-        interest = self._note(data)
+    def _on_interest(self, data: bytes, reply: str) -> None:
+        interest = self._add_interest(data)
         if interest is not None and interest.asks:
-            self._tell_all()
+            self._send_all_interests()
 
-    def _note(self, data: bytes) -> Interest | None:
+    def _add_interest(self, data: bytes) -> Interest | None:
         """Note what a node follows. Returns its message, or `None` if that cannot be read."""
         try:
             interest = interest_of(data)
@@ -234,15 +234,15 @@ class NatsBus(LocalBus):
                 self._set_wanted(self._threads[thread])
         return interest
 
-    def _tell_all(self, *, asks: bool = False) -> None:
+    def _send_all_interests(self, *, asks: bool = False) -> None:
         """Say to all nodes which threads this one follows."""
-        size = max(1, min(MOST_THREADS, self._link.longest // 64))
+        size = max(1, min(MAX_THREADS, self._link.longest // 64))
         for threads in chunks(map(hash_of, self.listeners), size):
-            self._tell(*threads)
+            self._send_interest(*threads)
         if asks:
-            self._tell(asks=True)
+            self._send_interest(asks=True)
 
-    def _tell(self, *threads: str, ends: bool = False, asks: bool = False) -> None:
+    def _send_interest(self, *threads: str, ends: bool = False, asks: bool = False) -> None:
         interest = Interest(VERSION, self._node, threads, ends, asks)
         self._link.publish(self._subjects.interest, dumps(interest))
 
@@ -255,17 +255,17 @@ class NatsBus(LocalBus):
             subject = self._subjects.events(thread)
             if len(self.listeners[thread_id]) == 1:
                 self._followed[subject] = thread_id
-                self._link.subscribe(subject, partial(self._hear_events, thread_id))
-                self._tell(thread)
+                self._link.subscribe(subject, partial(self._on_events, thread_id))
+                self._send_interest(thread)
             try:
                 yield listening
             finally:
                 if len(self.listeners[thread_id]) == 1:
                     del self._followed[subject]
                     self._link.unsubscribe(subject)
-                    self._tell(thread, ends=True)
+                    self._send_interest(thread, ends=True)
 
-    def _hear_events(self, thread_id: str, data: bytes, reply: str) -> None:
+    def _on_events(self, thread_id: str, data: bytes, reply: str) -> None:
         try:
             batch = batch_of(data, thread_id)
         except Unreadable as error:
@@ -273,7 +273,7 @@ class NatsBus(LocalBus):
             return
         for listening in self.listeners.get(thread_id, ()):
             if batch.lost:
-                listening.lose()
+                listening.mark_lost()
             for event in batch.events:
                 listening.add(event)
 
@@ -307,10 +307,10 @@ class NatsTopic(LocalTopic):
     def publish(self, event: RunEvent) -> None:
         super().publish(event)
         if self.is_followed:
-            self._nats.hold(self, event)
+            self._nats.queue_event(self, event)
 
 
-MOST_INTERESTS = 100_000
+MAX_INTERESTS = 100_000
 
 
 class Interests:
@@ -322,7 +322,7 @@ class Interests:
         most: how many pairs of a thread and a node are kept at most.
     """
 
-    def __init__(self, most: int = MOST_INTERESTS) -> None:
+    def __init__(self, most: int = MAX_INTERESTS) -> None:
         self._nodes: dict[str, dict[str, float]] = {}
         self._most, self._count = most, 0
 

@@ -28,28 +28,28 @@ from awaken.stores.bus.nats.address import NatsAddress
 
 log = logging.getLogger("awaken.bus")
 
-CONNECT_WITHIN = 2.0
-ANSWER_WITHIN = 1.0
-FLUSH_WITHIN = 2.0
+CONNECT_SECONDS = 2.0
+ANSWER_SECONDS = 1.0
+FLUSH_SECONDS = 2.0
 """Seconds in which the server has to say that it has read what was sent, else it is left."""
 PING_EVERY = 5
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 0.5
-LOOK_EVERY = 0.25
+POLL_SECONDS = 0.25
 """Seconds after which the link looks whether its client has closed without a word."""
 WINDOW = 64 * 1024
 """How many bytes are sent before the server has to say that it has read them."""
 OUTBOX_BYTES = 4 * 1024 * 1024
-MOST_UNHANDLED = 1_000
-MOST_UNHANDLED_BYTES = 4 * 1024 * 1024
+MAX_UNHANDLED = 1_000
+MAX_UNHANDLED_BYTES = 4 * 1024 * 1024
 
-Hear = Callable[[bytes, str], None]
+MessageCallback = Callable[[bytes, str], None]
 """Called with a message's data and the subject for answers. Must not raise."""
-_NO_ONE_THERE = {"Status": "503"}
-"""The headers by which a server says that no process hears a subject."""
+_NO_RESPONDERS = {"Status": "503"}
+"""The headers of a server's answer if no process subscribes to a subject."""
 _OPTIONS: dict[str, Any] = {
     "name": "awaken",
     "no_echo": True,
-    "connect_timeout": CONNECT_WITHIN,
+    "connect_timeout": CONNECT_SECONDS,
     "ping_interval": PING_EVERY,
     # The link connects again itself, and keeps no stale messages meanwhile.
     "allow_reconnect": False,
@@ -72,9 +72,9 @@ class _Outgoing(NamedTuple):
 class Link:
     """The connection to one of the servers of an address.
 
-    `came` is called when there is a connection again, `went` when it has ended, `overran` with the
-    subject of a message that was dropped because this process was too slow. `counts` counts what
-    was dropped, by reason; `sent` counts the messages that were sent.
+    `on_connect` is called when there is a connection again, `on_disconnect` when it has ended, and
+    `on_overrun` with the subject of a message that was dropped because this process was too slow.
+    `counts` has the number of dropped messages by reason; `sent` is the number of sent messages.
     """
 
     def __init__(
@@ -83,19 +83,23 @@ class Link:
         inbox: str,
         counts: Counter[str],
         *,
-        came: Callable[[], None],
-        went: Callable[[], None],
-        overran: Callable[[str], None],
+        on_connect: Callable[[], None],
+        on_disconnect: Callable[[], None],
+        on_overrun: Callable[[str], None],
     ) -> None:
         self._address, self._inbox, self._counts = address, inbox, counts
-        self._came, self._went, self._overran = came, went, overran
+        self._on_connect, self._on_disconnect, self._on_overrun = (
+            on_connect,
+            on_disconnect,
+            on_overrun,
+        )
         self.is_up = False
         self.sent = 0
         self._client: Client | None = None
-        self._hearers: dict[str, Hear] = {}
+        self._callbacks: dict[str, MessageCallback] = {}
         self._subscriptions: dict[str, Subscription] = {}
-        # Subjects whose subscription at the server may differ from `_hearers`.
-        self._unsettled: dict[str, None] = {}
+        # Subjects whose subscription at the server may differ from `_callbacks`.
+        self._changed_subjects: dict[str, None] = {}
         self._outbox: deque[_Outgoing] = deque()
         self._outbox_bytes = 0
         self._questions = count(1)
@@ -104,7 +108,7 @@ class Link:
         # Made anew by `open`, which may be called in another event loop.
         self._work, self._tried = asyncio.Event(), asyncio.Event()
         self._closing = False
-        self._has_complained = self._was_slow = self._was_refused = False
+        self._has_warned_away = self._was_slow = self._was_refused = False
         self._error: BaseException | None = None
 
     # -- life ---------------------------------------------------------------------------------
@@ -115,9 +119,9 @@ class Link:
             return
         self._closing = False
         self._work, self._tried = asyncio.Event(), asyncio.Event()
-        self._tasks.start_logged(self._keep(), "the live bus has ended")
+        self._tasks.start_logged(self._stay_connected(), "the live bus has ended")
         with suppress(TimeoutError):
-            async with asyncio.timeout(CONNECT_WITHIN + 1):
+            async with asyncio.timeout(CONNECT_SECONDS + 1):
                 await self._tried.wait()
 
     async def close(self) -> None:
@@ -125,10 +129,10 @@ class Link:
         self._closing = True
         self._work.set()
         if self.is_up and len(self._tasks):
-            await asyncio.wait(self._tasks, timeout=FLUSH_WITHIN + ANSWER_WITHIN)
-        await self._tasks.close(CONNECT_WITHIN)
+            await asyncio.wait(self._tasks, timeout=FLUSH_SECONDS + ANSWER_SECONDS)
+        await self._tasks.close(CONNECT_SECONDS)
 
-    async def _keep(self) -> None:
+    async def _stay_connected(self) -> None:
         pause = FIRST_PAUSE
         while not self._closing:
             client = Client()
@@ -143,19 +147,19 @@ class Link:
             finally:
                 await self._end(client)
             if not self._closing:
-                self._complain()
+                self._warn_away()
                 if asyncio.get_running_loop().time() - since > LONGEST_PAUSE:
                     pause = FIRST_PAUSE
                 # Nodes that lost the same server must not come back in the same instant.
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _complain(self) -> None:
-        """Say once for each outage that the bus is away."""
+    def _warn_away(self) -> None:
+        """Log a warning, once for each outage."""
         self._tried.set()
-        if self._has_complained:
+        if self._has_warned_away:
             return
-        self._has_complained = True
+        self._has_warned_away = True
         error = self._error
         reason = shown_address(str(error) or type(error).__name__) if error else "it closed"
         log.warning(
@@ -178,9 +182,13 @@ class Link:
             options |= {"token": secret} if is_token else {"user": address.user, "password": secret}
         servers = list(address.servers)
         try:
-            async with asyncio.timeout(CONNECT_WITHIN * len(servers)):
+            async with asyncio.timeout(CONNECT_SECONDS * len(servers)):
                 await client.connect(
-                    servers, error_cb=self._failed, closed_cb=self._closed, **_OPTIONS, **options
+                    servers,
+                    error_cb=self._on_error,
+                    closed_cb=self._on_close,
+                    **_OPTIONS,
+                    **options,
                 )
         except (BrokenPipeError, ConnectionResetError) as error:
             # A server that refuses may close before its word has arrived.
@@ -188,11 +196,11 @@ class Link:
             raise errors.Error(told) from error
         _check_tls(client, address)
 
-    async def _failed(self, error: Exception) -> None:
+    async def _on_error(self, error: Exception) -> None:
         """The client has met an error. It ends the connection itself, if it has to."""
         if isinstance(error, errors.SlowConsumerError):
             self._counts["unread"] += 1
-            self._overran(error.subject)
+            self._on_overrun(error.subject)
             return
         self._error = error
         if "permissions violation" in str(error).lower() and not self._was_refused:
@@ -204,42 +212,42 @@ class Link:
                 error,
             )
 
-    async def _closed(self) -> None:
+    async def _on_close(self) -> None:
         self._work.set()
 
     async def _serve(self, client: Client) -> None:
         """Send and subscribe until the connection ends."""
         self._client, self._subscriptions = client, {}
-        self._unsettled = dict.fromkeys(self._hearers)
+        self._changed_subjects = dict.fromkeys(self._callbacks)
         self._forget_outbox()
         await self._subscribe(client, f"{self._inbox}.*", self._take_answer)
         self.is_up = True
-        if self._has_complained:
+        if self._has_warned_away:
             log.warning("the live bus %s is back", self._address.shown)
-        self._has_complained = self._was_slow = False
-        self._came()
+        self._has_warned_away = self._was_slow = False
+        self._on_connect()
         self._tried.set()
         self._work.set()
         while not client.is_closed:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_EVERY):
+                async with asyncio.timeout(POLL_SECONDS):
                     await self._work.wait()
             self._work.clear()
-            await self._settle(client)
+            await self._sync_subscriptions(client)
             await self._send(client)
             if self._closing:
                 return
 
-    async def _settle(self, client: Client) -> None:
-        """Subscribe to what is heard, and to nothing else."""
-        while self._unsettled and client.is_connected:
-            subject = next(iter(self._unsettled))
-            del self._unsettled[subject]
-            hear, known = self._hearers.get(subject), self._subscriptions.pop(subject, None)
+    async def _sync_subscriptions(self, client: Client) -> None:
+        """Subscribe to the subjects that have a callback, and to no others."""
+        while self._changed_subjects and client.is_connected:
+            subject = next(iter(self._changed_subjects))
+            del self._changed_subjects[subject]
+            callback, known = self._callbacks.get(subject), self._subscriptions.pop(subject, None)
             if known is not None:
                 await known.unsubscribe()
-            if hear is not None:
-                await self._subscribe(client, subject, partial(_pass_on, hear))
+            if callback is not None:
+                await self._subscribe(client, subject, partial(_call_back, callback))
 
     async def _subscribe(
         self, client: Client, subject: str, take: Callable[[Msg], Awaitable[None]]
@@ -247,8 +255,8 @@ class Link:
         self._subscriptions[subject] = await client.subscribe(
             subject,
             cb=take,
-            pending_msgs_limit=MOST_UNHANDLED,
-            pending_bytes_limit=MOST_UNHANDLED_BYTES,
+            pending_msgs_limit=MAX_UNHANDLED,
+            pending_bytes_limit=MAX_UNHANDLED_BYTES,
         )
 
     async def _send(self, client: Client) -> None:
@@ -261,7 +269,7 @@ class Link:
                 self.sent += 1
                 await client.publish(message.subject, message.data, message.reply)
             # A server that has stopped reading would else be given more and more.
-            await client.flush(FLUSH_WITHIN)  # type: ignore[arg-type]  # seconds, as a float
+            await client.flush(FLUSH_SECONDS)  # type: ignore[arg-type]  # seconds, as a float
 
     async def _end(self, client: Client) -> None:
         was_up, self.is_up, self._client = self.is_up, False, None
@@ -271,12 +279,12 @@ class Link:
             if not answer.done():
                 answer.set_result(None)
         if was_up:
-            self._went()
+            self._on_disconnect()
         error = self._error
         with suppress(Exception):
-            async with asyncio.timeout(ANSWER_WITHIN):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 await client.close()
-        await _clear_away(client, subscriptions.values())
+        await _release_client(client, subscriptions.values())
         self._error = error  # not what came of closing
 
     def _forget_outbox(self) -> None:
@@ -290,18 +298,18 @@ class Link:
         """How many bytes a message may have."""
         return self._client.max_payload if self._client is not None else 0
 
-    def subscribe(self, subject: str, hear: Hear) -> None:
-        """Call `hear` with every message of a subject, now and after each reconnect."""
-        self._hearers[subject] = hear
-        self._unsettle(subject)
+    def subscribe(self, subject: str, callback: MessageCallback) -> None:
+        """Call `callback` with every message of a subject, now and after each reconnect."""
+        self._callbacks[subject] = callback
+        self._mark_changed(subject)
 
     def unsubscribe(self, subject: str) -> None:
-        if self._hearers.pop(subject, None) is not None:
-            self._unsettle(subject)
+        if self._callbacks.pop(subject, None) is not None:
+            self._mark_changed(subject)
 
-    def _unsettle(self, subject: str) -> None:
+    def _mark_changed(self, subject: str) -> None:
         if self.is_up:
-            self._unsettled[subject] = None
+            self._changed_subjects[subject] = None
             self._work.set()
 
     def publish(self, subject: str, data: bytes, events: int = 0) -> None:
@@ -336,7 +344,7 @@ class Link:
         self._answers[reply] = answer
         self._put(_Outgoing(subject, data, reply))
         try:
-            async with asyncio.timeout(ANSWER_WITHIN):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 return await answer
         except TimeoutError:
             return None
@@ -346,11 +354,11 @@ class Link:
     async def _take_answer(self, message: Msg) -> None:
         answer = self._answers.get(message.subject)
         if answer is not None and not answer.done():
-            is_answer = message.headers != _NO_ONE_THERE
+            is_answer = message.headers != _NO_RESPONDERS
             answer.set_result(message.data if is_answer else None)
 
 
-async def _clear_away(client: Client, subscriptions: Iterable[Subscription]) -> None:
+async def _release_client(client: Client, subscriptions: Iterable[Subscription]) -> None:
     """End what a client leaves behind if its server does not read any more, or its socket breaks
     while it closes: the socket, and its tasks. It has no public way to do so."""
     writer = getattr(getattr(client, "_transport", None), "_io_writer", None)
@@ -362,14 +370,14 @@ async def _clear_away(client: Client, subscriptions: Iterable[Subscription]) -> 
     for task in tasks:
         task.cancel()
     if tasks:
-        ended, _ = await asyncio.wait(tasks, timeout=ANSWER_WITHIN)
+        ended, _ = await asyncio.wait(tasks, timeout=ANSWER_SECONDS)
         for task in ended:
             # Asked for, so that asyncio does not complain of errors that the client has told.
             _ = task.cancelled() or task.exception()
 
 
-async def _pass_on(hear: Hear, message: Msg) -> None:
-    hear(message.data, message.reply)
+async def _call_back(callback: MessageCallback, message: Msg) -> None:
+    callback(message.data, message.reply)
 
 
 def _expose(client: Client, address: NatsAddress, secret: RedactedString) -> str:

@@ -17,9 +17,9 @@ from awaken.core.bus import Standing
 from awaken.core.event import RunEvent
 
 VERSION = 1
-LONGEST_BATCH = 64 * 1024
+MAX_BATCH_BYTES = 64 * 1024
 """How many bytes of events a message holds at most."""
-MOST_THREADS = 1_000
+MAX_THREADS = 1_000
 """How many threads one `Interest` names at most."""
 _HASH_LENGTH = 32
 _START, _MIDDLE, _END, _END_LOST = b"[%d,[" % VERSION, b",", b"],false]", b"],true]"
@@ -127,7 +127,7 @@ def interest_of(data: bytes) -> Interest:
     """
     interest = read(data, Interest)
     hashes = (len(t) == _HASH_LENGTH and t.isalnum() for t in interest.threads)
-    if len(interest.threads) > MOST_THREADS or len(interest.node) > _HASH_LENGTH or not all(hashes):
+    if len(interest.threads) > MAX_THREADS or len(interest.node) > _HASH_LENGTH or not all(hashes):
         raise Unreadable("invalid")
     return interest
 
@@ -151,7 +151,7 @@ def pack(events: Iterable[RunEvent], lost: bool, longest: int) -> Iterator[Packe
     if lost:
         yield Packed(_START + _END_LOST, 0, 0)
     for event in events:
-        part = _written(event, longest - _FRAME)
+        part = _encode_event(event, longest - _FRAME)
         if part is None:
             dropped += 1
             continue
@@ -169,7 +169,7 @@ def pack(events: Iterable[RunEvent], lost: bool, longest: int) -> Iterator[Packe
         yield Packed(_START + _END_LOST, 0, dropped)
 
 
-def _written(event: RunEvent, longest: int) -> bytes | None:
+def _encode_event(event: RunEvent, longest: int) -> bytes | None:
     try:
         part = dumps(event)
     except (TypeError, ValueError, RecursionError):

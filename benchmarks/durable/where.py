@@ -37,7 +37,7 @@ PARTS = {
     "… of those the commits": ("journal.py", "_make"),
     "… of those packing": ("delta.py", "pack"),
     "… of those handing over to the writer": ("engine.py", "write"),
-    "answers on their way back": ("jobs.py", "_deliver"),
+    "answers on their way back": ("jobs.py", "_set_results"),
 }
 
 

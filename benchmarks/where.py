@@ -18,16 +18,16 @@ from benchmarks.work import Tally
 
 STEPS, INTERVAL = 200, 0.001
 PARTS = {
-    "asking the model (`ask_model`)": ("infer.py", "ask_model"),
+    "asking the model (`ask_model`)": ("inference.py", "ask_model"),
     "… of that the model itself": ("ours.py", "execute_stream"),
     "… of that retry and breaker": ("retry.py", "drive"),
-    "… of that putting the answer together": ("accumulate.py", None),
-    "commits, two (`persist_checkpoint`)": ("save.py", "persist_checkpoint"),
+    "… of that putting the answer together": ("answer_builder.py", None),
+    "commits, two (`persist_checkpoint`)": ("checkpoint.py", "persist_checkpoint"),
     "… of that the memory store": ("commits.py", "commit"),
     "… of that writing state as JSON": ("store.py", "take_unsaved"),
     "running the tool (`execute_tool`)": ("execute.py", "execute_tool"),
     "state updates": ("store.py", "update"),
-    "log, ledger and event of the call": ("complete.py", "_record"),
+    "log, ledger and event of the call": ("call_results.py", "_record"),
     "cancellation scopes": ("cancel.py", None),
 }
 
@@ -48,7 +48,7 @@ class Samples:
             here |= {(file, code.co_name), (file, None)}
             frame = frame.f_back
         # The model, and what hears it, run beneath whoever drives the stream: only they count then.
-        if here & {("ours.py", "execute_stream"), ("accumulate.py", None)}:
+        if here & {("ours.py", "execute_stream"), ("answer_builder.py", None)}:
             here.discard(("retry.py", "drive"))
         self.found.update(here)
 

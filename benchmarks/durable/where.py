@@ -32,8 +32,8 @@ from benchmarks.where import INTERVAL, Samples
 STEPS, SAMPLED_STEPS = 200, 4_000
 PARTS = {
     "the run, from the model to the next model call": ("run.py", "run_agent_loop"),
-    "… of that asking the model": ("infer.py", "ask_model"),
-    "… of that the two checkpoints, but for waiting": ("save.py", "persist_checkpoint"),
+    "… of that asking the model": ("inference.py", "ask_model"),
+    "… of that the two checkpoints, but for waiting": ("checkpoint.py", "persist_checkpoint"),
     "… of those the commits": ("journal.py", "_make"),
     "… of those packing": ("delta.py", "pack"),
     "… of those handing over to the writer": ("engine.py", "write"),

@@ -123,6 +123,18 @@ async def test_a_pooler_that_the_address_does_not_name_is_found_out(postgres: Po
         await store.close()
 
 
+async def configure(admin: asyncpg.Connection, **settings: str) -> None:
+    """Set values for the whole server, and wait until this session has them."""
+    for name, value in settings.items():
+        await admin.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+    await admin.execute("SELECT pg_reload_conf()")
+    for name, value in settings.items():
+        while (
+            await admin.fetchval("SELECT reset_val FROM pg_settings WHERE name = $1", name) != value
+        ):
+            pass
+
+
 async def test_a_node_warns_of_standbys_that_commits_do_not_wait_for(
     postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -137,9 +149,7 @@ async def test_a_node_warns_of_standbys_that_commits_do_not_wait_for(
         await store.open()
         assert "Set synchronous_standby_names" in caplog.text
         caplog.clear()
-        for setting in ("synchronous_commit = local", "synchronous_standby_names = 'one'"):
-            await admin.execute(f"ALTER SYSTEM SET {setting}")
-            await admin.execute("SELECT pg_reload_conf()")
+        await configure(admin, synchronous_commit="local", synchronous_standby_names="one")
         await check_standbys(admin, address)
         assert "synchronous_commit = on" in caplog.text
         caplog.clear()
@@ -147,14 +157,14 @@ async def test_a_node_warns_of_standbys_that_commits_do_not_wait_for(
         await check_standbys(admin, address)
         assert caplog.text == ""
     finally:
+        await configure(admin, synchronous_standby_names="", synchronous_commit="on")
         for name in ("synchronous_standby_names", "synchronous_commit"):
             await admin.execute(f"ALTER SYSTEM RESET {name}")
-            await admin.execute("SELECT pg_reload_conf()")
         await standby.close()
         await store.close()
-    await check_standbys(admin, address)
+        await check_standbys(admin, address)
+        await admin.close()
     assert caplog.text == ""
-    await admin.close()
 
 
 async def test_nodes_that_open_an_empty_database_at_once_set_it_up_once(

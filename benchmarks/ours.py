@@ -8,16 +8,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.core.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.core.inference import StopReason, TokenUsage
-from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
-from awaken.ext.tasks import (
+from awaken.events import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.ext import (
     BackgroundLimits,
     BackgroundTaskManager,
     BackgroundTaskPlugin,
     TaskContext,
-    TaskParentContext,
     TaskResult,
+)
+from awaken.models import (
+    InferenceRequest,
+    LlmStreamEvent,
+    Stop,
+    StopReason,
+    TokenUsage,
+    Usage,
 )
 from awaken.tool import FunctionTool
 from benchmarks.measure import main
@@ -25,8 +30,10 @@ from benchmarks.work import DELTA, Run, Tally, Unsupported
 
 try:
     from awaken.core.bus import NO_TOPIC
-except ImportError:  # another checkout, from before runs had topics
-    NO_TOPIC = None  # type: ignore[assignment]
+    from awaken.core.task import TaskParentContext
+except ImportError:  # another checkout, whose modules stand elsewhere
+    from awaken.contract.background import TaskParentContext  # type: ignore[import-not-found, no-redef]
+    from awaken.contract.bus import NO_TOPIC  # type: ignore[import-not-found, no-redef]
 
 
 class StepModel:

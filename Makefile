@@ -29,7 +29,7 @@ run: $(VENV)/.installed ## watch agents at work: in the browser if there is one,
 
 cluster: $(VENV)/.dev ## three nodes on one Postgres and one NATS: kill the one that answers, the page goes on
 	@$(PYTHON) tools/console_libraries.py || true
-	@PYTHONPATH=tests:tests/bus:tools $(BIN)/python -m cluster
+	@PYTHONPATH=tests:tests/stores:tools $(BIN)/python -m cluster
 
 test: $(VENV)/.dev tests/kit/node_modules/.installed console ## the whole suite
 	$(BIN)/pytest $(TESTS)
@@ -118,7 +118,7 @@ tests/kit/node_modules/.installed: tests/kit/package-lock.json tests/kit/openapi
 test-pythons: $(BIN)/python ## the suite on every Python of pyproject.toml that is here; PYTHONS="/path/to/python …" names more
 	@$(BIN)/python tools/pythons.py $(TESTS)
 
-coverage: $(VENV)/.dev tests/kit/node_modules/.installed ## branches that no test takes, by package; TESTS=tests/loop for a part
+coverage: $(VENV)/.dev tests/kit/node_modules/.installed ## branches that no test takes, by package; TESTS=tests/engine for a part
 	@mkdir -p build
 	$(BIN)/pytest --timeout=600 --cov --cov-report= $(TESTS)
 	@$(BIN)/coverage json --quiet -o build/branches.json
@@ -165,16 +165,16 @@ proof: $(VENV)/.dev tests/kit/node_modules/.installed ## kill at every point, fi
 	$(BIN)/python tests/recovery/thread_fight.py
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/refusing_disk.py
-	$(BIN)/python tests/front/every_argument.py
+	$(BIN)/python tests/runtime/every_argument.py
 	$(BIN)/python tests/recovery/heard_elsewhere.py
-	$(BIN)/python tests/live/place_machine.py
-	$(BIN)/python tests/bus/nats_under_load.py
+	$(BIN)/python tests/runtime/place_machine.py
+	$(BIN)/python tests/stores/nats_under_load.py
 	$(BIN)/python -m benchmarks.server --only crowd
 	$(BIN)/python tests/server/cut_off.py
 	TALKER_PACE=0.03 $(BIN)/python tests/server/cut_off.py --cut
-	$(BIN)/python tests/providers/bent_streams.py 3000
-	$(BIN)/python tests/providers/cut_bytes.py 3
-	AWAKEN_KILL_EVERY=1 $(BIN)/pytest -n 0 tests/providers/test_cut_processes.py
+	$(BIN)/python tests/models/bent_streams.py 3000
+	$(BIN)/python tests/models/cut_bytes.py 3
+	AWAKEN_KILL_EVERY=1 $(BIN)/pytest -n 0 tests/models/test_cut_processes.py
 	$(BIN)/python tests/recovery/crash_matrix.py
 	$(BIN)/python tests/recovery/cancel_sweep.py --store memory sqlite
 	$(BIN)/python tests/server/ag_ui_killed.py

@@ -37,7 +37,7 @@ def _keep_files_in_memory() -> None:
 _keep_files_in_memory()
 
 
-SLOW = {"cli", "conformance", "console", "examples", "providers", "recovery", "server"}
+SLOW = {"cli", "conformance", "console", "examples", "models", "recovery", "server"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

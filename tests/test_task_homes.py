@@ -1,4 +1,5 @@
-"""Tasks are started where they have an owner (design §8): in a task group, or in `control`.
+"""Tasks are started where they have an owner (design §8): in a task group, or in
+`core/aio/owned_tasks.py`.
 
 The linter bans `asyncio.create_task` and `asyncio.ensure_future`; it cannot see an event loop's own
 `create_task`.

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 TESTS = Path(__file__).parents[2] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "bus"), str(TESTS / "recovery")]
+sys.path[:0] = [str(TESTS), str(TESTS / "stores"), str(TESTS / "recovery")]
 
 from across_nodes import deaf_nodes, figures, shown, two_nodes  # noqa: E402
 from cluster_kills import fight, middle  # noqa: E402

@@ -20,7 +20,7 @@ from cluster.agent import ANSWER, FIRST
 pytestmark = pytest.mark.anyio
 
 HOME = Path(__file__).parents[2]
-FOLDERS = os.pathsep.join(str(HOME / folder) for folder in ("tests", "tests/bus", "tools"))
+FOLDERS = os.pathsep.join(str(HOME / folder) for folder in ("tests", "tests/stores", "tools"))
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ def checked(*command: str | Path) -> str:
 
 
 def test_pyright_finds_nothing_in_the_examples() -> None:
-    """09/FD-2, 09/FD-19: nor in `tests/front/test_types.py`, where an ignored line without a
+    """09/FD-2, 09/FD-19: nor in `tests/runtime/test_types.py`, where an ignored line without a
     mistake is one."""
     pyright = KIT / "pyright" / "index.js"
     assert checked(NODE, pyright, "--pythonpath", sys.executable) == ""

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS), str(TESTS / "bus")]
+sys.path[:0] = [str(TESTS), str(TESTS / "stores")]
 
 from nats_kit import open_server  # noqa: E402
 

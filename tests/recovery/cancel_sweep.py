@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "runtime")]
+sys.path[:0] = [str(TESTS), str(TESTS / "worker")]
 
 import asyncpg  # noqa: E402
 from delegation_kit import T, World, to  # noqa: E402

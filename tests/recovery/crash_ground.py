@@ -20,7 +20,7 @@ import asyncpg
 import msgspec
 
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "bus")]
+sys.path[:0] = [str(TESTS), str(TESTS / "stores")]
 
 from nats_kit import open_server  # noqa: E402
 

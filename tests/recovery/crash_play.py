@@ -17,7 +17,7 @@ from crash_life import HUNG_AFTER, Role, Stage, beside, prompts, start, wait
 from crash_scenarios import Answered, Cancelled, Scenario
 from crash_world import KILLS, READS, SHOP
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "runtime"))
 
 from follow_kit import Reader
 

@@ -21,7 +21,7 @@ from contextlib import aclosing
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "runtime"))
 
 from follow_kit import Reader
 

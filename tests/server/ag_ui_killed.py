@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
-
 from ag_ui_client import Client
 from stream_kit import Server, serving
 

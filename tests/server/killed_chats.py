@@ -24,6 +24,9 @@ from typing import Any
 
 import httpx2
 import uvicorn
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from chat_kit import ChatClient, chat_client
 from server_kit import served
 from starlette.applications import Starlette

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "runtime"))
 
 from follow_kit import Reader
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,10 @@ import httpx2
 import pytest
 from ag_ui.core import AgentCapabilities
 from ag_ui_agents import Desk as DeskModel
+from ag_ui_client import Client
 from edge_kit import Desk, code_of, events_of, open_desk
 
 from awaken.core.lifecycle import RunStatus
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
-
-from ag_ui_client import Client
 
 pytestmark = pytest.mark.anyio
 TALKER, PAYER = "/v1/ag-ui/agents/talker", "/v1/ag-ui/agents/payer"

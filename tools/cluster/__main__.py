@@ -3,7 +3,7 @@
 In a terminal with a browser, the console of a node is opened, and Enter kills the node that
 answers; the page goes on by itself. Elsewhere it plays in the terminal, and ends.
 
-    PYTHONPATH=tests:tests/bus:tools python -m cluster [--console | --terminal]
+    PYTHONPATH=tests:tests/stores:tools python -m cluster [--console | --terminal]
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.core.message import Role
 from awaken.stores.bus.nats.wire import Batch, Subjects, hash_of
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "runtime"))
 
 from follow_kit import Reader
 

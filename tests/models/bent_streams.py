@@ -1,6 +1,6 @@
 """Whole answers, bent at random: whatever a server sends is an answer or one of our errors.
 
-Run it for many: `python tests/providers/bent_streams.py 2000`.
+Run it for many: `python tests/models/bent_streams.py 2000`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """06/SV-4: a thread with its owner, a bus that drops, repeats and delays, and one reader.
 
-    python tests/live/place_machine.py                       20,000 examples, minutes
-    python tests/live/place_machine.py --examples 1000
+    python tests/runtime/place_machine.py                       20,000 examples, minutes
+    python tests/runtime/place_machine.py --examples 1000
 
 At any point the owner dies, or takes back what it sent ahead of a commit that was refused. The
 store has everything; `FollowerCursor` must give the reader every durable event once and in order,

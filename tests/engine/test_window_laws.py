@@ -1,6 +1,6 @@
 """No compaction, truncation or recovery ever separates a call from its result (02/X2, X5).
 
-`AWAKEN_SEQUENCES=10000 pytest tests/loop/test_window_laws.py` tries that many conversations.
+`AWAKEN_SEQUENCES=10000 pytest tests/engine/test_window_laws.py` tries that many conversations.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A node that runs an agent. Its model writes a word for each line on standard input.
 
-python tests/bus/talking_node.py STORE BUS
+python tests/stores/talking_node.py STORE BUS
 """
 
 from __future__ import annotations

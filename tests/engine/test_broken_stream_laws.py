@@ -1,7 +1,7 @@
 """Streams that break and processes that die while a model answers, with a window that is cut and
 summaries that are swapped in: no call is ever separated from its result, doubled or dropped.
 
-`AWAKEN_SEQUENCES=10000 pytest tests/loop/test_broken_stream_laws.py` tries that many conversations.
+`AWAKEN_SEQUENCES=10000 pytest tests/engine/test_broken_stream_laws.py` tries that many.
 """
 
 from __future__ import annotations

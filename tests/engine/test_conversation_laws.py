@@ -1,6 +1,6 @@
 """Whatever happens to a conversation, no model ever sees a call without its result.
 
-`AWAKEN_SEQUENCES=10000 pytest tests/loop/test_conversation_laws.py` tries that many sequences;
+`AWAKEN_SEQUENCES=10000 pytest tests/engine/test_conversation_laws.py` tries that many sequences;
 with `--hypothesis-seed` the same ones again.
 """
 

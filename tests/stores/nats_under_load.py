@@ -1,7 +1,7 @@
 """06/CL-12: NATS is stopped and started again and again, under runs that another node follows.
 
-    python tests/bus/nats_under_load.py                    50 threads, 10 outages
-    python tests/bus/nats_under_load.py --threads 10 --outages 3
+    python tests/stores/nats_under_load.py                    50 threads, 10 outages
+    python tests/stores/nats_under_load.py --threads 10 --outages 3
 
 No follower may miss or repeat a durable event, or have another text than the log. It prints how
 long runs took without NATS, with it and during outages, and how long after a start of the server
@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "runtime"))
 
 from follow_kit import Reader
 from nats_kit import NatsServer, open_server, until

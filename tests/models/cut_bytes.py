@@ -1,6 +1,6 @@
 """Answers cut at every byte, in every dialect: the text is whole, no call is lost or doubled.
 
-Run it as `python tests/providers/cut_bytes.py`, with a number to take only every so many bytes.
+Run it as `python tests/models/cut_bytes.py`, with a number to take only every so many bytes.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ never a damaged database or a bare TypeError.
 
 As a program, it tries all values on the memory store, SQLite and Postgres:
 
-    python tests/front/every_argument.py
+    python tests/runtime/every_argument.py
 """
 
 from __future__ import annotations

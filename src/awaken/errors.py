@@ -172,6 +172,14 @@ class InvalidId(ConfigError):
         self.id = id
 
 
+class InvalidSearch(ConfigError):
+    """A part of a search query is wrong; `part` is the part."""
+
+    def __init__(self, part: str, why: str) -> None:
+        super().__init__(f"{part}: {why}")
+        self.part = part
+
+
 # -- runs that cannot start or be found -------------------------------------------------------
 
 
@@ -794,6 +802,10 @@ class DecisionRefused(StoreError):
 
 class StoreUnavailable(StoreError):
     """The file, disk or server of a store cannot be used; the message says why and what to do."""
+
+
+class SearchUnavailable(StoreUnavailable):
+    """The search index cannot be used; the message says why. Everything else works."""
 
 
 class CommitUnknown(StoreError):

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.secret import shown_address
 from awaken.core.store.store import Process
 from awaken.errors import ConfigError
+from awaken.stores import lazy_search
 from awaken.stores.blobs.memory import MemoryBlobs
 from awaken.stores.memory.access import MemoryAccess
 from awaken.stores.memory.maintenance import MemoryMaintenance
 from awaken.stores.memory.submissions import MemorySubmissions
+
+if TYPE_CHECKING:
+    from awaken.core.search.index import SearchIndex, ThreadHead
+    from awaken.stores.memory.search_heads import MemoryHeads
 
 
 class MemoryStore(MemorySubmissions, MemoryMaintenance):
@@ -26,6 +31,7 @@ class MemoryStore(MemorySubmissions, MemoryMaintenance):
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(clock)
         self.access = MemoryAccess()
+        self._index: SearchIndex | None = None
         self.blobs = MemoryBlobs(self, clock=clock)
 
     @classmethod
@@ -62,3 +68,19 @@ class MemoryStore(MemorySubmissions, MemoryMaintenance):
 
     async def close(self) -> None:
         self._owners.clear()
+
+    # -- searching ----------------------------------------------------------------------------
+
+    async def list_heads(self, *, after: str = "", limit: int = 1000) -> Sequence[ThreadHead]:
+        return self._heads.list_heads(after, limit)
+
+    async def list_active_heads(self, *, since_ms: int) -> Sequence[ThreadHead]:
+        return self._heads.list_active(since_ms)
+
+    def search_index(self) -> SearchIndex:
+        self._index = self._index or lazy_search.MemorySearchIndex(self._clock)
+        return self._index
+
+    @property
+    def _heads(self) -> MemoryHeads:
+        return lazy_search.MemoryHeads(self._threads, self._names, self._runs)

@@ -6,7 +6,7 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.store.commands import Submission, SubmitMode, Submitted, ThreadCommand
@@ -14,6 +14,7 @@ from awaken.core.store.store import Process
 from awaken.core.suspension import Decision
 from awaken.core.thread import Thread
 from awaken.core.unreadable import RowKind
+from awaken.stores import lazy_search
 from awaken.stores.postgres import commands, row_check, submissions
 from awaken.stores.postgres.access import PostgresAccess
 from awaken.stores.postgres.address import parse_address
@@ -28,6 +29,9 @@ from awaken.stores.postgres.threads import PostgresThreads
 from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.row_check import RowChange, StoredRow
 from awaken.stores.waiting import CommandPoller
+
+if TYPE_CHECKING:
+    from awaken.core.search.index import SearchIndex, ThreadHead
 
 _CHECK = "SELECT floor FROM @epochs"
 _PROCESSES = """
@@ -124,6 +128,17 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         finalizer = weakref.finalize(self, self._opening.abandon)
         finalizer.atexit = False
         return finalizer
+
+    # -- searching ----------------------------------------------------------------------------
+
+    async def list_heads(self, *, after: str = "", limit: int = 1000) -> Sequence[ThreadHead]:
+        return await lazy_search.PostgresHeads(self._opening).list_heads(after, limit)
+
+    async def list_active_heads(self, *, since_ms: int) -> Sequence[ThreadHead]:
+        return await lazy_search.PostgresHeads(self._opening).list_active(since_ms)
+
+    def search_index(self) -> SearchIndex:
+        return lazy_search.PostgresSearchIndex(self._opening)
 
     # -- commands -----------------------------------------------------------------------------
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 from collections.abc import AsyncGenerator, Collection, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from awaken.core.event import RunEvent
 from awaken.core.llm import InferenceRequest
@@ -35,6 +37,7 @@ from awaken.core.store.threads import (
 )
 from awaken.core.suspension import Decision, Ticket
 from awaken.core.thread import Thread, ThreadPatch
+from awaken.stores import lazy_search
 from awaken.stores.batch_delete import delete_in_batches
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import encode_row, pack
@@ -48,6 +51,7 @@ from awaken.stores.sqlite import (
     submissions,
     threads,
 )
+from awaken.stores.sqlite.address import MEMORY
 from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
 from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.file import SqliteFile
@@ -55,6 +59,9 @@ from awaken.stores.sqlite.rows import append_stream, find_thread
 from awaken.stores.sqlite.watch import COMMANDS, thread_channel
 from awaken.stores.sqlite.writer import ALL
 from awaken.stores.waiting import POLL_SECONDS, CommandPoller
+
+if TYPE_CHECKING:
+    from awaken.core.search.index import SearchIndex, ThreadHead
 
 
 class SqliteStore(SqliteFile):
@@ -332,6 +339,20 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         path, tidy = engine.address.path, engine.owners.tidy
         return await engine.write(lambda db: maintenance.compact(db, path, tidy), alone=True)
+
+    # -- searching ----------------------------------------------------------------------------
+
+    async def list_heads(self, *, after: str = "", limit: int = 1000) -> Sequence[ThreadHead]:
+        return await lazy_search.SqliteHeads(self._ready).list_heads(after, limit)
+
+    async def list_active_heads(self, *, since_ms: int) -> Sequence[ThreadHead]:
+        return await lazy_search.SqliteHeads(self._ready).list_active(since_ms)
+
+    def search_index(self) -> SearchIndex:
+        if self.path == MEMORY:
+            return lazy_search.MemorySearchIndex(self._clock)
+        path = f"{os.path.realpath(self.path)}-search"
+        return lazy_search.SqliteSearchIndex(path, self._clock)
 
     # -- runs ---------------------------------------------------------------------------------
 

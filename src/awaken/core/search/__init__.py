@@ -1,0 +1,1 @@
+"""Searching threads and runs, and summing what runs have used: values, queries and the index."""

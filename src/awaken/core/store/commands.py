@@ -169,12 +169,12 @@ class Commands(Protocol):
         """
         ...
 
-    def told(self) -> AsyncGenerator[set[str], None]:
+    def watch_commands(self) -> AsyncGenerator[set[str], None]:
         """Yields the threads in which commands wait, of those that this store owns or that have no
         live owner, for as long as the caller iterates.
 
         The first set holds every such thread, and may be empty. A later one names the thread of a
-        command that became visible, at once if the store is told of it and within a second
+        command that became visible, at once if the database notifies the store and within a second
         otherwise; threads whose commands still wait are named again every few seconds. A thread
         may be named twice, or without a reason: the caller reads its commands.
         """

@@ -218,7 +218,7 @@ class MemoryReads(Tables):
         thread = self._threads.get(thread_id)
         return to_persisted_state(thread.state if thread else {})
 
-    async def changed(self, thread_id: str, since: int) -> int:
+    async def wait_changed(self, thread_id: str, since: int) -> int:
         while True:
             thread = self._threads.get(thread_id)
             # A caller that knew the thread is told once that it was deleted.

@@ -145,7 +145,7 @@ class PostgresCommits:
         owner = owner_name(node)
         return [Fence(thread_id=row[0], owner=owner, epoch=row[1]) for row in rows]
 
-    async def released(self, thread_id: str) -> None:
+    async def wait_released(self, thread_id: str) -> None:
         while True:
             engine = await self._opening.engine()
             number = engine.watch.number(thread_id)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.owned_tasks import OwnedTasks, start_task
 from awaken.core.store.commits import Fence
 from awaken.errors import StoreUnavailable, UnreadableRecord
@@ -55,7 +55,7 @@ class Engine:
         self,
         address: Address,
         lease: PostgresLease,
-        batches: Subscribers[tuple[int, float]],
+        batches: Callbacks[tuple[int, float]],
         unreadable: UnreadableRows,
         writes: WriteHealth,
     ) -> None:
@@ -340,7 +340,7 @@ class Opening:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.lease = PostgresLease(self.engine, address.lease)
-        self.batches: Subscribers[tuple[int, float]] = Subscribers()
+        self.batches: Callbacks[tuple[int, float]] = Callbacks()
         self.unreadable = UnreadableRows()
         self.writes = WriteHealth()
         self._engine: Engine | None = None

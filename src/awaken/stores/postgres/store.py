@@ -91,8 +91,8 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     async def check_write(self) -> None:
         await (await self._opening.engine()).check_write()
 
-    def when_written(self, told: Callable[[int, float], object]) -> None:
-        self._opening.batches.subscribe(lambda batch: told(*batch))
+    def add_batch_callback(self, callback: Callable[[int, float], object]) -> None:
+        self._opening.batches.subscribe(lambda batch: callback(*batch))
 
     def count_unreadable(self) -> Mapping[str, int]:
         return self._opening.unreadable.count()
@@ -186,7 +186,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     async def list_outboxes(self) -> Sequence[str]:
         return await (await self._opening.engine()).read(commands.list_outboxes)
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         poller = CommandPoller(asyncio.get_running_loop().time)
         number: int | None = None
         while True:

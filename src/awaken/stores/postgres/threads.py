@@ -114,7 +114,7 @@ class PostgresThreads:
             lambda db: thread_reads.load_stream_log(db, engine.unreadable, thread_id)
         )
 
-    async def changed(self, thread_id: str, since: int) -> int:
+    async def wait_changed(self, thread_id: str, since: int) -> int:
         engine = await self._opening.engine()
         return await engine.wait(thread_id, since)
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import asyncpg
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.postgres.connections import Db, Schema, end
@@ -58,7 +58,7 @@ class Writer:
         shown: str,
         schema: Schema,
         open: Callable[[], Awaitable[asyncpg.Connection]],
-        batches: Subscribers[tuple[int, float]],
+        batches: Callbacks[tuple[int, float]],
         writes: WriteHealth,
     ) -> None:
         self._shown = shown
@@ -224,7 +224,7 @@ class Writer:
         loop = asyncio.get_running_loop()
         began = loop.time()
         rows = await Db(connection, self._schema).rows(COMMIT, *values)
-        self._batches.tell((len(batch), loop.time() - began))
+        self._batches.notify((len(batch), loop.time() - began))
         self._writes.note_success()
         for one, row in zip(batch, rows, strict=True):
             if not one.future.done():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.store.commits import Fence
 from awaken.errors import StoreUnavailable, UnreadableRecord
 from awaken.stores.sql import queries
@@ -41,7 +41,7 @@ class Engine:
         address: Address,
         owner: str,
         watch: Watch,
-        batches: Subscribers[Batch],
+        batches: Callbacks[Batch],
         unreadable: UnreadableRows,
         writes: WriteHealth,
     ) -> None:

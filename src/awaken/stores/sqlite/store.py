@@ -153,7 +153,7 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         return await engine.write(engine.list_claims, alone=True)
 
-    async def released(self, thread_id: str) -> None:
+    async def wait_released(self, thread_id: str) -> None:
         channel = thread_channel(thread_id)
         while True:
             engine = self._ready()
@@ -250,7 +250,7 @@ class SqliteStore(SqliteFile):
             lambda db: threads.load_open_stream(db, engine.unreadable, thread_id)
         )
 
-    async def changed(self, thread_id: str, since: int) -> int:
+    async def wait_changed(self, thread_id: str, since: int) -> int:
         return await self._ready().wait(thread_channel(thread_id), since)
 
     async def load_thread_state(self, thread_id: str) -> PersistedState:
@@ -420,7 +420,7 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         return await engine.read(lambda db: commands.list_outboxes(db, engine.owners))
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         poller = CommandPoller(asyncio.get_running_loop().time)
         is_first = True
         while True:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.errors import AwakenError, CommitUnknown, StoreUnavailable
 from awaken.stores.sqlite.errors import code_of, explain
 from awaken.stores.sqlite.jobs import Job, ResultBatch
@@ -49,7 +49,7 @@ class Writer:
         path: str,
         presence: Presence,
         watch: Watch,
-        batches: Subscribers[Batch],
+        batches: Callbacks[Batch],
         writes: WriteHealth,
         open: Callable[[], sqlite3.Connection],
         finish: Callable[[sqlite3.Connection], None],
@@ -174,7 +174,7 @@ class Writer:
                 self._transactions.run(db, batch)
         except Exception as error:
             self._transactions.fail(batch, error)
-        self._batches.tell((len(batch), time.monotonic() - began))
+        self._batches.notify((len(batch), time.monotonic() - began))
         if not batch[0].alone:
             self._note(batch, has_changes=db.total_changes != before)
         results = ResultBatch()

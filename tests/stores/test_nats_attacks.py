@@ -29,9 +29,9 @@ from awaken.core.store.commits import Fence
 from awaken.stores.bus.nats import connection
 from awaken.stores.bus.nats.bus import Interests
 from awaken.stores.bus.nats.wire import (
-    Answer,
     Batch,
     Interest,
+    OwnerAnswer,
     Packed,
     Subjects,
     Unreadable,
@@ -80,7 +80,7 @@ async def texts(subscription: Subscription, last: str) -> list[str]:
 GOOD = [
     dumps(Batch(1, (event("a"), event("b", n=2)), False)),
     dumps(Interest(1, "node", (hash_of(T),))),
-    dumps(Answer(1, PublisherState(run_id="r", epoch=1, n=1, seq=0, ahead=()))),
+    dumps(OwnerAnswer(1, PublisherState(run_id="r", epoch=1, n=1, seq=0, ahead=()))),
 ]
 
 

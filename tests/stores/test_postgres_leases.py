@@ -244,7 +244,7 @@ async def test_a_node_is_told_of_a_run_that_another_one_has_left(
 
 async def until_heard(store: PostgresStore) -> None:
     """Wait until the node hears hints; it listens from when it first waits for one."""
-    engine = await store._opening.engine()
+    engine = await store._opener.engine()
     while engine._listener.is_deaf:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
@@ -274,7 +274,7 @@ async def test_a_node_that_comes_too_late_for_some_runs_claims_others(postgres: 
     async with nodes(postgres.address(lease=60)) as (one, two):
         for number in range(6):
             await one.submit(submission(f"s{number}", f"t{number}"))
-        engine = await two._opening.engine()
+        engine = await two._opener.engine()
         wanted = Wanted(["agent"], limit=3, at_ms=1000, overdue_ms=0, skip=[])
         seen = await engine.read(lambda db: find_next(db, engine.node, engine.unreadable, wanted))
         first = await one.claim_next(["agent"], limit=3, at_ms=1000, overdue_ms=0)

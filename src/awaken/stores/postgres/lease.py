@@ -71,8 +71,8 @@ SELECT EXISTS (SELECT 1 FROM @runs AS r JOIN @threads AS t ON t.pk = r.thread
 """
 
 
-class Reader(Protocol):
-    """What a lease needs of the engine."""
+class LeaseReader(Protocol):
+    """The part of the engine that a lease uses."""
 
     @property
     def node(self) -> int: ...
@@ -83,7 +83,7 @@ class Reader(Protocol):
 
 
 class PostgresLease:
-    """See `contract.lease.Lease`. It outlives the engine that renews it.
+    """See `Lease`. It outlives the engine that renews it.
 
     Args:
         ttl: how many seconds a lease lasts.
@@ -91,7 +91,7 @@ class PostgresLease:
 
     poll_interval = 1.0
 
-    def __init__(self, open: Callable[[], Awaitable[Reader]], ttl: float) -> None:
+    def __init__(self, open: Callable[[], Awaitable[LeaseReader]], ttl: float) -> None:
         self._open = open
         self._ttl = ttl
         self._until = 0.0
@@ -152,8 +152,8 @@ class PostgresLease:
         self._until = until
 
     def regain(self, until: float, lost: Iterable[Fence]) -> None:
-        """The lease was renewed after it ran out. Called in the event loop: `lost` is told before
-        any run can see that the lease is held."""
+        """The lease was renewed after it ran out. Called in the event loop: the callbacks get the
+        claims in `lost` before a run can see that the lease is held."""
         gone = list(lost)
         log.warning(
             "the lease of %s had run out and is renewed; other nodes have taken %d of its threads",
@@ -178,7 +178,7 @@ class Heart:
 
     Args:
         claims: returns the claims that the node believes to have.
-        writes: is told of each renewal, which is a write.
+        writes: counts each renewal, which is a write.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class Heart:
             except Exception as error:
                 if not has_failed:
                     log.warning("the lease of %s is not renewed: %r", owner_name(self.node), error)
-                self._writes.note_error(explain(self._address.shown, error))
+                self._writes.note_error(explain(self._address.display, error))
                 has_failed = True
                 if connection is not None:
                     connection.terminate()

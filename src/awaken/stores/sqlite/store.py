@@ -76,13 +76,13 @@ class SqliteStore(SqliteFile):
         fence = commit.fence
         channels: tuple[str, ...] = (thread_channel(commit.thread_id),)
         if commit.sends:
-            told = [thread_channel(command.thread_id) for command in commit.sends]
-            channels = (*channels, COMMANDS, *told)
+            receivers = [thread_channel(command.thread_id) for command in commit.sends]
+            channels = (*channels, COMMANDS, *receivers)
         return await engine.write(
             partial(write_commit, packed=packed),
             channels=channels,
             lost=partial(find_committed, commit=commit),
-            ended=partial(engine.released, fence) if commit.release and fence else None,
+            ended=partial(engine.on_release_committed, fence) if commit.release and fence else None,
         )
 
     async def find_commit(self, commit: ThreadCommit) -> Committed | None:
@@ -314,10 +314,10 @@ class SqliteStore(SqliteFile):
             ),
         )
 
-    async def used_blobs(
+    async def filter_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
-        return await self._ready().read(lambda db: threads.used_blobs(db, ids, thread_id))
+        return await self._ready().read(lambda db: threads.filter_used_blobs(db, ids, thread_id))
 
     async def load_request(self, thread_id: str, message_id: str) -> InferenceRequest:
         return await self._ready().read(lambda db: requests.load_request(db, thread_id, message_id))

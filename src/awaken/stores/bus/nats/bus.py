@@ -32,8 +32,8 @@ from awaken.stores.bus.nats.wire import (
     MAX_BATCH_BYTES,
     MAX_THREADS,
     VERSION,
-    Answer,
     Interest,
+    OwnerAnswer,
     Subjects,
     Unreadable,
     batch_of,
@@ -204,10 +204,10 @@ class NatsBus(LocalBus):
         topic = self._topics.get(thread_id)
         if topic is None or not self._subjects.is_inbox(reply) or not self._add_interest(data):
             return
-        answer = dumps(Answer(VERSION, topic.snapshot()))
+        answer = dumps(OwnerAnswer(VERSION, topic.snapshot()))
         if len(answer) > self._link.longest:
             self._counts["too_large"] += 1
-            answer = dumps(Answer(VERSION, None))
+            answer = dumps(OwnerAnswer(VERSION, None))
         self._link.publish(reply, answer)
 
     # -- interest -----------------------------------------------------------------------------

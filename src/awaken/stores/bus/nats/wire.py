@@ -46,7 +46,7 @@ class Interest(msgspec.Struct, array_like=True, frozen=True):
     asks: bool = False
 
 
-class Answer(msgspec.Struct, array_like=True, frozen=True):
+class OwnerAnswer(msgspec.Struct, array_like=True, frozen=True):
     """The answer of a thread's owner: its position, or `None` if it has no run."""
 
     version: int
@@ -61,7 +61,7 @@ class Unreadable(Exception):
         self.reason = reason
 
 
-M = TypeVar("M", Batch, Interest, Answer)
+M = TypeVar("M", Batch, Interest, OwnerAnswer)
 
 
 def read(data: bytes, kind: type[M]) -> M:
@@ -102,7 +102,7 @@ def parse_publisher_state(data: bytes, thread_id: str) -> PublisherState | None:
     Raises:
         Unreadable: as `batch_of`.
     """
-    state = read(data, Answer).standing
+    state = read(data, OwnerAnswer).standing
     if state is None:
         return None
     ahead = (event.thread_id == thread_id and (event.seq or 0) > 0 for event in state.ahead)

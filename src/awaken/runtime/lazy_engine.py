@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from awaken.core.blobs import FreedBlobs, RunBlobs
     from awaken.core.llm import InferenceRequest, preview_of
     from awaken.core.registry import ContentResolver
+    from awaken.core.search.query import SearchQuery
+    from awaken.core.search.usage import UsagePart, UsageQuery
     from awaken.core.store.commits import ThreadCommit
     from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
     from awaken.core.task import TaskStatus
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from awaken.runtime.live.follow import follow
     from awaken.runtime.live.outline import outline
     from awaken.runtime.live.tree import follow_tree
+    from awaken.runtime.search.service import SearchService
     from awaken.runtime.stream import RunStream
     from awaken.runtime.submit import submit
     from awaken.runtime.sync import SyncDoor, call_in
@@ -48,11 +51,15 @@ __all__ = [
     "RunBlobs",
     "RunQuery",
     "RunStream",
+    "SearchQuery",
+    "SearchService",
     "SyncDoor",
     "TaskStatus",
     "ThreadCommit",
     "ThreadQuery",
     "TicketQuery",
+    "UsagePart",
+    "UsageQuery",
     "at_rest",
     "call_in",
     "cancel_with_receipt",
@@ -83,6 +90,9 @@ __getattr__, __dir__ = lazy_names(
         "awaken.core.task": "TaskStatus",
         "awaken.core.blobs": "FreedBlobs RunBlobs",
         "awaken.core.store.commits": "ThreadCommit",
+        "awaken.core.search.query": "SearchQuery",
+        "awaken.core.search.usage": "UsagePart UsageQuery",
+        "awaken.runtime.search.service": "SearchService",
         "awaken.core.llm": "InferenceRequest preview_of",
         "awaken.core.registry": "ContentResolver",
         "awaken.core.store.threads": "ChildStrategy RunQuery ThreadQuery TicketQuery",

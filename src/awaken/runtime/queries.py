@@ -21,6 +21,7 @@ from awaken.errors import AlreadyExists, ConfigError, InvalidId, StaleFence, Ver
 from awaken.ids import Ids
 from awaken.runtime import lazy_engine as engine
 from awaken.runtime.run_arguments import check_seconds, parse_id, parse_principal, parse_word
+from awaken.runtime.search_methods import SearchMethods
 
 if TYPE_CHECKING:
     from awaken.core.blobs import BlobStore, FreedBlobs
@@ -51,7 +52,7 @@ _PAGE = 500
 _DAY_MS = 86_400_000
 
 
-class Archive:
+class Archive(SearchMethods):
     """The part of a runtime that needs no agents."""
 
     def __init__(

@@ -205,6 +205,7 @@ class Runtime(Running):
         failed = await engine.close_plugins(self._closers, leave=self._on_close == "leave")
         await self._assembly.close()
         await self._recovery.wait_stopped()
+        await self._close_search()
         if self._owns_bus:
             await self._bus.close()
         if self._owns_store:

@@ -170,7 +170,8 @@ class SqliteFile:
                 # A store that is never closed still releases its threads.
                 self._finalizer = weakref.finalize(self, self._engine.writer.abandon)
                 self._finalizer.atexit = False
-            self._engine.release_again()
+            if self._engine.unreleased:
+                self._engine.release_again()
             return self._engine
 
 

@@ -15,16 +15,19 @@ from functools import partial
 from typing import Any, TypeVar
 
 from awaken.core.aio.callbacks import Callbacks
+from awaken.core.run import RunRecord
 from awaken.core.store.commits import Fence
 from awaken.errors import StoreUnavailable
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sqlite.address import MEMORY, Address
+from awaken.stores.sqlite.commit import write_claim
 from awaken.stores.sqlite.errors import explain
 from awaken.stores.sqlite.jobs import ResultBatch, StoreJob
 from awaken.stores.sqlite.open import Presence, make_private, open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
+from awaken.stores.sqlite.submissions import Wanted, claim_next, find_next
 from awaken.stores.sqlite.watch import Watch, thread_channel
 from awaken.stores.sqlite.writer import Batch, WriterThread
 from awaken.stores.write_health import WriteHealth
@@ -84,8 +87,53 @@ class Engine:
         if self._reader is None:
             return self.write(work)
         if self.writer.is_over:
-            raise self.writer.closed_error()
+            raise self.writer.make_end_error()
         return self._reader.submit(work)
+
+    # -- claims -------------------------------------------------------------------------------
+
+    async def claim(self, thread_id: str, at_ms: int) -> Fence:
+        """See `Commits.claim`."""
+        claimed: list[Fence] = []
+
+        def write(db: sqlite3.Connection) -> Fence:
+            claimed[:] = [self._claim(db, thread_id, at_ms)]
+            return claimed[0]
+
+        try:
+            return await self.write(write)
+        except asyncio.CancelledError:
+            # The caller never gets the fence, so it could not release the thread.
+            self.release_later(claimed)
+            raise
+
+    async def claim_next(self, wanted: Wanted) -> Sequence[tuple[Fence, RunRecord]]:
+        """See `Commits.claim_next`."""
+        # Most of the time there is nothing to claim, and reading is cheaper than a transaction.
+        find = partial(find_next, owners=self.owners, unreadable=self.unreadable, wanted=wanted)
+        if not await self.read(find):
+            return ()
+        claimed: list[Fence] = []
+
+        def write(db: sqlite3.Connection) -> Sequence[tuple[Fence, RunRecord]]:
+            claimed.clear()
+
+            def claim(thread_id: str) -> Fence:
+                claimed.append(self._claim(db, thread_id, wanted.at_ms))
+                return claimed[-1]
+
+            return claim_next(db, self.owners, self.unreadable, wanted, claim)
+
+        try:
+            return await self.write(write)
+        except asyncio.CancelledError:
+            self.release_later(claimed)
+            raise
+
+    def _claim(self, db: sqlite3.Connection, thread_id: str, at_ms: int) -> Fence:
+        fence = write_claim(db, self.owners, thread_id, at_ms)
+        self.held.add(fence)
+        return fence
 
     async def release(self, fence: Fence) -> None:
         """Release a thread. A release that fails is tried again later: while this store is alive,
@@ -126,6 +174,8 @@ class Engine:
         """Called when a commit with `release` has ended; its caller handles an error."""
         if error is None:
             self.held.discard(fence)
+
+    # -- waiting ------------------------------------------------------------------------------
 
     async def wait(self, channel: str, since: int) -> int:
         """Wait until the channel has a change after number `since`, and return its number."""

@@ -109,10 +109,10 @@ class WriterThread:
         """
         with self._lock:
             if self.is_over:
-                raise self.closed_error()
+                raise self.make_end_error()
             self._queue.put(job)
 
-    def closed_error(self) -> StoreUnavailable:
+    def make_end_error(self) -> StoreUnavailable:
         """The error for a job that comes after the end of the thread."""
         text = str(self._end_error or f"the store of {self._path} was closed: open it again")
         error = StoreUnavailable(text)
@@ -162,7 +162,7 @@ class WriterThread:
             return
         self._mark_all_changed()  # other processes may have written while the file was closed
         self._opened.set()
-        ending: Exception = self.closed_error()
+        ending: Exception = self.make_end_error()
         try:
             while (batch := self._take(db)) is not None:
                 self._serve(db, batch)

@@ -21,13 +21,14 @@ from awaken.errors import StoreUnavailable
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
+from awaken.stores.sql.submissions import Wanted
 from awaken.stores.sqlite.address import MEMORY, Address
 from awaken.stores.sqlite.commit import write_claim
 from awaken.stores.sqlite.errors import explain
 from awaken.stores.sqlite.jobs import ResultBatch, StoreJob
 from awaken.stores.sqlite.open import Presence, make_private, open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
-from awaken.stores.sqlite.submissions import Wanted, claim_next, find_next
+from awaken.stores.sqlite.submissions import claim_next, find_next
 from awaken.stores.sqlite.watch import Watch, thread_channel
 from awaken.stores.sqlite.writer import Batch, WriterThread
 from awaken.stores.write_health import WriteHealth

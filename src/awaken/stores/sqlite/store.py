@@ -50,6 +50,7 @@ from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.delta import encode_row, pack
 from awaken.stores.sql.row_check import RowChange, StoredRow
+from awaken.stores.sql.submissions import Wanted, pack_submission
 from awaken.stores.sqlite import (
     commands,
     listing,
@@ -265,7 +266,7 @@ class SqliteStore:
         overdue_ms: int,
         skip: Collection[str] = (),
     ) -> Sequence[tuple[Fence, RunRecord]]:
-        wanted = submissions.Wanted(frozenset(agents), limit, at_ms, overdue_ms, frozenset(skip))
+        wanted = Wanted(frozenset(agents), limit, at_ms, overdue_ms, frozenset(skip))
         return await self._ready().claim_next(wanted)
 
     async def release(self, fence: Fence) -> None:
@@ -496,7 +497,7 @@ class SqliteStore:
         )
 
     async def submit(self, submission: Submission) -> Submitted:
-        packed = submissions.pack_submission(submission)
+        packed = pack_submission(submission)
         engine = self._ready()
         is_one = submission.mode is not SubmitMode.INTERRUPT
         channels = (COMMANDS, thread_channel(submission.thread_id)) if is_one else (ALL,)

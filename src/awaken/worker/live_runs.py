@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.bus import NO_TOPIC, Topic
 from awaken.core.deps import RunDeps
@@ -160,7 +160,7 @@ class ActiveRuns:
     """
 
     def __init__(self) -> None:
-        self.changes: Subscribers[ActiveRun] = Subscribers()
+        self.changes: Callbacks[ActiveRun] = Callbacks()
         self._by_thread: dict[str, ActiveRun] = {}
         self._by_run: dict[str, ActiveRun] = {}
 
@@ -186,14 +186,14 @@ class ActiveRuns:
             raise ThreadAlreadyRunning(other.thread_id)
         run.run_id = run_id
         self._by_run[run_id] = run
-        self.changes.tell(run)
+        self.changes.notify(run)
 
     def _release(self, run: ActiveRun) -> None:
         if self._by_thread.get(run.thread_id) is run:
             del self._by_thread[run.thread_id]
         if run.run_id is not None and self._by_run.get(run.run_id) is run:
             del self._by_run[run.run_id]
-        self.changes.tell(run)
+        self.changes.notify(run)
 
     def find(self, id: str) -> ActiveRun | None:
         """The run with that run or thread id. Returns `None` if there is none, or if two fit."""

@@ -52,10 +52,11 @@ class WorkerTaskHost:
         return self._journal
 
     def set_context_variables(self, *, is_root: bool) -> None:
-        """Give a run its journal and message sink, and a root run no task and no call: its caller
-        may itself be inside one. Only a delegate's run keeps the caller's context."""
+        """Give a run the journal, message sink and tool threads of this process. A root run is
+        detached from the task and the call that its caller may be in."""
         AMBIENT_TASK_JOURNAL.set(self.get_journal)
         AMBIENT_MESSAGE_SINK.set(self._worker.messages)
+        TOOL_THREADS.set(self._worker.tool_threads)
         if is_root:
             for surrounding in (CURRENT_TASK, CURRENT_CALL):
                 if surrounding.get() is not None:  # setting a context variable costs time

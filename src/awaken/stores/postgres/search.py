@@ -18,7 +18,7 @@ from awaken.core.search.usage import UsageQuery, UsageRow, load_zone
 from awaken.core.search.words import split_words
 from awaken.errors import SearchUnavailable, StoreUnavailable
 from awaken.stores.postgres.connections import Db
-from awaken.stores.postgres.engine import Opening
+from awaken.stores.postgres.engine import EngineOpener
 from awaken.stores.sql import search
 from awaken.stores.sql.search_find import find
 from awaken.stores.sql.search_sums import sum_usage
@@ -42,6 +42,7 @@ class TextSearch(Dialect):
     collate = 'COLLATE "C"'
     like_ids = "{} = ANY (?)"
     doc_key = "d.key"
+    cross_join = "JOIN"
     docs_first = "search_docs AS d JOIN search_entries AS e ON e.key = (d.key & -1024)"
     entries_first = (
         "search_entries AS e JOIN search_docs AS d ON d.key >= e.key AND d.key < e.key + 1024"
@@ -87,8 +88,8 @@ def _place(scope: str) -> str:
 class PostgresSearchIndex:
     """The index in the database of a store; see `SearchIndex`."""
 
-    def __init__(self, opening: Opening) -> None:
-        self._opening = opening
+    def __init__(self, opener: EngineOpener) -> None:
+        self._opener = opener
         self._dialect = TextSearch()
         self._is_ready = False
         self._statements: dict[str, str] = {}
@@ -167,9 +168,10 @@ class PostgresSearchIndex:
         return answer
 
     async def _run(self, work: Callable[[Db], Awaitable[T]]) -> T:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         try:
-            return await engine.write(work)
+            answer: T = await engine.write(work)
+            return answer
         except SearchUnavailable:
             raise
         except (StoreUnavailable, asyncpg.PostgresError) as error:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from awaken.codec import loads
 from awaken.core.search.index import ThreadHead
 from awaken.core.value import Value
-from awaken.stores.postgres.engine import Opening
+from awaken.stores.postgres.engine import EngineOpener
 from awaken.stores.sql.cursors import UNREADABLE
 
 
@@ -20,8 +20,8 @@ class Revision(Value, frozen=True, kw_only=True):
 class PostgresHeads:
     """Reads heads; see `Searchable`."""
 
-    def __init__(self, opening: Opening) -> None:
-        self._opening = opening
+    def __init__(self, opener: EngineOpener) -> None:
+        self._opener = opener
 
     async def list_heads(self, after: str, limit: int) -> Sequence[ThreadHead]:
         return await self._read(_HEADS, after, limit)
@@ -30,7 +30,7 @@ class PostgresHeads:
         return await self._read(_ACTIVE, since_ms)
 
     async def _read(self, text: str, *values: object) -> Sequence[ThreadHead]:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         rows = await engine.read(lambda db: db.rows(text, *values))
         return [
             ThreadHead(

@@ -28,6 +28,7 @@ from awaken.stores.postgres.rows import owner_name
 from awaken.stores.postgres.threads import PostgresThreads
 from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.row_check import RowChange, StoredRow
+from awaken.stores.sql.submissions import pack_submission
 from awaken.stores.waiting import CommandPoller
 
 if TYPE_CHECKING:
@@ -132,13 +133,13 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     # -- searching ----------------------------------------------------------------------------
 
     async def list_heads(self, *, after: str = "", limit: int = 1000) -> Sequence[ThreadHead]:
-        return await lazy_search.PostgresHeads(self._opening).list_heads(after, limit)
+        return await lazy_search.PostgresHeads(self._opener).list_heads(after, limit)
 
     async def list_active_heads(self, *, since_ms: int) -> Sequence[ThreadHead]:
-        return await lazy_search.PostgresHeads(self._opening).list_active(since_ms)
+        return await lazy_search.PostgresHeads(self._opener).list_active(since_ms)
 
     def search_index(self) -> SearchIndex:
-        return lazy_search.PostgresSearchIndex(self._opening)
+        return lazy_search.PostgresSearchIndex(self._opener)
 
     # -- commands -----------------------------------------------------------------------------
 
@@ -152,7 +153,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         )
 
     async def submit(self, submission: Submission) -> Submitted:
-        packed = submissions.pack_submission(submission)
+        packed = pack_submission(submission)
         engine = await self._opener.engine()
         answer = await engine.write(
             lambda db: submissions.submit(db, engine.unreadable, packed),

@@ -22,6 +22,8 @@ from awaken.stores.sql.search_tables import (
 
 MAX_SCANNED = 2_000
 """How many entries are looked at for one page; a page may end early, and says so."""
+MAX_COUNTED = 10_000
+"""How far entries are counted to find out with which filter to begin."""
 _BATCH = 200
 replace = msgspec.structs.replace
 
@@ -30,7 +32,7 @@ def find(
     dialect: Dialect, terms: SearchTerms, scope: str | None, kind: SearchKind,
     before_key: int | None, limit: int,
 ) -> Work[FoundPage]:  # fmt: skip
-    rarest = None if terms.phrases else (yield from _rarest_tag(terms.tags))
+    rarest = None if terms.phrases else (yield from _rarest_tag(terms.tags, scope))
     search = _Search(dialect, terms, scope, kind, rarest)
     found: list[FoundEntry] = []
     seen: set[int | str] = set()
@@ -58,16 +60,25 @@ def find(
 _BODY = "SELECT body FROM search_docs WHERE key = ?"
 
 
-def _rarest_tag(tags: Sequence[str]) -> Work[str | None]:
-    """The tag that fewest entries have, as far as that is quickly counted."""
-    best: tuple[int, str] | None = None
-    for tag in tags if len(tags) > 1 else ():
-        rows = yield _COUNT_TAG, (clean(tag),)
-        best = min(best or (rows[0][0], tag), (rows[0][0], tag))
-    return best[1] if best is not None else next(iter(tags), None)
+def _rarest_tag(tags: Sequence[str], scope: str | None) -> Work[str | None]:
+    """The tag that fewest entries have, as far as that is quickly counted; `None` if the whole
+    tenant has fewer."""
+    if not tags or (scope is None and len(tags) == 1):
+        return next(iter(tags), None)
+    found: list[tuple[int, str | None]] = []
+    if scope is not None:
+        rows = yield _COUNT_SCOPE, (scope, MAX_COUNTED)
+        found.append((rows[0][0], None))
+    for tag in tags:
+        rows = yield _COUNT_TAG, (clean(tag), MAX_COUNTED)
+        found.append((rows[0][0], tag))
+    return min(found, key=lambda one: (one[0], one[1] is None))[1]
 
 
-_COUNT_TAG = "SELECT count(*) FROM (SELECT 1 FROM search_tags WHERE tag = ? LIMIT 1000) AS counted"
+_COUNT_TAG = "SELECT count(*) FROM (SELECT 1 FROM search_tags WHERE tag = ? LIMIT ?) AS counted"
+_COUNT_SCOPE = (
+    "SELECT count(*) FROM (SELECT 1 FROM search_entries WHERE scope = ? LIMIT ?) AS counted"
+)
 _ENTRY = (
     "e.key, e.thread, e.run, e.agent, e.model, e.user_id, e.status, e.started_ms, e.updated_ms, "
     "e.input_tokens + e.output_tokens, e.cost, e.question"
@@ -104,7 +115,10 @@ class _Search:
             self._source, self._back = dialect.docs_first, dialect.entries_first
             self._add(dialect.fits, dialect.match(terms, scope))
         elif rarest is not None:
-            self._key, self._source, self._back = "t.key", _TAGS_FIRST, _TAGS_OF_ENTRY
+            tags_first = (
+                f"search_tags AS t {dialect.cross_join} search_entries AS e ON e.key = t.key"
+            )
+            self._key, self._source, self._back = "t.key", tags_first, _TAGS_OF_ENTRY
             self._add("t.tag = ?", clean(rarest))
         for tag in terms.tags:
             if terms.phrases or tag != rarest:
@@ -153,7 +167,6 @@ def _joined(conditions: Sequence[tuple[str, tuple[Any, ...]]]) -> tuple[str, lis
 
 
 _ENTRIES = "search_entries AS e"
-_TAGS_FIRST = "search_tags AS t JOIN search_entries AS e ON e.key = t.key"
 _TAGS_OF_ENTRY = "search_entries AS e JOIN search_tags AS t ON t.key = e.key"
 _HAS_TAG = "EXISTS (SELECT 1 FROM search_tags AS g WHERE g.tag = ? AND g.key = e.key)"
 

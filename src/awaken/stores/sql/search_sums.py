@@ -44,12 +44,14 @@ def add_sums(new: RunSums | None, old: RunSums | None) -> Work[None]:
                 one + sign * other for one, other in zip(changed, sums.amounts, strict=True)
             ]
     for (day, scope, agent, model, user), amounts in changes.items():
-        yield _ADD_SUMS.format("search_sums"), (day, scope, agent, model, "", *amounts)
-        if user:
-            yield _ADD_SUMS.format("search_user_sums"), (day, scope, agent, model, user, *amounts)
-        if amounts[0] < 0:
-            for table, name in (("search_sums", ""), ("search_user_sums", user)):
-                yield _DROP_SUMS.format(table), (day, scope, agent, model, name)
+        for table, *names in (
+            ("search_sums", agent, model, ""),
+            ("search_user_days", "", "", user),
+            ("search_user_sums", agent, model, user),
+        ):
+            yield _ADD_SUMS.format(table), (day, scope, *names, *amounts)
+            if amounts[0] < 0:
+                yield _DROP_SUMS.format(table), (day, scope, *names)
 
 
 _ADD_SUMS = """
@@ -73,11 +75,6 @@ def sum_usage(query: UsageQuery) -> Work[Sequence[UsageRow]]:
     zone = yield from load_zone_name()
     if query.zone is not None and query.zone != zone:
         return (yield from _sum_in_zone(query, load_zone(query.zone)))
-    is_by_user = query.user is not None or "user" in query.by
-    table = "search_sums"
-    if is_by_user:
-        # Runs without a user are in the other table alone.
-        table = "search_user_sums" if query.user else f"({_ALL_USERS}) AS summed"
     where, values = _usage_conditions(query)
     if query.after is not None:
         where, values = [*where, "day >= ?"], [*values, query.after]
@@ -85,7 +82,7 @@ def sum_usage(query: UsageQuery) -> Work[Sequence[UsageRow]]:
         where, values = [*where, "day < ?"], [*values, query.before]
     columns = [_COLUMN.get(part, part) for part in query.by]
     sums = [f"CAST(sum({name}) AS BIGINT)" for name in _SUMS]
-    text = f"SELECT {', '.join([*columns, *sums])} FROM {table}{where_clause(where)}"
+    text = f"SELECT {', '.join([*columns, *sums])} FROM {_table_for(query)}{where_clause(where)}"
     if columns:
         order = ["day"] if "day" in query.by else []
         order += [f"{sums[4]} DESC", f"{sums[2]} DESC", *columns]
@@ -94,17 +91,14 @@ def sum_usage(query: UsageQuery) -> Work[Sequence[UsageRow]]:
     return [_usage_row(query, row) for row in rows if row[len(columns)]]
 
 
-# What the user's table lacks: the sums of all, less those that have a user.
-_ALL_USERS = """
-SELECT day, scope, agent, model, user_id, runs, failed, input_tokens, output_tokens, cost, unpriced
-FROM search_user_sums
-UNION ALL
-SELECT day, scope, agent, model, '', runs, failed, input_tokens, output_tokens, cost, unpriced
-FROM search_sums
-UNION ALL
-SELECT day, scope, agent, model, '', -runs, -failed, -input_tokens, -output_tokens, -cost, -unpriced
-FROM search_user_sums
-"""
+def _table_for(query: UsageQuery) -> str:
+    """The smallest table that has the parts which a query names."""
+    if query.user is None and "user" not in query.by:
+        return "search_sums"
+    is_narrow = query.agent is None and query.model is None
+    if is_narrow and not {"agent", "model"}.intersection(query.by):
+        return "search_user_days"
+    return "search_user_sums"
 
 
 def _usage_conditions(query: UsageQuery) -> tuple[list[str], list[Any]]:

@@ -9,7 +9,8 @@ value.
 - `search_docs`: the texts of an entry, in parts of up to `MAX_DOC` bytes, each under a key of
   its own behind the entry's. The dialect keeps an index of their words.
 - `search_tags`: what filters ask for, by entry; `origin` is 1 for the tags of the whole thread.
-- `search_sums`, `search_user_sums`: what runs have used by day, without and with the user.
+- `search_sums`, `search_user_days`, `search_user_sums`: what runs have used by day:
+  without the user, with the user but without agent and model, and with all of these.
 """
 
 from __future__ import annotations
@@ -51,20 +52,21 @@ TABLES = (
         PRIMARY KEY (tag, key, origin)
     ){keyed}""",
     "CREATE INDEX search_tags_key ON search_tags (key)",
-    """CREATE TABLE search_sums (
-        day TEXT NOT NULL, scope TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL,
-        user_id TEXT NOT NULL, runs BIGINT NOT NULL, failed BIGINT NOT NULL,
-        input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL, cost BIGINT NOT NULL,
-        unpriced BIGINT NOT NULL, PRIMARY KEY (day, scope, agent, model, user_id)
-    ){keyed}""",
-    """CREATE TABLE search_user_sums (
-        day TEXT NOT NULL, scope TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL,
-        user_id TEXT NOT NULL, runs BIGINT NOT NULL, failed BIGINT NOT NULL,
-        input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL, cost BIGINT NOT NULL,
-        unpriced BIGINT NOT NULL, PRIMARY KEY (user_id, day, scope, agent, model)
-    ){keyed}""",
+    *[
+        f"""CREATE TABLE {name} (
+            day TEXT NOT NULL, scope TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL,
+            user_id TEXT NOT NULL, runs BIGINT NOT NULL, failed BIGINT NOT NULL,
+            input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL, cost BIGINT NOT NULL,
+            unpriced BIGINT NOT NULL, PRIMARY KEY ({key})
+        ){{keyed}}"""
+        for name, key in (
+            ("search_sums", "day, scope, agent, model, user_id"),
+            ("search_user_days", "user_id, day, scope, agent, model"),
+            ("search_user_sums", "user_id, day, scope, agent, model"),
+        )
+    ],
 )
-NAMES = ("meta", "heads", "entries", "docs", "tags", "sums", "user_sums")
+NAMES = ("meta", "heads", "entries", "docs", "tags", "sums", "user_days", "user_sums")
 
 
 class Dialect(Protocol):
@@ -78,6 +80,8 @@ class Dialect(Protocol):
     """A condition that a column is one of a list, for `format`."""
     doc_key: str
     """The key of a part in the index of words."""
+    cross_join: str
+    """Joins two tables, if it can be said, beginning with the first."""
     docs_first: str
     """Joins the parts of texts with their entries, beginning with the parts."""
     entries_first: str

@@ -53,6 +53,7 @@ class Fts5(Dialect):
     collate = ""
     like_ids = "{} IN (SELECT value FROM json_each(?))"
     doc_key = "d.rowid"
+    cross_join = "CROSS JOIN"
     docs_first = "search_words AS d CROSS JOIN search_entries AS e ON e.key = (d.rowid & -1024)"
     entries_first = (
         "search_entries AS e CROSS JOIN search_words AS d "

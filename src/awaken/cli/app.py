@@ -32,6 +32,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "runs": "List runs, the newest first.",
         "tasks": "List background tasks, the newest first.",
         "show": "Show a thread or a run: what was said, done, and waits.",
+        "search": "Find threads and runs by what was said in them.",
+        "usage": "Sum what runs have used: tokens and cost.",
         "watch": "Watch a thread or a run, in whichever process it is.",
     },
     "Steer them, from any process": {

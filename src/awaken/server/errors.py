@@ -103,6 +103,7 @@ _TABLE: dict[type[Exception], _Told] = {
     errors.InvalidCursor: _Told(410, "cursor_gone", shows=("last",)),
     errors.VersionConflict: _Told(412, "version_conflict", shows=("actual",)),
     errors.KeyReused: _Told(422, "key_reused"),
+    errors.SearchUnavailable: _Told(503, "search_unavailable"),
     errors.StoreUnavailable: _Told(503, "store_unavailable", _AWAY),
     errors.CommitUnknown: _Told(503, "store_unavailable", _AWAY),
     errors.LeaseLost: _Told(503, "lease_lost", _AWAY),

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.core.run import RunRecord
+from awaken.core.search.query import SearchQuery
 from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.core.suspension import Ticket
 from awaken.core.thread import Thread
@@ -24,7 +25,7 @@ from awaken.server.response_types import PageView, UnreadableView
 from awaken.server.route import Role
 
 T = TypeVar("T")
-Query = TypeVar("Query", RunQuery, ThreadQuery, TicketQuery)
+Query = TypeVar("Query", RunQuery, ThreadQuery, TicketQuery, SearchQuery)
 
 READERS = (Role.READ,)
 DECIDERS = (Role.READ, Role.DECIDE)

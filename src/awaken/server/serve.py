@@ -87,6 +87,9 @@ class Serving:
             async with self._runtime:
                 serving = start_task(self._server.serve([listening]))
                 looking = self._tasks.start_repeating(self._look, LOOK, _CANNOT_LOOK)
+                keeping = self._tasks.start_logged(
+                    self._runtime.keep_search(), "nothing can be searched"
+                )
                 while not (self._server.started or serving.done()):  # noqa: ASYNC110 no event for it
                     await asyncio.sleep(0.01)
                 if self._server.started and not self._is_stopping:
@@ -96,6 +99,7 @@ class Serving:
                 else:
                     await self._serve_metrics(metrics, serving)
                 looking.cancel()
+                keeping.cancel()
 
     async def _serve_metrics(self, listening: socket.socket, until: asyncio.Task[None]) -> None:
         figures = start_task(self._metrics.serve([listening]))

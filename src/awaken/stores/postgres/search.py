@@ -176,7 +176,9 @@ class PostgresSearchIndex:
             raise
         except (StoreUnavailable, asyncpg.PostgresError) as error:
             cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
-            raise SearchUnavailable(f"the search index cannot be used: {error}") from cause
+            # Clients are told this: without the address of the database.
+            why = cause if isinstance(cause, asyncpg.PostgresError) else "the database is away"
+            raise SearchUnavailable(f"the search index cannot be used: {why}") from cause
 
     async def _drive(self, db: Db, work: Work[T]) -> T:
         try:

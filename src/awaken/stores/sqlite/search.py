@@ -178,8 +178,9 @@ class SqliteSearchIndex:
                 return connection.run(self._prepare, work, begin)
             except (sqlite3.Error, OSError) as error:
                 if attempt == 2 or not _is_damage(error):
+                    # Clients are told this: without names of files.
                     raise SearchUnavailable(
-                        f"the search index {self.path} cannot be used: {_reason(error)}"
+                        f"the search index cannot be used: {_reason(error)}"
                     ) from error
                 log.error(
                     "the search index %s is damaged (%s): it is thrown away and built anew",
@@ -327,4 +328,4 @@ def _reason(error: Exception) -> str:
         )
     if "no such module: fts5" in str(error):
         return "SQLite was built without FTS5 here"
-    return str(error)
+    return error.strerror or "" if isinstance(error, OSError) else str(error)

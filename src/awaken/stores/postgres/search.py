@@ -6,6 +6,7 @@ The index of words is a `tsvector` and a GIN index, which every managed Postgres
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
@@ -27,6 +28,7 @@ from awaken.stores.sql.search_tables import NAMES, Dialect, Work
 T = TypeVar("T")
 
 _VERSION = f"{FORMAT} postgres 1 {unicodedata.unidata_version}"
+_TABLE = re.compile(rf"\b(search_(?:{'|'.join(NAMES)}))\b")
 _LOCK = 0x5EA2C4  # one process makes the tables
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
@@ -194,12 +196,7 @@ class PostgresSearchIndex:
         """The text with the schema's tables, and with numbered values."""
         known = self._statements.get(text)
         if known is None:
-            named = text
-            for name in NAMES:
-                for sign in (" ", "(", ")", "\n"):
-                    named = named.replace(
-                        f" search_{name}{sign}", f' "{db.schema.name}".search_{name}{sign}'
-                    )
+            named = _TABLE.sub(rf'"{db.schema.name}".\1', text)
             first, *parts = named.split("?")
             known = first + "".join(f"${n}{part}" for n, part in enumerate(parts, start=1))
             self._statements[text] = known

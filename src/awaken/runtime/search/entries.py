@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from awaken.codec import dumps_text
-from awaken.core.event import Error, InferenceComplete, StepStart
+from awaken.core.event import Error, InferenceComplete, RunFinish, RunStart, StepStart
 from awaken.core.lifecycle import (
     Blocked,
     CancelledEnd,
     Failed,
     RunStatus,
+    StartCause,
     Stopped,
     TerminationReason,
 )
@@ -52,6 +53,8 @@ class EntryBuilder:
                 self._add_message(message)
         for event in commit.events:
             match event.event:
+                case RunStart(run_id=run_id, cause=StartCause.NEW):
+                    self._texts.append(run_id)
                 case StepStart(agent_id=str(agent)):
                     self._add_tag("agent", agent)
                 case InferenceComplete(model=model):
@@ -59,6 +62,9 @@ class EntryBuilder:
                     self._add_tag("model", model)
                 case Error(message=text):
                     self._texts.append(text[:MAX_TEXT_PIECE])
+                case RunFinish(termination=termination):
+                    if why := _reason(termination):
+                        self._texts.append(why[:MAX_TEXT_PIECE])
 
     def _add_message(self, message: Message) -> None:
         if message.visibility is Visibility.INTERNAL or message.role is Role.SYSTEM:
@@ -81,8 +87,6 @@ class EntryBuilder:
             self._add_tag("user", user)
         for label in _labels(asked.labels if asked is not None else {}):
             self._add_tag("label", label)
-        if (why := _reason(run.termination_reason)) and run.status is RunStatus.DONE:
-            self._texts.append(f"{run.run_id} {why[:MAX_TEXT_PIECE]}")
         return EntryUpdate(
             run_id=run.run_id,
             agent=run.agent_id,

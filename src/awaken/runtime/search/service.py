@@ -87,7 +87,6 @@ class SearchService:
         self._index: SearchIndex = store.search_index()
         self._indexer = Indexer(store, self._index, clock, f"indexer-{ids.new()}")
         self._lock = asyncio.Lock()
-        self._fresh_until = 0.0
 
     # -- keeping the index ----------------------------------------------------------------------
 
@@ -136,11 +135,10 @@ class SearchService:
     async def _refresh(self) -> IndexState:
         """Wait for what was committed, if no process keeps the index; returns how far it is."""
         state = await self._index.load_state()
-        if state.owner is None and self._clock.monotonic() >= self._fresh_until:
+        if state.owner is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_SECONDS):
                     await self.update()
-            self._fresh_until = self._clock.monotonic() + LOOK_SECONDS
             state = await self._index.load_state()
         return state
 

@@ -36,8 +36,10 @@ ENDING = "-search"
 """What the name of the index has behind the name of the store's file."""
 MAX_SECONDS = 5.0
 """How long one search may take."""
+_TOO_SLOW = "the search took longer than {:g} seconds: write more words, or rarer ones"
 _VERSION = f"{FORMAT} sqlite 1 {unicodedata.unidata_version}"
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NO_TABLE = ("no such table: search_", "vtable constructor failed", "unsupported file format")
 _STEPS = 10_000  # of SQLite's machine, between two looks at the time
 
 
@@ -249,17 +251,20 @@ class _Connection:
         with self._lock:
             db = self._open(prepare)
             until = time.monotonic() + MAX_SECONDS
-            if begin == "BEGIN":
+            is_search = begin == "BEGIN"
+            if is_search:
                 db.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
             db.execute(begin)
             try:
                 answer = _drive(db, work())
                 db.execute("COMMIT")
                 return answer
-            except BaseException:
+            except BaseException as error:
+                db.set_progress_handler(None, 0)
                 if db.in_transaction:
-                    db.set_progress_handler(None, 0)
                     db.execute("ROLLBACK")
+                if is_search and isinstance(error, sqlite3.Error) and time.monotonic() > until:
+                    raise SearchUnavailable(_TOO_SLOW.format(MAX_SECONDS)) from error
                 raise
 
     def close(self) -> None:
@@ -318,7 +323,7 @@ def _mode_of(path: str) -> int:
 
 def _is_damage(error: Exception) -> bool:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in _DAMAGED or "no such table: search_" in str(error)
+    return code in _DAMAGED or any(text in str(error) for text in _NO_TABLE)
 
 
 def _reason(error: Exception) -> str:

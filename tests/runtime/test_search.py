@@ -60,9 +60,8 @@ def answer(request: InferenceRequest) -> StreamResult:
 
 def agents() -> list[Agent]:
     clerk = Agent("clerk", model=FunctionModel(answer))
-    tools = [find_order, connect]
     return [
-        Agent("desk", model=FunctionModel(answer), tools=tools, delegates=[clerk]),
+        Agent("desk", model=FunctionModel(answer), tools=[find_order, connect], delegates=[clerk]),
         clerk,
     ]
 
@@ -80,6 +79,10 @@ async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     await store.close()
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
 async def threads(runtime: Runtime, text: str, **options: Any) -> list[str]:
     return [hit.thread_id for hit in await runtime.search(text, **options)]
 
@@ -95,11 +98,9 @@ async def test_messages_arguments_results_errors_and_titles_are_found(runtime: R
     await runtime.update_thread("t1", ThreadPatch(title="Balloons"))
     with pytest.raises(InferenceFailed):
         await runtime.run("desk", "fail please", thread="t2")
-    result = await runtime.store.latest_run("t2")
-    assert result is not None
     for text in ("purple", "looking", "77", "find_order", "zeppelin", "balloons", "t1"):
         assert await threads(runtime, text) == ["t1"], text
-    for text in ('"flux capacitor"', result.run_id, "status:failed"):
+    for text in ('"flux capacitor"', "status:failed"):
         assert await threads(runtime, text) == ["t2"], text
     assert await threads(runtime, "unreachable") == []  # behind the first 8 KB of a result
     hit = await only(runtime, "zeppelin", kind="runs")
@@ -202,8 +203,7 @@ async def test_secrets_are_stars_in_the_index(runtime: Runtime, tmp_path: Path) 
     await runtime.run("desk", "connect now", thread="t")
     assert await threads(runtime, "connect") == ["t"]
     assert await threads(runtime, "verysecretkey") == []
-    for file in tmp_path.iterdir():
-        assert b"verysecretkey" not in file.read_bytes()
+    assert all(b"verysecretkey" not in content for content in files(tmp_path).values())
 
 
 async def test_tenants_find_their_own(runtime: Runtime) -> None:
@@ -279,10 +279,10 @@ async def test_an_error_names_the_part_that_is_wrong(runtime: Runtime) -> None:
 async def test_nothing_is_loaded_or_made_before_the_first_search(tmp_path: Path) -> None:
     async with Runtime(agents(), store=f"sqlite:///{tmp_path}/a.db") as runtime:
         await runtime.run("desk", "mug", thread="t")
-        assert not [file for file in tmp_path.iterdir() if "search" in file.name]
+        assert not [name for name in files(tmp_path) if "search" in name]
         assert runtime._search is None
         await runtime.search("mug")
-        assert (tmp_path / "a.db-search").exists()
+        assert "a.db-search" in files(tmp_path)
 
 
 async def test_a_store_without_an_index_says_so() -> None:
@@ -292,6 +292,6 @@ async def test_a_store_without_an_index_says_so() -> None:
                 raise AttributeError(name)
             return super().__getattr__(name)
 
-    async with Runtime(agents(), store=Plain(MemoryStore(), [])) as runtime:
+    async with Runtime(agents(), store=Plain(MemoryStore(), {})) as runtime:
         with pytest.raises(SearchUnavailable, match="Plain cannot be searched"):
             await runtime.search("mug")

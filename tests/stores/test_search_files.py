@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,15 @@ def update(n: int, text: str = "mug") -> ThreadUpdate:
         after=IndexedHead(created_at=1, commits=1, events=1),
         entries=(EntryUpdate(run_id=f"r{n}", started_ms=n, texts=(f"{text} {n}",)),),
     )
+
+
+def damage(file: str, place: int) -> None:
+    """Write nonsense from a place in the file on."""
+    size = os.path.getsize(file)
+    assert size > 30_000
+    with open(file, "r+b") as opened:
+        opened.seek(place)
+        opened.write(os.urandom(size - place))
 
 
 async def count(index: SearchIndex, text: str = "mug") -> int:
@@ -65,7 +75,8 @@ async def test_a_deleted_index_is_built_anew(path: Path) -> None:
         assert await found(runtime, "mug") == ["t"]
         for endings in (("",), ("", "-wal"), ("-wal", "-shm", "")):
             for ending in endings:
-                Path(f"{path}-search{ending}").unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{path}-search{ending}")
             await say(store, "t", f"cup{len(endings)}")
             assert await found(runtime, "mug") == ["t"]
             assert await found(runtime, f"cup{len(endings)}") == ["t"]
@@ -84,17 +95,11 @@ async def test_a_damaged_index_is_thrown_away_and_built_anew(
         for n in range(60):
             await say(store, f"t{n}", f"mug number{n} {'filler ' * 50}")
         assert await found(runtime, "number7") == ["t7"]
-    file = Path(f"{path}-search")
-    size = file.stat().st_size
-    assert size > 30_000
-    with file.open("r+b") as opened:
-        opened.seek(place)
-        opened.write(os.urandom(size - place))
+    damage(f"{path}-search", place)
     async with Runtime([], store=address) as runtime:
         assert await found(runtime, "number7") == ["t7"]
         assert len(await runtime.search("mug", limit=100)) == 60
-        (row,) = await runtime.usage(by=()) or [None]
-        assert row is None
+        assert list(await runtime.usage(by=())) == []
     assert "is thrown away and built anew" in caplog.text
 
 
@@ -117,11 +122,11 @@ async def test_an_index_of_another_version_is_built_anew(path: Path) -> None:
 
 async def test_a_disk_that_refuses_leaves_everything_else_working(path: Path) -> None:
     """The file cannot be made: a search says why, and it is found when the disk takes it."""
-    folder = Path(f"{path}-search")
+    folder = f"{path}-search"
     async with Runtime([], store=f"sqlite:///{path}") as runtime:
         store = runtime.store
         assert isinstance(store, SqliteStore)
-        folder.mkdir()
+        os.mkdir(folder)
         await say(store, "t", "mug")
         for _ in range(2):
             with pytest.raises(SearchUnavailable, match="unable to open") as caught:
@@ -132,11 +137,12 @@ async def test_a_disk_that_refuses_leaves_everything_else_working(path: Path) ->
         assert not keeping.done()
         await say(store, "t", "cup")
         assert await store.load_messages("t")
-        folder.rmdir()
+        os.rmdir(folder)
         for _ in range(100):
             await asyncio.sleep(0.05)
-            if Path(f"{path}-search").is_file() and await found(runtime, "cup"):
-                break
+            with suppress(SearchUnavailable):
+                if await found(runtime, "cup"):
+                    break
         assert await found(runtime, "cup") == ["t"]
         keeping.cancel()
         await asyncio.wait([keeping])

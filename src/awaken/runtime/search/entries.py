@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from awaken.codec import dumps_text
-from awaken.core.event import Error, InferenceComplete, RunFinish, RunStart, StepStart
+from awaken.core.event import Error, InferenceComplete, RunFinish, StepStart
 from awaken.core.lifecycle import (
     Blocked,
     CancelledEnd,
     Failed,
     RunStatus,
-    StartCause,
     Stopped,
     TerminationReason,
 )
@@ -53,8 +52,6 @@ class EntryBuilder:
                 self._add_message(message)
         for event in commit.events:
             match event.event:
-                case RunStart(run_id=run_id, cause=StartCause.NEW):
-                    self._texts.append(run_id)
                 case StepStart(agent_id=str(agent)):
                     self._add_tag("agent", agent)
                 case InferenceComplete(model=model):

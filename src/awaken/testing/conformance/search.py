@@ -56,8 +56,8 @@ def _head(commits: int = 1, **changes: Any) -> IndexedHead:
 
 
 def _run(run_id: str, *texts: str, **changes: Any) -> EntryUpdate:
-    fields = {"run_id": run_id, "agent": "desk", "status": "finished", "started_ms": NOW_MS}
-    return EntryUpdate(**(fields | {"texts": texts} | changes))
+    fields: dict[str, Any] = {"agent": "desk", "status": "finished", "started_ms": NOW_MS}
+    return EntryUpdate(run_id=run_id, texts=texts, **(fields | changes))
 
 
 def _thread(thread_id: str, *entries: EntryUpdate, **changes: Any) -> ThreadUpdate:

@@ -193,16 +193,14 @@ class BackendControl(msgspec.Struct, kw_only=True):
 
 
 class BackendLocalRootContext(msgspec.Struct, frozen=True):
-    """What only a local backend gets.
+    """The parts of a request that only a local backend gets.
 
-    `phase_runtime` is an `awaken.engine.phases.PhaseRuntime`. A caller that has prepared the run
-    gives its `awaken.plugin.resolved_agent.ResolvedAgent` and its
-    `awaken.engine.prepared_run.PreparedRun`.
+    `phase_runtime` is an `awaken.engine.phases.PhaseRuntime`. A caller that has resolved the agent
+    gives its `awaken.plugin.resolved_agent.ResolvedAgent`.
     """
 
     phase_runtime: object
     agent: object | None = None
-    start: object | None = None
 
 
 SaveState = Callable[[Mapping[str, Json]], Awaitable[None]]

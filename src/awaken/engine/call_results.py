@@ -467,7 +467,7 @@ async def interrupt(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> No
         for index in indexes:
             if index in step.started and may_delegate(run, step.calls[index].name):
                 done[index] = await done_beneath(
-                    run.services.delegates, run.identity.thread_id, step.keys[index]
+                    run.setup.services.delegates, run.identity.thread_id, step.keys[index]
                 )
     finally:
         # In `finally`, as `done_beneath` may be cancelled: no call may stay without a result.

@@ -120,8 +120,8 @@ async def persist_checkpoint(
     else:
         fresh, source, output = _own_messages(run, lifecycle, fresh)
         record = _next_record(run, lifecycle, source, output, termination, error_payload)
-    if run.took:
-        record = _replace(record, **run.took)
+    if run.usage_totals:
+        record = _replace(record, **run.usage_totals)
     if record.takeovers is not None and (fresh or has_outcomes(journal.calls)):
         record = _replace(record, takeovers=None)
     if finish is not None:
@@ -144,7 +144,12 @@ def _own_messages(
     if record is not None and record.input is not None:
         return fresh, record.input, _longer_output(run, record, fresh)
     fresh, source, output = materialize_message_log(
-        fresh, record, run.identity, lifecycle.step_count, run.input_count, base_seq=before
+        fresh,
+        record,
+        run.identity,
+        lifecycle.step_count,
+        len(run.setup.first_commit.messages),
+        base_seq=before,
     )
     return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
 
@@ -178,7 +183,8 @@ def _last_produced_seq(fresh: Sequence[Message], run_id: str, before: int) -> in
 def _persisted_input(run: LiveRun) -> RunMessageInput | None:
     """The input of a new run whose request names messages that are in the log already, or `None`
     if it names none."""
-    count = run.request.input_message_count if run.request is not None else 0
+    request = run.setup.first_commit.request
+    count = request.input_message_count if request is not None else 0
     if count == 0 or run.record is not None:
         return None
     return _input_from_count(run.identity.thread_id, run.journal.length - count, count)
@@ -199,7 +205,7 @@ def _next_record(
         # A hook has ended the run. Its record is running until the commit of its end.
         status = _RUNNING
     if record is None:
-        record = RunRecord.begin(run.identity, run.request, run.created_at_ms)
+        record = RunRecord.begin(run.identity, run.setup.first_commit.request, run.created_at_ms)
     elif record.status is _DONE and termination is None:
         # The store is away, and the commit of the run's end is held in memory. This commit follows
         # it, so its record must say the same.

@@ -68,7 +68,7 @@ class Refused(msgspec.Struct, frozen=True, eq=False):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """The store is away: commits are collected in `Journal.unkept`, to be made later."""
+    """The store is away: commits are collected in `Journal.pending_commits`, to be made later."""
 
 
 CommitState = Settled | UnderWay | Lost | Refused | Held

@@ -142,7 +142,9 @@ async def abandon(run: LiveRun) -> TerminationReason:
 
 async def _give_up(run: LiveRun, step: StepCalls, index: int) -> None:
     """Give an open call a result without running its tool or asking an approver."""
-    done = await done_beneath(run.services.delegates, run.identity.thread_id, step.keys[index])
+    done = await done_beneath(
+        run.setup.services.delegates, run.identity.thread_id, step.keys[index]
+    )
     why = with_done("one process after another ended while the call was under way", done)
     call = step.calls[index]
     tool = run.agent.tools.get(call.name)
@@ -163,7 +165,7 @@ async def _announce(run: LiveRun, step: StepCalls, index: int) -> None:
 async def _tell_again(run: LiveRun, event: AgentEvent) -> None:
     """Send an event that an earlier process has stored, with the `seq` it has, if that is known."""
     mine = run.identity.run_id
-    told = [known for known in reversed(run.told) if known.run_id == mine]
+    told = [known for known in reversed(run.setup.thread.recent_events) if known.run_id == mine]
     known = next((known for known in told if _is_same(known.event, event)), None)
     if known is None:
         await run.journal.tell_again(event, None)
@@ -180,7 +182,7 @@ def _is_same(known: AgentEvent, event: AgentEvent) -> bool:
 def interrupted_step(run: LiveRun) -> StepCalls | None:
     """The calls of the run's last step, restored from the log and the ledger. Returns `None` if
     that step was completed, or if the run has no message with calls."""
-    message = run.last_step
+    message = run.setup.thread.last_step
     if message is None or message.produced_by_run_id() != run.identity.run_id:
         return None
     shown, results = _as_shown(run, message)
@@ -251,7 +253,7 @@ async def settle(run: LiveRun, step: StepCalls, index: int) -> bool:
     why = _WHY
     if may_delegate(run, call.name):
         thread_id = run.identity.thread_id
-        done = await done_beneath(run.services.delegates, thread_id, step.keys[index])
+        done = await done_beneath(run.setup.services.delegates, thread_id, step.keys[index])
         why = with_done(why, done)
     close_call(run, step, index, unknown_outcome(call.name, why))
     return True

@@ -56,7 +56,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     if run.is_busy(_RUN_END):
         await run.phase(_RUN_END, final=True)
     await _commit_end(run, end)
-    record = run.record
+    record, account = run.record, run.controls.budget
     response = (record.final_output if record else None) or run.response
     steps = record.steps if record else 0
     return AgentRunResult(
@@ -68,10 +68,10 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
         empty_twice=not response and run.state.read(EMPTY_TWICE) == steps,
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
-        **run.took,
+        **run.usage_totals,
         tickets=record.waiting.tickets if record and record.waiting else (),
         waits=record is not None and record.waiting is not None,
-        spent=run.budget.counted if run.budget is not None else None,
+        spent=account.counted if account is not None else None,
     )
 
 
@@ -135,7 +135,7 @@ def finish_event(run: LiveRun, end: TerminationReason, result: Json) -> RunFinis
         termination=end,
         tickets=tuple(waiting_tickets_from_store(run.state)) if isinstance(end, Suspended) else (),
         usage=_usage(run),
-        cost=run.took.get("cost"),
+        cost=run.usage_totals.get("cost"),
         steps=run.steps,
     )
 
@@ -145,7 +145,7 @@ def _usage(run: LiveRun) -> TokenUsage | None:
     sent, received = run.input_tokens, run.output_tokens
     if not (sent or received):
         return None
-    others = {name: count for name, count in run.took.items() if name != "cost"} if run.took else {}
+    others = {name: count for name, count in run.usage_totals.items() if name != "cost"}
     return TokenUsage(
         prompt_tokens=sent, completion_tokens=received, total_tokens=sent + received, **others
     )

@@ -175,7 +175,7 @@ async def _within(
         if shorter is not request:
             await drop_streamed(run, "the model is asked again with less")
             request, answer = shorter, await _stream(run, shorter)
-    if run.reading is None or not run.reading.is_mended():
+    if run.open_answer is None or not run.open_answer.is_mended():
         window.learn(answer.result.usage)
     return request, answer
 
@@ -230,16 +230,16 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
         InferenceFailed: the model name of an override is blank.
         HookFailed: a transform raised.
     """
-    agent, chosen, run.repeats = run.agent, _NO_CONTEXT, None
+    agent, chosen, run.cached_request = run.agent, _NO_CONTEXT, None
     is_plain, known = not run.state.has_any(_STEP_KEYS), run.usual_request
     if is_plain and known is not None and known[0] is agent and written is None:
         # The most frequent case.
         request = _replace(known[1], messages=run.transcript.view())
         if run.reservation is None:
-            run.repeats = known[1]
+            run.cached_request = known[1]
             return request
         return at_most(run, request)
-    model, overrides, tools = agent.upstream_model, run.overrides, agent.descriptors
+    model, overrides, tools = agent.upstream_model, run.setup.overrides, agent.descriptors
     if not (
         is_plain
         and overrides is None
@@ -284,10 +284,10 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
         run.state.update(INFERENCE_OVERRIDE, None)
     spec = run.agent.spec
     effort, own = spec.reasoning_effort, spec.settings
-    if effort is None and own is None and run.overrides is None and step is None:
+    if effort is None and own is None and run.setup.overrides is None and step is None:
         return run.agent.upstream_model, None
     merged = InferenceOverride(reasoning_effort=effort)
-    for layer in (own, step, run.overrides):
+    for layer in (own, step, run.setup.overrides):
         if layer is not None:
             merged = merged.merge(layer)
     if merged.tool_choice not in _FREE_CHOICES and _has_called(run):
@@ -330,14 +330,14 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
-    heard = run.reading = run.streamed = AnswerListener(run)
+    heard = run.open_answer = run.announced_answer = AnswerListener(run)
     made = request
-    if not run.lease.held:
+    if not run.controls.lease.held:
         await wait_for_lease(run)
     try:
         if run.has_blobs:
             request = await with_media(run, request)
-        if run.stream or run.journal.keeps_streams:
+        if run.stream_log or run.journal.keeps_streams:
             await heard.take_up(_question(run, request))
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
@@ -371,18 +371,20 @@ def _sent(
     process that died has made it and has left the complete answer."""
     if run.requests is None or (heard.asked is None and heard.restored):
         return None
-    return SentRequest(made, sent, heard.asked or sent, heard.attempts, heard.first_ms, run.repeats)
+    return SentRequest(
+        made, sent, heard.asked or sent, heard.attempts, heard.first_ms, run.cached_request
+    )
 
 
 async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:
     """Send a `ToolCallCancel` for each call that was streamed and will not be made. The calls whose
     ids are in `kept` will be made."""
-    heard, run.streamed = run.streamed, None
+    heard, run.announced_answer = run.announced_answer, None
     dropped = heard.started_calls() if heard is not None else []
     if not dropped:
         return
-    if run.reading is not None:
-        run.reading.withdraw(id for id, _ in dropped if id not in kept)
+    if run.open_answer is not None:
+        run.open_answer.withdraw(id for id, _ in dropped if id not in kept)
     for id, name in dropped:
         if id not in kept:
             event = ToolCallCancel(id=id, name=name, reason=reason)
@@ -424,7 +426,7 @@ def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
 
 async def _announce(run: LiveRun, message_id: str) -> None:
     """Send a `StepStart` with the message id of the next piece of the answer."""
-    run.message_id, run.reading = message_id, None
+    run.message_id, run.open_answer = message_id, None
     event = StepStart(message_id=message_id, agent_id=run.agent.spec.id)
     if (begun := run.journal.begin(event)) is not None:
         await run.journal.send(begun)
@@ -434,5 +436,5 @@ def _continued(
     run: LiveRun, request: InferenceRequest, more: Sequence[Message]
 ) -> InferenceRequest:
     """The request with `more` messages, its answer limited to what was reserved for it."""
-    messages, run.repeats = [*request.messages, *more], None
+    messages, run.cached_request = [*request.messages, *more], None
     return at_most(run, _replace(request, messages=messages))

@@ -49,6 +49,7 @@ from awaken.engine.commit_state import (
     readable_part,
 )
 from awaken.engine.event_sender import EventSender
+from awaken.engine.run_setup import RunSetup
 from awaken.errors import CommitUnknown, InvalidRecord, Serialization, StorageError
 
 log = logging.getLogger("awaken.loop")
@@ -69,8 +70,8 @@ class Journal(EventSender):
         topic: the thread's topic on the live bus.
         begins: whether this is the run's first activation; its first commit then stores the
             thread's parent.
-        unkept: receives the commits that the store did not take before the run broke off, in their
-            order, from the first that has the outcome of a call. The caller makes them later.
+        pending_commits: receives the commits that the store did not take before the run failed, in
+            their order, from the first that has the outcome of a call. The caller makes them later.
     """
 
     __slots__ = (
@@ -87,11 +88,11 @@ class Journal(EventSender):
         "fence",
         "keeps_streams",
         "length",
+        "pending_commits",
         "requests",
         "seq",
         "state",
         "texts",
-        "unkept",
     )
 
     def __init__(
@@ -106,11 +107,11 @@ class Journal(EventSender):
         seq: int = 0,
         topic: Topic = NO_TOPIC,
         begins: bool = True,
-        unkept: list[ThreadCommit] | None = None,
+        pending_commits: list[ThreadCommit] | None = None,
     ) -> None:
         EventSender.__init__(self, sink, topic, identity, clock)
         self.state: CommitState = SETTLED
-        self.unkept = [] if unkept is None else unkept
+        self.pending_commits = [] if pending_commits is None else pending_commits
         self.length, self.seq = length, seq
         self.fence = fence
         self.keeps_streams = commits is not None and not commits.immediate and fence is not None
@@ -447,7 +448,7 @@ class Journal(EventSender):
             self._set_state(Lost(ended.commit, ended.later))
 
     def hold(self) -> bool:
-        """Put the commit that failed or was lost, and all that follow, into `unkept`.
+        """Put the commit that failed or was lost, and all that follow, into `pending_commits`.
 
         Returns false if that is of no use: the commit has no outcome of a call, so the process that
         takes the run over repeats the work, or the store will never take it.
@@ -466,7 +467,7 @@ class Journal(EventSender):
         return True
 
     def _hold(self, commit: ThreadCommit) -> None:
-        self.unkept.append(commit)
+        self.pending_commits.append(commit)
         self.length += len(commit.messages)
 
     # -- streams ------------------------------------------------------------------------------
@@ -488,3 +489,27 @@ class Journal(EventSender):
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False
         return True
+
+
+def open_journal(setup: RunSetup) -> Journal:
+    """The journal of a run, with the parts of its first commit that are not messages or state."""
+    thread, first = setup.thread, setup.first_commit
+    journal = Journal(
+        setup.sink,
+        setup.services.store,
+        setup.identity,
+        setup.services.clock,
+        thread.log_length,
+        thread.fence,
+        seq=thread.event_count,
+        topic=setup.topic,
+        begins=thread.previous is None,
+        pending_commits=setup.pending_commits,
+    )
+    if first.has_extras:
+        extras = journal.extras
+        extras.acks.extend(first.acks)
+        extras.tickets.extend(first.tickets)
+        extras.sends.extend(first.sends)
+        extras.rewinds_to = first.rewinds_to
+    return journal

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from awaken.core.agent_services import ToolSource
 from awaken.core.aio.cancel import first_of, interruptible, is_ours
-from awaken.core.backend import BackendRootRunRequest
 from awaken.core.deps import RunInfo
 from awaken.core.event import AgentEvent, RunStart
 from awaken.core.identity import RunOrigin
@@ -45,7 +44,7 @@ from awaken.engine.large_content import keep_large, take_up_blobs
 from awaken.engine.live_run import LiveRun
 from awaken.engine.output_check import check_answer
 from awaken.engine.phases import PhaseRuntime
-from awaken.engine.prepared_run import PreparedRun
+from awaken.engine.run_setup import RunSetup
 from awaken.engine.spending import not_counted
 from awaken.engine.step import Outcome, may_switch, step, switch_agent
 from awaken.engine.suspension import (
@@ -71,9 +70,10 @@ _NEW = StartCause.NEW
 
 
 async def run_agent_loop(
-    agent: ResolvedAgent, phases: PhaseRuntime, request: BackendRootRunRequest, start: PreparedRun
+    agent: ResolvedAgent, phases: PhaseRuntime, setup: RunSetup
 ) -> AgentRunResult:
-    """Run one activation of an agent, from its first phase to its last commit.
+    """Run one activation of an agent, from its first phase to its last commit. `phases` has the
+    run's restored state.
 
     Raises:
         AgentLoopError: the run failed. Its record and its last event say so too, unless the store
@@ -81,13 +81,14 @@ async def run_agent_loop(
         RunLeft: this process stopped early, and another one will continue the run.
     """
     if ToolSource in agent.env.services:
-        agent = await _with_tools_of_run(agent, request, start)
-    run = LiveRun(agent, phases, request, start)
+        agent = await _with_tools_of_run(agent, setup)
+    run = LiveRun(agent, phases, setup)
     run.begin(asyncio.current_task())
-    if run.budget is not None:
-        run.budget.begin()
+    account = setup.controls.budget
+    if account is not None:
+        account.begin()
     try:
-        end = await _begin(run, start, is_continuation=request.is_continuation)
+        end = await _begin(run)
         if end is None and _waits_for_work(run):
             end = await _next(run, _ANSWERED)
         while end is None:
@@ -108,42 +109,40 @@ async def run_agent_loop(
         raise failure from error
     finally:
         run.forget_references()
-        if run.budget is not None:
-            run.budget.pause()
+        if account is not None:
+            account.pause()
 
 
 # -- beginning --------------------------------------------------------------------------------
 
 
-async def _with_tools_of_run(
-    agent: ResolvedAgent, request: BackendRootRunRequest, start: PreparedRun
-) -> ResolvedAgent:
-    """The agent with the tools that it has in this run only. A run that was cancelled or given up
+async def _with_tools_of_run(agent: ResolvedAgent, setup: RunSetup) -> ResolvedAgent:
+    """The agent with the tools that it has in this run only. A run that was cancelled or abandoned
     only has to be ended, for which it needs none.
 
     Raises:
         ResolveFailed, ToolIdConflict: they cannot be had; nothing was written.
     """
-    identity, previous = request.run_identity, start.thread.previous
+    identity, previous = setup.identity, setup.thread.previous
     if previous is not None and previous.is_abandoned:
         return agent
-    info = RunInfo.of(agent.spec.id, identity.thread_id, identity.run_id, start.first.request)
+    info = RunInfo.of(
+        agent.spec.id, identity.thread_id, identity.run_id, setup.first_commit.request
+    )
     try:
-        with interruptible(start.controls.cancellation_token, asyncio.current_task()):
+        with interruptible(setup.controls.cancellation_token, asyncio.current_task()):
             return await agent.with_offered(info)
     except Cancelled:
         return agent
 
 
-async def _begin(
-    run: LiveRun, start: PreparedRun, *, is_continuation: bool
-) -> TerminationReason | None:
+async def _begin(run: LiveRun) -> TerminationReason | None:
     """Open the run, carry out the answers to its suspended calls, and run its first phase.
 
     Returns how the run ends, or `None` if it goes on with a step.
     """
     is_new = run.record is None
-    _open_state(run, start, is_continuation)
+    _open_state(run)
     await persist_checkpoint(run)
     try:
         if not is_new or run.state.read(TOOL_CALL_STATES) is not None:
@@ -169,24 +168,24 @@ async def _begin(
     return check_termination(run.state)
 
 
-def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None:
+def _open_state(run: LiveRun) -> None:
     """Start or continue the lifecycle, activate the plugins, and queue the run's first event."""
-    now, env = run.clock.now_ms(), run.agent.env
+    now, env, setup = run.clock.now_ms(), run.agent.env, run.setup
     if not run.state.shares(env.keys):
         run.state.register_keys(env.keys.values())
-    if is_continuation:
+    if setup.is_continuation:
         run.state.update(RUN_LIFECYCLE, SetRunning(updated_at=now))
         _forget_work(run)
     else:
         run.state.update(RUN_LIFECYCLE, Start(run_id=run.identity.run_id, updated_at=now))
-    _note_start(run, start.first.events)
+    _note_start(run, setup.first_commit.events)
     if run.blobs is not None:
         take_up_blobs(run)
     env.activate(run.state, run.agent.spec)
-    if start.first.state_seed is not None:
-        run.state.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)
+    if setup.first_commit.state_seed is not None:
+        run.state.apply_seed(setup.first_commit.state_seed, UnknownKeyPolicy.ERROR)
     if run.reservation is not None:
-        log = start.thread.log
+        log = setup.thread.log
         count_unanswered(run, log[-1] if log else None)
 
 

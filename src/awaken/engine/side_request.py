@@ -88,7 +88,7 @@ def _model(run: LiveRun, agent: ResolvedAgent, model_id: str | None) -> Resolved
         return ResolvedModel(
             upstream_model=agent.upstream_model, executor=agent.llm_executor, prices=agent.prices
         )
-    resolver = run.services.resolver
+    resolver = run.setup.services.resolver
     if not isinstance(resolver, ModelResolver):
         raise ResolveFailed(f"model {model_id!r} cannot be found: the resolver finds no models")
     return resolver.resolve_model(msgspec.structs.replace(agent.spec, model_id=model_id))
@@ -101,7 +101,7 @@ async def _set_aside(
     prompt: int,
     price: Price | None,
 ) -> Reservation | None:
-    account = run.budget
+    account = run.controls.budget
     if account is None:
         return None
     if account.counts_money and price is None:

@@ -47,7 +47,7 @@ async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None
         StorageError: the store could not be asked what other processes have used.
     """
     if run.reservation is not None:
-        asked = run.overrides.max_tokens if run.overrides is not None else None
+        asked = run.setup.overrides.max_tokens if run.setup.overrides is not None else None
         messages: Sequence[Message] = run.transcript.view()
         if more:
             messages = [*messages, *more]
@@ -95,7 +95,7 @@ def add_costs(run: LiveRun, usage: TokenUsage, price: Price | None) -> float | N
         or usage.thinking_tokens
     ):
         return None
-    took = run.took
+    took = run.usage_totals
     for name in ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens"):
         if more := getattr(usage, name):
             took[name] = took.get(name, 0) + more
@@ -128,8 +128,8 @@ def count_time(run: LiveRun) -> None:
 def take_all(run: LiveRun) -> None:
     """Add to the run's spending what the runs it started have used and have not reported. The run
     is over, so no report can follow."""
-    if run.budget is not None:
-        rest = run.budget.merge_all_runs(run.identity.run_id)
+    if run.controls.budget is not None:
+        rest = run.controls.budget.merge_all_runs(run.identity.run_id)
         if rest != Spending():
             run.state.update(SPENDING, rest)
 
@@ -141,22 +141,22 @@ def check_price(run: LiveRun) -> None:
         ModelPriceUnknown: the budget limits money, and the agent's model has no known price.
     """
     agent = run.agent
-    if run.budget is not None and run.budget.counts_money and agent.price is None:
+    if run.controls.budget is not None and run.controls.budget.counts_money and agent.price is None:
         raise ModelPriceUnknown(agent.spec.model_id, agent.spec.id)
 
 
 @contextmanager
 def not_counted(run: LiveRun) -> Iterator[None]:
     """Stop the budget's clock while the run waits for an approver."""
-    if run.budget is None or run.reservation is None:
+    if run.controls.budget is None or run.reservation is None:
         yield
         return
     count_time(run)
-    run.budget.pause()
+    run.controls.budget.pause()
     try:
         yield
     finally:
-        run.budget.begin()
+        run.controls.budget.begin()
 
 
 # -- at the limit -----------------------------------------------------------------------------
@@ -203,9 +203,9 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
     decision = call.resume_input
     assert decision is not None, "only decided questions are taken up"
     yes = decision.action is ResumeAction.RESUME
-    if yes and run.budget is not None:
-        more = granted(run.budget, call, decision)
-        known = run.budget.grant(run.identity.run_id, more, call.arguments["level"])
+    if yes and run.controls.budget is not None:
+        more = granted(run.controls.budget, call, decision)
+        known = run.controls.budget.grant(run.identity.run_id, more, call.arguments["level"])
         run.state.update(SPENDING, known)
         _have_it_go_on(run)
     elif not yes:

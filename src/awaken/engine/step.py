@@ -140,7 +140,9 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
     failure = answer.failure
     if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
         # Not logged: with this text in the conversation, later requests could be refused as well.
-        run.reading = run.streamed = None  # a follower that joins later is shown none of it
+        run.open_answer = run.announced_answer = (
+            None  # a follower that joins later is shown none of it
+        )
         await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
     else:
         await drop_streamed(run, _why(answer))
@@ -163,7 +165,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     if result.has_incomplete_tool_calls:
         kept = {call.id for call in result.tool_calls}
         await drop_streamed(run, "it was not valid JSON", kept)
-    run.streamed, now = None, run.clock.now_ms()
+    run.announced_answer, now = None, run.clock.now_ms()
     for call in result.tool_calls:
         event = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
         if (ready := journal.begin(event, now)) is not None:
@@ -228,7 +230,7 @@ def _say_before(run: LiveRun, answer: Answer, *, goes_on: bool) -> None:
             if run.requests is not None and sent is not None:
                 run.requests.keep(message.id or "", sent)
         run.transcript.append(message)
-    run.cut_off = "".join(m.last_text() for m in said if m.role is _ASSISTANT)
+    run.text_before_limit = "".join(m.last_text() for m in said if m.role is _ASSISTANT)
 
 
 async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | TerminationReason:
@@ -268,16 +270,18 @@ async def switch_agent(run: LiveRun) -> Blocked | None:
     try:
         agent = run.agents.get(wanted)
         if agent is None:
-            agent = run.services.resolver.resolve(wanted)
+            agent = run.setup.services.resolver.resolve(wanted)
             agent.env.bind(run.state, run.controls.owner_inbox)
             if ToolSource in agent.env.services:
                 identity = run.identity
-                info = RunInfo.of(wanted, identity.thread_id, identity.run_id, run.request)
+                info = RunInfo.of(
+                    wanted, identity.thread_id, identity.run_id, run.setup.first_commit.request
+                )
                 with run.until_cancelled:
                     agent = await agent.with_offered(info)
         run.use(agent)
         if overlay is not None:
-            run.agent = run.agent.with_overlay(overlay, run.services.resolver)
+            run.agent = run.agent.with_overlay(overlay, run.setup.services.resolver)
         check_price(run)
         if wanted != old.spec.id:
             old.env.deactivate(run.state)
@@ -287,7 +291,7 @@ async def switch_agent(run: LiveRun) -> Blocked | None:
         raise
     except AwakenError as error:
         # The state names the old agent again: else every later run of the thread would be blocked.
-        run.agent, run.profile = old, old.env.profile_access(run.services.profiles)
+        run.agent, run.profile = old, old.env.profile_access(run.setup.services.profiles)
         run.state.update(ACTIVE_AGENT, old.spec.id)
         if overlay is not None:
             run.state.update(AGENT_OVERLAYS, PutOverlay(agent=wanted))

@@ -30,7 +30,7 @@ class StreamLog:
     def restore(self, heard: StreamAccumulator) -> str:
         """Begin `heard` with the pieces that an earlier process stored for the same request.
         Returns their text, or "" if there are none or some are missing."""
-        pieces, self._run.stream = self._run.stream, ()
+        pieces, self._run.stream_log = self._run.stream_log, ()
         if not pieces:
             return ""
         self._journal.extras.ends_stream = True

@@ -149,7 +149,7 @@ async def give_up_suspended(run: LiveRun) -> None:
                 phase = CallPhase.UNKNOWN
             if call.asker is not None:
                 thread_id = run.identity.thread_id
-                done = await done_beneath(run.services.delegates, thread_id, call.key)
+                done = await done_beneath(run.setup.services.delegates, thread_id, call.key)
                 text = with_done(text, done)
             _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
         cancel_delegate(run, call.tool_name, call.key, call.asker)
@@ -351,7 +351,7 @@ async def _is_to_run(run: LiveRun, step: StepCalls, index: int) -> bool:
     if why is not None:
         if call.asker is not None:
             thread_id = run.identity.thread_id
-            done = await done_beneath(run.services.delegates, thread_id, call.key)
+            done = await done_beneath(run.setup.services.delegates, thread_id, call.key)
             why = with_done(why, done)
         close_call(run, step, index, ToolResult.error(call.tool_name, why))
         return False

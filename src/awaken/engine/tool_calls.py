@@ -201,7 +201,7 @@ async def intercept(
             resumed = step.resumed.get(index)
             if resumed is not None and resumed.asker is not None:
                 thread_id = run.identity.thread_id
-                done = await done_beneath(run.services.delegates, thread_id, resumed.key)
+                done = await done_beneath(run.setup.services.delegates, thread_id, resumed.key)
                 reason = with_done(reason, done)
             result = ToolResult.error(call.name, reason)
             result = msgspec.structs.replace(result, metadata={REJECTED: True})
@@ -275,7 +275,7 @@ async def _intend(run: LiveRun, step: StepCalls, batch: Sequence[int]) -> None:
             await persist_checkpoint(run)
         for index in batch:
             await run.phase(_BEFORE, **tool_fields(run, step, index))
-    if not run.lease.held:
+    if not run.controls.lease.held:
         await wait_for_lease(run)  # before the intent: a call that did not start has none
     if step.writers:
         step.writers = {}
@@ -442,7 +442,7 @@ async def invoke(run: LiveRun, step: StepCalls, index: int, snapshot: Snapshot) 
         if resumed.suspension_reason == OUTCOME_UNKNOWN and decision.result is None:
             return ToolOutput(confirmed(call.name))
         return ToolOutput(_as_result(call.name, decision.result))
-    if not run.lease.held:
+    if not run.controls.lease.held:
         await wait_for_lease(run)
     step.started[index] = run.clock.now_ms()
     ctx = tool_context(run, step, index, snapshot)

@@ -18,7 +18,7 @@ from awaken.core.state.store import StateStore
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import Fence
 from awaken.engine.inbox import messages_payload
-from awaken.engine.prepared_run import RunControls
+from awaken.engine.run_setup import RunControls
 from awaken.errors import ThreadAlreadyRunning
 from awaken.worker.request import RunRequest
 

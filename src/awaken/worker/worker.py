@@ -17,7 +17,6 @@ import msgspec
 
 from awaken.backend import remote
 from awaken.backend.dispatch import validate_root_execution_request
-from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.aio.callbacks import Subscribers
 from awaken.core.aio.cancel import interruptible, is_ours
@@ -26,7 +25,7 @@ from awaken.core.backend import BackendLoopError, ExecutionBackendError
 from awaken.core.blobs import RunBlobs, blobs_of
 from awaken.core.bus import LiveBus
 from awaken.core.defaults import MAX_RUNS
-from awaken.core.deps import DepsMakers
+from awaken.core.deps import DepsMakers, RunDeps
 from awaken.core.event import EventSink, NullEventSink
 from awaken.core.profile import ProfileStore, profiles_of
 from awaken.core.registry import ExecutionResolver
@@ -34,10 +33,12 @@ from awaken.core.run import AgentRunResult
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.task import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
+from awaken.core.thread import Thread
 from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import traits_of
-from awaken.engine.prepared_run import RunControls, RunServices
+from awaken.engine import run_agent_loop
 from awaken.engine.registry import RegistryHandle
+from awaken.engine.run_setup import RunControls, RunServices
 from awaken.errors import (
     AwakenError,
     InvalidResume,
@@ -55,13 +56,13 @@ from awaken.ids import UUID7, Ids
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.thread_pool import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 from awaken.worker.activate import (
-    Opening,
-    choose,
+    Activation,
+    activate,
     has_command,
     has_ended,
-    local_run,
     open_account,
-    remote_run,
+    prepare_local,
+    prepare_remote,
 )
 from awaken.worker.attempt import (
     Attempt,
@@ -89,7 +90,6 @@ log = logging.getLogger("awaken.runtime")
 RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
 """The agents that runs of the running code use, if they are not those of the registry."""
 _NO_SINK, _NO_PARENT = NullEventSink(), ParentContext()
-_LOCAL = LocalBackend()
 
 
 class AgentRuntime(Stopping):
@@ -275,28 +275,26 @@ class AgentRuntime(Stopping):
     ) -> AttemptOutcome:
         """Claim the thread, prepare the request's run, and execute it. Afterwards the thread is
         released, whatever the outcome."""
-        opening: Opening | MustEndFirst | None = None
+        activation: Activation | MustEndFirst | None = None
         outcome: AttemptOutcome
         try:
             fence = fence or await self._claim(attempt.request, slot)
-            opening = await self._open(attempt, slot, fence, parent_context)
-            if isinstance(opening, MustEndFirst):
-                outcome = opening
-            elif isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
-                prepared = await local_run(opening, opening.agent)
-                await self._begin(opening)
-                ended = await _LOCAL.execute_root(prepared)
-                assert ended.run is not None, "a run in this process says how it ended"
-                outcome = RunEnded(ended.run)
+            activation = await self._activate(attempt, slot, fence, parent_context)
+            if isinstance(activation, MustEndFirst):
+                outcome = activation
+            elif isinstance(activation.agent, ResolvedAgent) and not activation.is_abandoned:
+                phases, setup = await prepare_local(activation, activation.agent)
+                await self._begin(activation)
+                outcome = RunEnded(await run_agent_loop(activation.agent, phases, setup))
             else:
-                outcome = await self._run_on_backend(opening)
+                outcome = await self._run_on_backend(activation)
             if isinstance(outcome, RunEnded) and outcome.result.waits:
                 # In here, so that an error in it is made one for the caller, too.
                 has_command = await self._has_new_command(slot, outcome.result)
                 outcome = RunEnded(outcome.result, has_command)
         except BaseException as error:
             if fence is not None:
-                await self._release_thread(fence, _unkept(opening), error)
+                await self._release_thread(fence, _pending_commits(activation), error)
             failure = error_for_caller(error)
             if isinstance(failure, InvalidResume | ThreadAlreadyRunning):
                 return RunRefused(failure)
@@ -304,7 +302,7 @@ class AgentRuntime(Stopping):
         if isinstance(outcome, RunEnded):
             self.claims.drop(fence)  # the run's last commit has released the thread
         else:
-            await self._release_thread(fence, _unkept(opening))
+            await self._release_thread(fence, _pending_commits(activation))
         return outcome
 
     async def _has_new_command(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
@@ -390,42 +388,42 @@ class AgentRuntime(Stopping):
     async def _on_thread_released(self, thread_id: str) -> None:
         self.unattended.tell(thread_id)
 
-    async def _run_on_backend(self, opening: Opening) -> RunEnded | StartOver:
+    async def _run_on_backend(self, activation: Activation) -> RunEnded | StartOver:
         """Run an agent on its backend, or end a run that was taken over too often.
 
         A request that the backend cannot carry out is refused before anything is started.
         """
-        agent = opening.agent
-        if opening.is_abandoned or isinstance(agent, ResolvedAgent):
-            return await end_abandoned(opening)
-        request, start = await remote_run(opening, agent)
+        agent = activation.agent
+        if activation.is_abandoned or isinstance(agent, ResolvedAgent):
+            return await end_abandoned(activation)
+        request, setup = await prepare_remote(activation, agent)
         created_at = self.clock.now_ms()
-        if not opening.sent.cancelled:
+        if not activation.commands.cancelled:
             can_go_on = agent.backend().capabilities().continuation.is_possible
-            if opening.is_cut_short and not can_go_on:
-                start.first.messages, start.first.acks = (), ()
-                if opening.asks_for_more:
+            if activation.is_cut_short and not can_go_on:
+                setup.first_commit.messages, setup.first_commit.acks = (), ()
+                if activation.asks_for_more:
                     # This request gets a run of its own: its sink must not see the old one end.
-                    request = msgspec.structs.replace(request, sink=NullEventSink())
-                ended = await remote.fail_interrupted(agent, request, created_at, start)
-                return StartOver() if opening.asks_for_more else RunEnded(ended)
+                    request.sink = setup.sink = NullEventSink()
+                ended = await remote.fail_interrupted(agent, request, created_at, setup)
+                return StartOver() if activation.asks_for_more else RunEnded(ended)
             validate_root_execution_request(agent, request)
         if not self.store.lease.held:
             await self.store.lease.regained()
-        await self._begin(opening)
+        await self._begin(activation)
         ended = await remote.execute_remote_root_lifecycle(
-            agent, request, created_at, opening.slot.token, request.persisted_state, start=start
+            agent, request, created_at, activation.slot.token, request.persisted_state, setup=setup
         )
         return RunEnded(ended)
 
-    async def _begin(self, opening: Opening) -> None:
+    async def _begin(self, activation: Activation) -> None:
         """Let commands reach the run from now on. Those already in its context were read."""
-        slot = opening.slot
-        slot.begin(opening.fence, opening.context.commands)
-        self.claims.mark(opening.fence, ClaimUse.LIVE)
-        for command in opening.context.commands:
+        slot = activation.slot
+        slot.begin(activation.fence, activation.context.commands)
+        self.claims.mark(activation.fence, ClaimUse.LIVE)
+        for command in activation.context.commands:
             self.taken.tell(command)
-        if opening.sent.cancelled:
+        if activation.commands.cancelled:
             slot.token.cancel()
         if slot.notified_before_start:
             slot.notified_before_start = False
@@ -448,10 +446,11 @@ class AgentRuntime(Stopping):
             with interruptible(slot.token):
                 await self.store.released(request.thread_id)
 
-    async def _open(
+    async def _activate(
         self, attempt: Attempt, slot: ActiveRun, fence: Fence, parent_context: ParentContext
-    ) -> Opening | MustEndFirst:
-        """Read the thread, resolve the agent, and choose the run.
+    ) -> Activation | MustEndFirst:
+        """Read the thread, resolve the agent, select the run, and give it its slot, its
+        dependencies and its account.
 
         Raises:
             InvalidResume: the run cannot be continued, or a decision answers no open question.
@@ -459,24 +458,11 @@ class AgentRuntime(Stopping):
         if fence.taken_from is not None:
             self.taken_over.tell(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
-        resolver = self._resolver()
-        chosen = await choose(
-            self.store, self.delegates, resolver, self.clock, self.ids, attempt.request
-        )
-        if isinstance(chosen, MustEndFirst):
-            return chosen
-        request, agent, context = chosen.request, chosen.agent, chosen.context
-        choice, sent = chosen.choice, chosen.sent
-        self.active.name(slot, choice.run_id)
-        slot.topic = self.bus.topic(fence)
-        slot.requester = Requester.of(request)
-        deps, previous = None, choice.previous
-        is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
-        if (self.deps.types or request.deps is not None) and not is_to_end:
-            deps = await self.deps.find(agent.spec.id, request, choice.run_id, parent_context.deps)
-            await use_deps(slot, deps)
+        request = attempt.request
+        if request.decisions:
+            await self.delegates.check_answers(request.thread_id)
         access = RunAccess(self, request.thread_id)
-        controls = slot.controls = RunControls(
+        controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
             look=access.deliver,
@@ -484,33 +470,38 @@ class AgentRuntime(Stopping):
             lease=self.store.lease,
             give_up=access.abandon,
         )
-        opening = Opening(
-            request=request,
-            sink=attempt.sink,
-            slot=slot,
-            fence=fence,
-            agent=agent,
-            context=context,
-            choice=choice,
-            sent=sent,
-            store=self.store,
-            resolver=resolver,
-            services=RunServices(
-                resolver=resolver,
-                profiles=profiles_of(self.profiles, context.thread.scope),
-                delegates=self.delegates,
-                blobs=blobs_of(self.blobs, context.thread.scope),
-                keep_requests=self.keep_requests,
-                clock=self.clock,
-                ids=self.ids,
-                deps=deps,
-            ),
-            controls=controls,
-        )
+        activation = await activate(attempt, slot, fence, self._services(), controls)
+        if isinstance(activation, MustEndFirst):
+            return activation
+        request, run_id = activation.request, activation.run.run_id
+        self.active.name(slot, run_id)
+        slot.controls = controls
+        slot.topic = self.bus.topic(fence)
+        slot.requester = Requester.of(request)
+        deps = None
+        if (self.deps.types or request.deps is not None) and not activation.is_only_ended:
+            deps = await self.deps.find(
+                activation.agent.spec.id, request, run_id, parent_context.deps
+            )
+            await use_deps(slot, deps)
+        if deps is not None or activation.context.thread.scope:
+            activation.services = _narrow(activation.services, activation.context.thread, deps)
         above = parent_context.budget
-        if opening.own_budget or above is not None or self.accounts.is_open(choice.run_id):
-            await open_account(opening, self.accounts, above)
-        return opening
+        if activation.own_budget or above is not None or self.accounts.is_open(run_id):
+            await open_account(activation, self.accounts, above)
+        return activation
+
+    def _services(self) -> RunServices:
+        return RunServices(
+            resolver=self._resolver(),
+            store=self.store,
+            profiles=self.profiles,
+            delegates=self.delegates,
+            blobs=self.blobs,
+            keep_requests=self.keep_requests,
+            clock=self.clock,
+            ids=self.ids,
+        )
 
     def _find_effect(self, agent_id: str, tool_name: str) -> ToolEffect | None:
         """The effect of an agent's tool; `None` if this process has no such agent or tool."""
@@ -535,9 +526,19 @@ class AgentRuntime(Stopping):
             self.commands.unsubscribe(self.on_command)
 
 
-def _unkept(opening: Opening | MustEndFirst | None) -> Sequence[ThreadCommit]:
+def _pending_commits(activation: Activation | MustEndFirst | None) -> Sequence[ThreadCommit]:
     """The commits of an attempt that the store did not take yet."""
-    return opening.unkept if isinstance(opening, Opening) else ()
+    return activation.pending_commits if isinstance(activation, Activation) else ()
+
+
+def _narrow(services: RunServices, thread: Thread, deps: RunDeps | None) -> RunServices:
+    """The services for a run of one tenant, with its dependencies."""
+    return msgspec.structs.replace(
+        services,
+        profiles=profiles_of(services.profiles, thread.scope),
+        blobs=blobs_of(services.blobs, thread.scope),
+        deps=deps,
+    )
 
 
 # -- errors of runs ---------------------------------------------------------------------------

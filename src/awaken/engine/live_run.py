@@ -338,7 +338,7 @@ async def wait_for_lease(run: LiveRun) -> None:
     process continues it.
     """
     try:
-        await run.controls.lease.regained()
+        await run.controls.lease.wait_held()
     except LeaseLost:
         run.controls.give_up()
         await asyncio.Event().wait()

@@ -207,7 +207,7 @@ class CrashLoopGate:
         Progress resets its takeovers."""
         since = 0
         while True:
-            since = await self._store.changed(record.thread_id, since)
+            since = await self._store.wait_changed(record.thread_id, since)
             now = await self._store.load_run(record.run_id)
             if now is None or now.takeovers is None or now.status is not RunStatus.RUNNING:
                 return

@@ -18,7 +18,7 @@ import msgspec
 from awaken.backend import remote
 from awaken.backend.dispatch import validate_root_execution_request
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.cancel import interruptible, is_ours
 from awaken.core.aio.owned_tasks import OwnedTasks, start_task, when_ended
 from awaken.core.backend import BackendLoopError, ExecutionBackendError
@@ -131,8 +131,8 @@ class AgentRuntime(Stopping):
         self.skipped_runs: dict[str, str] = {}
         """The open runs that were found and are not resumed here, and why."""
         self.deps = Dependencies(store, deps or {})
-        self.waited: Subscribers[float] = Subscribers()
-        self.taken_over: Subscribers[Fence] = Subscribers()
+        self.waited: Callbacks[float] = Callbacks()
+        self.taken_over: Callbacks[Fence] = Callbacks()
         self.delegates = Delegates(
             self.run,
             store,
@@ -143,7 +143,7 @@ class AgentRuntime(Stopping):
             self._find_effect,
         )
         self.accounts = Accounts(store, clock)
-        self.claims.released.subscribe(self.unattended.tell)
+        self.claims.released.subscribe(self.unattended.notify)
         self.pending_commits = PendingCommits(store, self.claims)
         self.tasks = Tasks(
             store,
@@ -160,7 +160,7 @@ class AgentRuntime(Stopping):
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks, self.claims)
-        store.lease.when_lost(self._on_claim_lost)
+        store.lease.add_lost_callback(self._on_claim_lost)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -343,7 +343,7 @@ class AgentRuntime(Stopping):
         if not waits:
             self.deps.forget(slot.run_id)
         if waits or slot.has_unread_commands or slot.notified_before_start or slot.has_queued_run:
-            self.unattended.tell(slot.thread_id)
+            self.unattended.notify(slot.thread_id)
 
     async def _reserve_slot(self, request: RunRequest) -> ActiveRun:
         if self.is_stopping:
@@ -386,7 +386,7 @@ class AgentRuntime(Stopping):
             run.abandon()
 
     async def _on_thread_released(self, thread_id: str) -> None:
-        self.unattended.tell(thread_id)
+        self.unattended.notify(thread_id)
 
     async def _run_on_backend(self, activation: Activation) -> RunEnded | StartOver:
         """Run an agent on its backend, or end a run that was taken over too often.
@@ -409,7 +409,7 @@ class AgentRuntime(Stopping):
                 return StartOver() if activation.asks_for_more else RunEnded(ended)
             validate_root_execution_request(agent, request)
         if not self.store.lease.held:
-            await self.store.lease.regained()
+            await self.store.lease.wait_held()
         await self._begin(activation)
         ended = await remote.execute_remote_root_lifecycle(
             agent, request, created_at, activation.slot.token, request.persisted_state, setup=setup
@@ -422,7 +422,7 @@ class AgentRuntime(Stopping):
         slot.begin(activation.fence, activation.context.commands)
         self.claims.mark(activation.fence, ClaimUse.LIVE)
         for command in activation.context.commands:
-            self.taken.tell(command)
+            self.taken.notify(command)
         if activation.commands.cancelled:
             slot.token.cancel()
         if slot.notified_before_start:
@@ -444,7 +444,7 @@ class AgentRuntime(Stopping):
                 if request.when_busy is not WhenBusy.QUEUE:
                     raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
             with interruptible(slot.token):
-                await self.store.released(request.thread_id)
+                await self.store.wait_released(request.thread_id)
 
     async def _activate(
         self, attempt: Attempt, slot: ActiveRun, fence: Fence, parent_context: ParentContext
@@ -456,7 +456,7 @@ class AgentRuntime(Stopping):
             InvalidResume: the run cannot be continued, or a decision answers no open question.
         """
         if fence.taken_from is not None:
-            self.taken_over.tell(fence)
+            self.taken_over.notify(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
         request = attempt.request
         if request.decisions:

@@ -82,7 +82,7 @@ async def persist_checkpoint(
     """Commit everything since the last commit; with `termination`, the end of the run too.
 
     With `release` this process gives up the claim on the thread. Without `wait` the commit may
-    still be under way on return: `run.journal.settled()` waits for it.
+    still be under way on return: `run.journal.wait_settled()` waits for it.
 
     Raises:
         StorageError: the store refused the commit or could not be reached, or a large medium could
@@ -91,11 +91,11 @@ async def persist_checkpoint(
     """
     journal = run.journal
     if journal.state is not SETTLED:
-        await journal.settled()
+        await journal.wait_settled()
     if run.reservation is not None:
         count_time(run)
         if release:
-            await run.reservation.tell(leaves=True)
+            await run.reservation.publish(leaves=True)
     run.unsaved = 0
     if run.transcript.has_large:
         await keep_large(run)
@@ -151,7 +151,7 @@ def _own_messages(
         len(run.setup.first_commit.messages),
         base_seq=before,
     )
-    return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
+    return fresh, source or _find_logged_input(run), output and _replace(output, message_ids=())
 
 
 def _longer_output(
@@ -180,7 +180,7 @@ def _last_produced_seq(fresh: Sequence[Message], run_id: str, before: int) -> in
     return 0
 
 
-def _persisted_input(run: LiveRun) -> RunMessageInput | None:
+def _find_logged_input(run: LiveRun) -> RunMessageInput | None:
     """The input of a new run whose request names messages that are in the log already, or `None`
     if it names none."""
     request = run.setup.first_commit.request

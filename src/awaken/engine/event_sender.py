@@ -59,7 +59,7 @@ class EventSender:
         """Whether a listener gets events now: one may come, or leave, at any time."""
         return self.has_reader or self.topic.wanted
 
-    def _place(self) -> tuple[int, int] | None:
+    def _next_position(self) -> tuple[int, int] | None:
         """The next value of `RunEvent.live`, for an event that is sent at once."""
         topic = self.topic
         if topic.epoch == 0:
@@ -75,7 +75,7 @@ class EventSender:
             live = epoch, n
         return _replace(self._blank, at_ms=self._clock.now_ms(), live=live, event=event)
 
-    async def tell(self, event: AgentEvent) -> None:
+    async def send_transient(self, event: AgentEvent) -> None:
         """Send a transient event, if there is a listener."""
         if type(event) is ToolCallStreamDelta:
             so_far = self.outputs.get(event.id, "") + event.delta

@@ -36,10 +36,10 @@ from awaken.engine.checkpoint import (
     waiting_tickets_from_store,
 )
 from awaken.engine.inbox import read_inbox
-from awaken.engine.inference import drop_streamed
+from awaken.engine.inference import drop_announced_calls
 from awaken.engine.live_run import LiveRun
-from awaken.engine.spending import take_all
-from awaken.engine.suspension import give_up_suspended
+from awaken.engine.spending import release_all
+from awaken.engine.suspension import cancel_suspended_calls
 from awaken.errors import AgentLoopError, InvalidResume, KeyEncode, Serialization, StorageError
 
 log = logging.getLogger("awaken.loop")
@@ -88,8 +88,8 @@ async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     status, reason = to_run_status(end)
     if stays or status is not _DONE:
         return
-    await give_up_suspended(run)
-    take_all(run)
+    await cancel_suspended_calls(run)
+    release_all(run)
     if check_termination(run.state) != end:
         run.state.update(
             RUN_LIFECYCLE,
@@ -151,7 +151,7 @@ def _usage(run: LiveRun) -> TokenUsage | None:
     )
 
 
-async def break_off(
+async def fail_run(
     run: LiveRun, end: TerminationReason, failure: AgentLoopError | None = None
 ) -> None:
     """End a run that cannot go on: close its step, run its last phase, and commit its end.
@@ -162,10 +162,10 @@ async def break_off(
     if isinstance(failure, StorageError):
         refused = run.journal.forgive(failure)
         if refused is None:
-            await _tell_lost(run, failure)
-            return await _hold_what_is_known(run)
-        _make_up_for(run, refused)
-    await drop_streamed(run, "the run broke off")
+            await _emit_storage_error(run, failure)
+            return await _keep_outcomes(run)
+        _replace_refused_commit(run, refused)
+    await drop_announced_calls(run, "the run broke off")
     if run.in_step:
         await _attempt(complete_step(run), "the step's last phase")
     await _close_lifecycle(run, end)
@@ -180,19 +180,19 @@ async def break_off(
             log.exception("the end of run %s could not be committed", run.identity.run_id)
             if isinstance(error.cause, Serialization) and run.journal.forgive(error) is not None:
                 continue  # without the value that could not be read back
-            await _tell_lost(run, error)
-            return await _hold_what_is_known(run)
+            await _emit_storage_error(run, error)
+            return await _keep_outcomes(run)
 
 
-async def tear_down(run: LiveRun) -> None:
+async def stop_run(run: LiveRun) -> None:
     """End a run whose task was cancelled, unless another process is to continue it. In both cases,
     outcomes of calls that were not committed are kept in memory."""
     try:
         if not run.is_left():
-            await break_off(run, CANCELLED)
+            await fail_run(run, CANCELLED)
     finally:
         await run.journal.stop()
-        await _hold_what_is_known(run)
+        await _keep_outcomes(run)
 
 
 async def _attempt(work: Awaitable[None], what: str) -> None:
@@ -205,7 +205,7 @@ async def _attempt(work: Awaitable[None], what: str) -> None:
         log.exception("%s failed while the run broke off", what)
 
 
-def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
+def _replace_refused_commit(run: LiveRun, refused: ThreadCommit) -> None:
     """Replace a commit that cannot be written: the calls it ended get the result that their outcome
     is unknown, and a step it ended gets its `StepEnd` again. An answer in it is not the run's. The
     commands that it acknowledged are acknowledged all the same: the next run would fail like this
@@ -238,25 +238,25 @@ def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
         run.journal.note(StepEnd())
 
 
-async def _hold_what_is_known(run: LiveRun) -> None:
+async def _keep_outcomes(run: LiveRun) -> None:
     """If the store is away, keep the commits with outcomes of calls in memory, to be made later."""
     if not run.journal.hold():
         return
     log.error(
         "run %s: the store is away; what its calls came to is kept in memory", run.identity.run_id
     )
-    if run.has_news() or run.journal.calls:
+    if run.has_pending() or run.journal.calls:
         try:
             await persist_checkpoint(run)
         except KeyEncode:
             log.exception("a value of run %s was given up", run.identity.run_id)
 
 
-async def _tell_lost(run: LiveRun, failure: StorageError) -> None:
+async def _emit_storage_error(run: LiveRun, failure: StorageError) -> None:
     """Send listeners the end of the step and an `Error`, without storing them.
 
     The store cannot take the end of the run; recovery closes the run's record later.
     """
     if run.in_step or run.journal.has_noted(StepEnd):
-        await run.journal.tell(StepEnd())
-    await run.journal.tell(Error(message=str(failure), code="storage"))
+        await run.journal.send_transient(StepEnd())
+    await run.journal.send_transient(Error(message=str(failure), code="storage"))

@@ -27,12 +27,12 @@ from awaken.core.state.step_keys import (
     ClearFilter,
 )
 from awaken.core.tool import ToolDescriptor
-from awaken.engine.answer_listener import AnswerListener
 from awaken.engine.context_window import Context, context_of
 from awaken.engine.large_content import with_media
+from awaken.engine.live_answer import LiveAnswer
 from awaken.engine.live_run import LiveRun, wait_for_lease
 from awaken.engine.request_log import SentRequest
-from awaken.engine.spending import at_most, set_aside
+from awaken.engine.spending import at_most, reserve_step
 from awaken.errors import (
     BudgetExhausted,
     Cancelled,
@@ -94,7 +94,7 @@ async def ask_model(run: LiveRun) -> Answer:
         StorageError: the store could not be asked what other processes left of the budget.
     """
     services = run.agent.env.services
-    request = build_request(run, await _written_prompt(run) if PromptSource in services else None)
+    request = build_request(run, await _write_prompt(run) if PromptSource in services else None)
     started = run.clock.monotonic()
     answer, empty = await _stream(run, request), None
     if answer.result.is_empty and answer.is_whole() and request.output is None:
@@ -109,7 +109,7 @@ async def ask_model(run: LiveRun) -> Answer:
         usage = total_usage(empty.result.usage, usage)
         cost = cost if empty.cost is None else empty.cost + (cost or 0.0)
     if run.reservation is not None:
-        await run.reservation.tell()
+        await run.reservation.publish()
     answer.told = InferenceComplete(
         model=answer.model or request.upstream_model,
         usage=usage,
@@ -150,11 +150,11 @@ async def _beyond_the_limit(
             break
         retries += 1
         before += more
-        await drop_streamed(run, "the answer reached the output limit")
+        await drop_announced_calls(run, "the answer reached the output limit")
         if answer.result.content:
             sent_before.append(answer.sent)
             await _announce(run, run.ids.new())
-        request = _continued(run, request, more)
+        request = _extend_request(run, request, more)
         answer = await _stream(run, request)
         answer.before, answer.sent_before = before, sent_before
         usage = total_usage(usage, answer.result.usage)
@@ -173,7 +173,7 @@ async def _within(
     if answer.failure is not None and not answer.result.content:
         shorter = window.harder(request, answer.failure.__cause__)
         if shorter is not request:
-            await drop_streamed(run, "the model is asked again with less")
+            await drop_announced_calls(run, "the model is asked again with less")
             request, answer = shorter, await _stream(run, shorter)
     if run.open_answer is None or not run.open_answer.is_mended():
         window.learn(answer.result.usage)
@@ -183,7 +183,7 @@ async def _within(
 async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
     """Reserve the budget for one more piece of an answer. Returns false if too little is left."""
     try:
-        await set_aside(run, *more, goes_on=True)
+        await reserve_step(run, *more, goes_on=True)
     except BudgetExhausted:
         return False
     return True
@@ -192,7 +192,7 @@ async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
 # -- the request ------------------------------------------------------------------------------
 
 
-async def _written_prompt(run: LiveRun) -> str | None:
+async def _write_prompt(run: LiveRun) -> str | None:
     """The text that the agent's prompt function writes for this step. Returns `None` if an overlay
     has set another prompt.
 
@@ -247,10 +247,12 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
         and agent.spec.settings is None
     ):
         model, overrides = _overrides(run)
-        tools, chosen = _offered_tools(run), _context_messages(run)
+        tools, chosen = _list_offered_tools(run), _context_messages(run)
     policy = agent.spec.context_policy
     window = context_of(run) if policy is not None else None
-    history = run.transcript.view() if window is None else window.shown(model, tools, chosen)
+    history = (
+        run.transcript.view() if window is None else window.select_messages(model, tools, chosen)
+    )
     messages: Sequence[Message] = place((), history, chosen, run.ids) if chosen else history
     for transform in agent.env.transforms:
         try:
@@ -318,7 +320,7 @@ def _context_messages(run: LiveRun) -> Sequence[ContextMessage]:
     return sorted(context.values(), key=lambda entry: entry.sort_key)
 
 
-def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
+def _list_offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
     chosen = run.state.read(TOOL_FILTER)
     if chosen is None or not (chosen.excluded or chosen.include_only):
         return run.agent.descriptors
@@ -330,7 +332,7 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
-    heard = run.open_answer = run.announced_answer = AnswerListener(run)
+    heard = run.open_answer = run.announced_answer = LiveAnswer(run)
     made = request
     if not run.controls.lease.held:
         await wait_for_lease(run)
@@ -348,24 +350,24 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         if is_ours(error):
             raise
         heard.count()
-        answer = _broken_off(heard, Cancelled() if not heard.is_wanted else error)
-        answer.sent = _sent(run, made, request, heard)
+        answer = _build_partial_answer(heard, Cancelled() if not heard.is_wanted else error)
+        answer.sent = _build_sent_request(run, made, request, heard)
         return answer
     finally:
         if heard.stream_log is not None:
-            await heard.stream_log.settled()
+            await heard.stream_log.wait_settled()
     heard.count(True)
     return Answer(
         result,
         offered=request.tools,
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,
-        sent=_sent(run, made, request, heard),
+        sent=_build_sent_request(run, made, request, heard),
     )
 
 
-def _sent(
-    run: LiveRun, made: InferenceRequest, sent: InferenceRequest, heard: AnswerListener
+def _build_sent_request(
+    run: LiveRun, made: InferenceRequest, sent: InferenceRequest, heard: LiveAnswer
 ) -> SentRequest | None:
     """The request that led to an answer, or `None` if it is not kept: that is turned off, or a
     process that died has made it and has left the complete answer."""
@@ -376,7 +378,7 @@ def _sent(
     )
 
 
-async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:
+async def drop_announced_calls(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:
     """Send a `ToolCallCancel` for each call that was streamed and will not be made. The calls whose
     ids are in `kept` will be made."""
     heard, run.announced_answer = run.announced_answer, None
@@ -392,7 +394,7 @@ async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -
                 await run.journal.send(begun)
 
 
-def _broken_off(heard: AnswerListener, error: BaseException) -> Answer:
+def _build_partial_answer(heard: LiveAnswer, error: BaseException) -> Answer:
     """The part of an answer that arrived, and why it broke off."""
     answer = Answer(heard.cancelled(), cost=heard.cost)  # the text, without calls
     match error:
@@ -432,7 +434,7 @@ async def _announce(run: LiveRun, message_id: str) -> None:
         await run.journal.send(begun)
 
 
-def _continued(
+def _extend_request(
     run: LiveRun, request: InferenceRequest, more: Sequence[Message]
 ) -> InferenceRequest:
     """The request with `more` messages, its answer limited to what was reserved for it."""

@@ -41,7 +41,7 @@ from awaken.engine.commit_state import (
     CommitState,
     Later,
     Lost,
-    Refused,
+    RefusedCommit,
     UnderWay,
     commit_again,
     is_worth_waiting,
@@ -170,9 +170,9 @@ class Journal(EventSender):
         self._begun[seq] = envelope
         if not (self.has_reader or self.topic.wanted):
             return None
-        return _replace(envelope, seq=seq, ahead=True, live=self._place())
+        return _replace(envelope, seq=seq, ahead=True, live=self._next_position())
 
-    async def tell_again(self, event: AgentEvent, seq: int | None) -> None:
+    async def send_again(self, event: AgentEvent, seq: int | None) -> None:
         """Send a durable event that an earlier owner has stored under `seq`, if there is a
         listener."""
         if self.has_listener():
@@ -237,7 +237,7 @@ class Journal(EventSender):
         is returned, if anything is.
 
         Without `wait`, the commit may still be under way after that; code that depends on it awaits
-        `settled` first. The next commit does so by itself.
+        `wait_settled` first. The next commit does so by itself.
 
         Raises:
             StorageError: when awaited; this commit or the one before it was not made, and its
@@ -274,7 +274,7 @@ class Journal(EventSender):
         self.calls.clear()
         self.requests = self.texts = ()
         if self._extras is not None:
-            commit, self._extras = self._extras.added_to(commit), None
+            commit, self._extras = self._extras.add_to(commit), None
         if self._leaves_out:
             commit = readable_part(commit)
         if self.state is HELD:
@@ -284,14 +284,14 @@ class Journal(EventSender):
             return self._make_now(commits, commit)
         if wait or commits.immediate:
             return self._make(commits, commit, later)
-        # The state owns the task: `settled` and `stop` wait for its end.
+        # The state owns the task: `wait_settled` and `stop` wait for its end.
         making = self._make_beside(commits, commit, later)
         self._set_state(UnderWay(start_task(making), commit, later))
         return None
 
     async def _commit_next(self, *parts: Any) -> None:
         """Wait for the commit before, and make the next one of these `parts`."""
-        await self.settled()
+        await self.wait_settled()
         await self.commit(*parts)
 
     async def _pass_on_all(self, events: Sequence[RunEvent], later: Later) -> None:
@@ -330,7 +330,7 @@ class Journal(EventSender):
         try:
             await self._make(commits, commit, later)
         except StorageError:
-            return  # the state is `Refused`: `settled` raises it
+            return  # the state is `RefusedCommit`: `wait_settled` raises it
         self._set_state(SETTLED)
 
     async def _send_noted(self, commit: ThreadCommit, later: Later, committed: Committed) -> None:
@@ -341,9 +341,9 @@ class Journal(EventSender):
                 return
             if isinstance(item, int):
                 self.seq = committed.first_event_seq + item
-                event = _replace(commit.events[item], seq=self.seq, live=self._place())
+                event = _replace(commit.events[item], seq=self.seq, live=self._next_position())
             else:
-                event = _replace(item, live=self._place())
+                event = _replace(item, live=self._next_position())
             await self.send(event)
 
     def _skip_unsent(self, commit: ThreadCommit, later: Later) -> None:
@@ -355,7 +355,7 @@ class Journal(EventSender):
         if any(id(event) not in told for event in commit.events):
             self.topic.n += 1
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until the last commit is made, and find out what became of one that was lost.
 
         Raises:
@@ -374,7 +374,7 @@ class Journal(EventSender):
             self.length = committed.length
             await self._send_noted(state.commit, state.later, committed)
             self.seq = committed.first_event_seq + len(state.commit.events) - 1
-        elif isinstance(state, Refused):
+        elif isinstance(state, RefusedCommit):
             raise state.error
 
     async def _after_error(
@@ -389,7 +389,7 @@ class Journal(EventSender):
         """Make a commit that failed with `error`, and return the store's answer.
 
         Raises:
-            StorageError: the commit was not made; the state is `Refused`.
+            StorageError: the commit was not made; the state is `RefusedCommit`.
         """
         try:
             return await commit_again(commits, commit, error, self._clock, patience=patience)
@@ -399,7 +399,7 @@ class Journal(EventSender):
         except StorageError as failure:
             self._durable = [*commit.events, *self._durable]
             self._promised -= len(commit.events)
-            self._set_state(Refused(commit, failure))
+            self._set_state(RefusedCommit(commit, failure))
             raise
 
     # -- after a failure ----------------------------------------------------------------------
@@ -413,7 +413,9 @@ class Journal(EventSender):
         commit without such values was refused as well.
         """
         state, why = self.state, failure.cause
-        if not isinstance(state, Refused) or not isinstance(why, Serialization | InvalidRecord):
+        if not isinstance(state, RefusedCommit) or not isinstance(
+            why, Serialization | InvalidRecord
+        ):
             return None
         if isinstance(why, Serialization):
             if self._leaves_out:
@@ -456,7 +458,7 @@ class Journal(EventSender):
         state = self.state
         if isinstance(state, Lost) and has_outcomes(state.commit.calls):
             pass
-        elif isinstance(state, Refused) and is_worth_waiting(state.commit, state.error.cause):
+        elif isinstance(state, RefusedCommit) and is_worth_waiting(state.commit, state.error.cause):
             self._durable = self._durable[len(state.commit.events) :]
             self._promised += len(state.commit.events)
         else:

@@ -28,7 +28,7 @@ from awaken.engine.phases import PhaseRuntime
 from awaken.engine.request_log import RequestKeeper
 from awaken.engine.reservation import StepReservation
 from awaken.engine.run_setup import RunSetup
-from awaken.engine.transcript import Transcript
+from awaken.engine.transcript import LiveTranscript
 from awaken.errors import Cancelled, LeaseLost
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.resolved_agent import ResolvedAgent, changes_since
@@ -123,7 +123,7 @@ class LiveRun:
         self.journal = open_journal(setup)
         self.ledger = {entry.key: entry for entry in thread.calls} if thread.calls else _NO_CALLS
         self.stream_log = thread.stream
-        self.transcript = Transcript(
+        self.transcript = LiveTranscript(
             setup.messages, first_commit.messages, thread.log, thread.log_length
         )
         # Without a store a run is never read again, so nothing of it is kept elsewhere.
@@ -174,10 +174,10 @@ class LiveRun:
         services = self.agent.env.services
         if services and AnswerCheck in services and (text := self.state.read(FINAL_OUTPUT)):
             return text
-        return self.written
+        return self.answer_text
 
     @property
-    def written(self) -> str:
+    def answer_text(self) -> str:
         """The text of the model's last answer; for a structured output, only its JSON object."""
         last = self.transcript.last
         if last is None:
@@ -230,7 +230,7 @@ class LiveRun:
             run_identity=self.identity,
             agent_spec=self.agent.spec,
             snapshot=self.state.snapshot(),
-            activity_sink=journal.tell,
+            activity_sink=journal.send_transient,
             cancellation_token=self.token,
             profile_access=self.profile,
             forward=journal.pass_on if journal.has_reader else None,
@@ -276,7 +276,7 @@ class LiveRun:
             return StepSnapshot.of(answer)  # the step of a process that died: it has its answer
         return StepSnapshot(message_id=self.message_id)
 
-    def has_news(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether messages or journal entries wait for a commit."""
         return self.transcript.has_pending or self.journal.has_pending
 

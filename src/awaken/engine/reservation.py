@@ -172,7 +172,7 @@ class StepReservation:
 
     # -- with others --------------------------------------------------------------------------
 
-    async def tell(self, *, leaves: bool = False) -> None:
+    async def publish(self, *, leaves: bool = False) -> None:
         """Publish what was used to the other processes of the run's tree. With `leaves`, another
         process will continue the run, and this one publishes nothing more."""
         try:

@@ -37,10 +37,10 @@ from awaken.core.state.run_keys import (
 )
 from awaken.core.state.store import UnknownKeyPolicy
 from awaken.engine.checkpoint import check_termination, complete_step, persist_checkpoint
-from awaken.engine.crash_recovery import abandon, count_unanswered, take_up
-from awaken.engine.finish import break_off, finish, finish_event, tear_down
+from awaken.engine.crash_recovery import abandon, count_unanswered, recover_step
+from awaken.engine.finish import fail_run, finish, finish_event, stop_run
 from awaken.engine.inbox import read_inbox
-from awaken.engine.large_content import keep_large, take_up_blobs
+from awaken.engine.large_content import keep_large, restore_blob_state
 from awaken.engine.live_run import LiveRun
 from awaken.engine.output_check import check_answer
 from awaken.engine.phases import PhaseRuntime
@@ -49,7 +49,7 @@ from awaken.engine.spending import not_counted
 from awaken.engine.step import Outcome, may_switch, step, switch_agent
 from awaken.engine.suspension import (
     detect_and_replay_resume,
-    suspended_calls,
+    list_suspended_calls,
     take_expired,
     wait_for_decisions,
 )
@@ -100,10 +100,10 @@ async def run_agent_loop(
         if is_ours(error):
             # `GeneratorExit` means that the coroutine is being closed: it cannot await any more.
             if not isinstance(error, GeneratorExit):
-                await tear_down(run)
+                await stop_run(run)
             raise
         failure = _as_loop_error(error)
-        await break_off(run, Failed(value=str(failure)), failure)
+        await fail_run(run, Failed(value=str(failure)), failure)
         if failure is error or isinstance(error, KeyboardInterrupt | SystemExit):
             raise  # hooks and tools never raise these two this far: they are for the process
         raise failure from error
@@ -146,11 +146,11 @@ async def _begin(run: LiveRun) -> TerminationReason | None:
     await persist_checkpoint(run)
     try:
         if not is_new or run.state.read(TOOL_CALL_STATES) is not None:
-            if end := await _settle_the_past(run):
+            if end := await _recover_open_step(run):
                 return end
-            if suspended_calls(run.state):
+            if list_suspended_calls(run.state):
                 return await _suspend(run)
-        elif end := _closed(run):
+        elif end := _find_end(run):
             return end
         run.check_token()
         run.transcript.extend(read_inbox(run))  # messages that arrived while calls were carried out
@@ -180,7 +180,7 @@ def _open_state(run: LiveRun) -> None:
         run.state.update(RUN_LIFECYCLE, Start(run_id=run.identity.run_id, updated_at=now))
     _note_start(run, setup.first_commit.events)
     if run.blobs is not None:
-        take_up_blobs(run)
+        restore_blob_state(run)
     env.activate(run.state, run.agent.spec)
     if setup.first_commit.state_seed is not None:
         run.state.apply_seed(setup.first_commit.state_seed, UnknownKeyPolicy.ERROR)
@@ -189,12 +189,12 @@ def _open_state(run: LiveRun) -> None:
         count_unanswered(run, log[-1] if log else None)
 
 
-async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
+async def _recover_open_step(run: LiveRun) -> TerminationReason | None:
     """Finish the step that a crash cut short, and carry out the answers to suspended calls.
 
     Returns how the run ends, or `None` if it goes on.
     """
-    if end := await _finish_step(run):
+    if end := await _finish_open_step(run):
         return end
     await take_expired(run)
     if blocked := await detect_and_replay_resume(run):
@@ -203,17 +203,17 @@ async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
     return None
 
 
-async def _finish_step(run: LiveRun) -> TerminationReason | None:
+async def _finish_open_step(run: LiveRun) -> TerminationReason | None:
     """Finish the step that a crash cut short, or give the run up if too many processes died with
     it. Returns how the run ends, or `None` if it goes on."""
     if run.record is not None and run.record.is_abandoned and not run.is_cancelled():
         return await abandon(run)
-    if step := await take_up(run):
+    if step := await recover_step(run):
         await complete_step(run)
         await _persist_or_leave(run)
         if step.blocked is not None:
             return Blocked(value=step.blocked)
-    return _closed(run)
+    return _find_end(run)
 
 
 def _forget_work(run: LiveRun) -> None:
@@ -253,7 +253,7 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
     if run.in_step:
         await complete_step(run)
     if outcome is _PAUSED:
-        return _closed(run) or await _suspend(run)
+        return _find_end(run) or await _suspend(run)
     if not isinstance(outcome, Outcome):
         return outcome
     arrived = read_inbox(run)
@@ -279,7 +279,7 @@ async def _persist_or_leave(run: LiveRun) -> None:
         raise RunLeft(run.identity.run_id)
 
 
-def _closed(run: LiveRun) -> TerminationReason | None:
+def _find_end(run: LiveRun) -> TerminationReason | None:
     """How the run ends if a hook or a tool has ended it, else `None`. A suspension is no end."""
     end = check_termination(run.state)
     return None if isinstance(end, Suspended) else end
@@ -317,8 +317,8 @@ def _waits_for_work(run: LiveRun) -> bool:
         return False
     work, said = run.state.read(PENDING_WORK), run.transcript.view()
     is_pending = work is not None and work.has_pending
-    has_news = run.inbox is not None and len(run.inbox) > 0
-    if not (is_pending or has_news):
+    has_pending = run.inbox is not None and len(run.inbox) > 0
+    if not (is_pending or has_pending):
         return False
     last = said[-1] if said else None
     return (
@@ -371,9 +371,9 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
                 return Blocked(value=blocked)
         except Cancelled:
             return CANCELLED
-        if not suspended_calls(run.state):
+        if not list_suspended_calls(run.state):
             run.transcript.extend(read_inbox(run))
-            if run.has_news():
+            if run.has_pending():
                 await persist_checkpoint(run)
             return check_termination(run.state)
 

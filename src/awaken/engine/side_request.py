@@ -78,7 +78,7 @@ class _SideListener(StreamListener):
             return
         used = Amount()
         if not self.is_silent:
-            used = _used(self.this_stream(), self._prompt, self._price)
+            used = _measure_usage(self.this_stream(), self._prompt, self._price)
         reservation.settle(used)
         note(self._run, used)
 
@@ -120,7 +120,7 @@ async def _set_aside(
     return reservation
 
 
-def _used(answer: StreamResult, prompt: int, price: Price | None) -> Amount:
+def _measure_usage(answer: StreamResult, prompt: int, price: Price | None) -> Amount:
     """What an answer used: the tokens that the provider reports, else the estimated ones."""
     output = estimate(Message(role=Role.ASSISTANT, content=answer.content))
     usage = answer.usage

@@ -36,7 +36,7 @@ from awaken.errors import BudgetExhausted, ModelPriceUnknown, StorageError, Stor
 log = logging.getLogger("awaken.loop")
 
 
-async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None:
+async def reserve_step(run: LiveRun, *more: Message, goes_on: bool = False) -> None:
     """Reserve the budget for the next model request, if the run has a budget. `more` are messages
     that the request adds to the conversation. With `goes_on` the request continues an answer, and
     does not count as a step of its own.
@@ -125,7 +125,7 @@ def count_time(run: LiveRun) -> None:
         note(run, run.reservation.lap())
 
 
-def take_all(run: LiveRun) -> None:
+def release_all(run: LiveRun) -> None:
     """Add to the run's spending what the runs it started have used and have not reported. The run
     is over, so no report can follow."""
     if run.controls.budget is not None:
@@ -162,7 +162,7 @@ def not_counted(run: LiveRun) -> Iterator[None]:
 # -- at the limit -----------------------------------------------------------------------------
 
 
-def stopped(error: BudgetExhausted) -> Stopped:
+def build_budget_stop(error: BudgetExhausted) -> Stopped:
     """How a run ends whose budget is exhausted."""
     return Stopped(value=StoppedReason(code="budget", detail=str(error)))
 
@@ -204,7 +204,7 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
     assert decision is not None, "only decided questions are taken up"
     yes = decision.action is ResumeAction.RESUME
     if yes and run.controls.budget is not None:
-        more = granted(run.controls.budget, call, decision)
+        more = parse_grant(run.controls.budget, call, decision)
         known = run.controls.budget.grant(run.identity.run_id, more, call.arguments["level"])
         run.state.update(SPENDING, known)
         _have_it_go_on(run)
@@ -233,7 +233,7 @@ def _have_it_go_on(run: LiveRun) -> None:
         run.transcript.append(Message.internal_user(GO_ON, id=run.ids.new()))
 
 
-def granted(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:
+def parse_grant(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:
     """How much more budget an approver's yes grants.
 
     It is the amount in the answer. A plain yes grants the original limit once more, or what the

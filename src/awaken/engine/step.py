@@ -17,9 +17,9 @@ from awaken.core.spec import ConsecutiveErrors
 from awaken.core.state.run_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 from awaken.engine.checkpoint import check_termination
 from awaken.engine.context_window import run_compactor
-from awaken.engine.inference import Answer, ask_model, drop_streamed
+from awaken.engine.inference import Answer, ask_model, drop_announced_calls
 from awaken.engine.live_run import LiveRun
-from awaken.engine.spending import ask_for_more, check_price, set_aside, stopped
+from awaken.engine.spending import ask_for_more, build_budget_stop, check_price, reserve_step
 from awaken.engine.step_calls import StepCalls
 from awaken.engine.tool_calls import carry_out
 from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
@@ -90,7 +90,7 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
 async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
     """Reserve the step's budget. Returns how the run goes on if too little is left, else `None`."""
     try:
-        await set_aside(run)
+        await reserve_step(run)
     except BudgetExhausted as error:
         return _short(run, error)
     return None
@@ -99,7 +99,7 @@ async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
 def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
     """Ask an approver for more budget if the limit says so, else end the run."""
     if not error.asks:
-        return stopped(error)
+        return build_budget_stop(error)
     ask_for_more(run, error)
     return _SUSPENDED
 
@@ -125,12 +125,12 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
         await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
     except BaseException as error:
         if isinstance(error, Exception):
-            await drop_streamed(run, f"a hook failed: {error}")
+            await drop_announced_calls(run, f"a hook failed: {error}")
         _say(run, answer, calls=False)
         raise
     end = check_termination(run.state)
     if end is not None:
-        await drop_streamed(run, "the run stopped before its calls were made")
+        await drop_announced_calls(run, "the run stopped before its calls were made")
         _say(run, answer, calls=False)
     return end
 
@@ -143,9 +143,9 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
         run.open_answer = run.announced_answer = (
             None  # a follower that joins later is shown none of it
         )
-        await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
+        await run.journal.send_transient(StreamReset(reason=str(failure.__cause__)))
     else:
-        await drop_streamed(run, _why(answer))
+        await drop_announced_calls(run, _why(answer))
         _say(run, answer, calls=False)
     if failure is not None:
         return await _after_failure(run, failure)
@@ -164,7 +164,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     result, journal = answer.result, run.journal
     if result.has_incomplete_tool_calls:
         kept = {call.id for call in result.tool_calls}
-        await drop_streamed(run, "it was not valid JSON", kept)
+        await drop_announced_calls(run, "it was not valid JSON", kept)
     run.announced_answer, now = None, run.clock.now_ms()
     for call in result.tool_calls:
         event = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)

@@ -90,7 +90,7 @@ class StreamLog:
             at_ms=self._run.clock.now_ms(),
         )
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait for the piece that is being written. The caller commits afterwards, and the commit
         deletes all pieces."""
         if self._writing is not None:

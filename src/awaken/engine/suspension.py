@@ -33,8 +33,8 @@ from awaken.engine.call_results import (
     cancel_delegate,
     close_call,
     digest_of,
-    done_beneath,
     interrupt,
+    load_delegate_summary,
     ticket_of,
     unknown_outcome,
     with_done,
@@ -119,7 +119,7 @@ def find_call(known: dict[str, ToolCallState], target: str) -> ToolCallState:
     return call
 
 
-def suspended_calls(store: StateStore) -> list[ToolCallState]:
+def list_suspended_calls(store: StateStore) -> list[ToolCallState]:
     states = store.read(TOOL_CALL_STATES)
     return [
         call
@@ -128,7 +128,7 @@ def suspended_calls(store: StateStore) -> list[ToolCallState]:
     ]
 
 
-async def give_up_suspended(run: LiveRun) -> None:
+async def cancel_suspended_calls(run: LiveRun) -> None:
     """End all calls that wait for an answer or have one that was not carried out: the run is over.
 
     A late answer then finds no waiting call, and no later run resumes one. If a call asked on
@@ -149,7 +149,9 @@ async def give_up_suspended(run: LiveRun) -> None:
                 phase = CallPhase.UNKNOWN
             if call.asker is not None:
                 thread_id = run.identity.thread_id
-                done = await done_beneath(run.setup.services.delegates, thread_id, call.key)
+                done = await load_delegate_summary(
+                    run.setup.services.delegates, thread_id, call.key
+                )
                 text = with_done(text, done)
             _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
         cancel_delegate(run, call.tool_name, call.key, call.asker)
@@ -224,7 +226,7 @@ async def take_expired(run: LiveRun) -> bool:
     late = _overdue(run)
     for call in late:
         no = ToolCallResume.deny(f"nobody decided about '{call.tool_name}' in time")
-        no = _replace(no, updated_at=now, decision_id=_expired(call))
+        no = _replace(no, updated_at=now, decision_id=_expiry_decision_id(call))
         run.journal.extras.tickets.append(
             ticket_of(call, run.identity, status=TicketStatus.EXPIRED, decision=no)
         )
@@ -232,7 +234,7 @@ async def take_expired(run: LiveRun) -> bool:
     return bool(late)
 
 
-def _expired(call: ToolCallState) -> str:
+def _expiry_decision_id(call: ToolCallState) -> str:
     """The decision id of the no that an expired question gets."""
     return f"expired:{call.question_key}"
 
@@ -241,14 +243,14 @@ def _overdue(run: LiveRun) -> list[ToolCallState]:
     now = run.clock.now_ms()
     return [
         call
-        for call in suspended_calls(run.state)
+        for call in list_suspended_calls(run.state)
         if call.expires_at is not None and call.expires_at + EXPIRY_GRACE_MS <= now
     ]
 
 
 def next_expiry(run: LiveRun) -> float | None:
     """The seconds until the next question is taken as expired, or `None` if no question expires."""
-    times = [c.expires_at for c in suspended_calls(run.state) if c.expires_at is not None]
+    times = [c.expires_at for c in list_suspended_calls(run.state) if c.expires_at is not None]
     if not times:
         return None
     return max(0.0, (min(times) + EXPIRY_GRACE_MS - run.clock.now_ms()) / 1000)
@@ -263,7 +265,7 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
     Raises:
         Cancelled: the run was cancelled.
     """
-    if run.agent.tool_executor is ToolExecutorKind.PARALLEL_BATCH_APPROVAL and suspended_calls(
+    if run.agent.tool_executor is ToolExecutorKind.PARALLEL_BATCH_APPROVAL and list_suspended_calls(
         run.state
     ):
         return None
@@ -293,7 +295,7 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
     if reason is None and call.suspension_reason == OUTCOME_UNKNOWN:
         reason = f"somebody found that '{call.tool_name}' did not take effect"
     text = str(ToolError.denied(reason or f"'{call.tool_name}' was not approved"))
-    is_late = decision.decision_id == _expired(call)
+    is_late = decision.decision_id == _expiry_decision_id(call)
     outcome = ResumedOutcome.EXPIRED if is_late else ResumedOutcome.DENIED
     _answer(run, call, text, CallPhase.FAILED, outcome, reason=reason)
     cancel_delegate(run, call.tool_name, call.key)
@@ -351,7 +353,8 @@ async def _is_to_run(run: LiveRun, step: StepCalls, index: int) -> bool:
     if why is not None:
         if call.asker is not None:
             thread_id = run.identity.thread_id
-            done = await done_beneath(run.setup.services.delegates, thread_id, call.key)
+            delegates = run.setup.services.delegates
+            done = await load_delegate_summary(delegates, thread_id, call.key)
             why = with_done(why, done)
         close_call(run, step, index, ToolResult.error(call.tool_name, why))
         return False

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
     from awaken.core.task import TaskStatus
     from awaken.core.thread_ids import is_given_in, is_scope, scoped_id
-    from awaken.engine.large_content import loaded
+    from awaken.engine.large_content import load_media
     from awaken.plugin.resolved_agent import ResolvedAgent
     from awaken.runtime.assembly import Assembly, shapes_of, with_teams
     from awaken.runtime.live.follow import follow
@@ -64,7 +64,7 @@ __all__ = [
     "is_given_in",
     "is_scope",
     "list_tasks",
-    "loaded",
+    "load_media",
     "outline",
     "over_or_asking",
     "preview_of",
@@ -96,7 +96,7 @@ __getattr__, __dir__ = lazy_names(
         "awaken.runtime.live.follow": "follow",
         "awaken.runtime.live.outline": "outline",
         "awaken.runtime.live.tree": "follow_tree",
-        "awaken.engine.large_content": "loaded",
+        "awaken.engine.large_content": "load_media",
         "awaken.plugin.resolved_agent": "ResolvedAgent",
         "awaken.worker.shutdown": "close_plugins",
         "awaken.worker.edited_arguments": "check_edit",

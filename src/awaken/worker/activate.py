@@ -34,7 +34,7 @@ from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadContext
 from awaken.core.transcript import effective_view
-from awaken.engine.large_content import loaded
+from awaken.engine.large_content import load_media
 from awaken.engine.phases import PhaseRuntime
 from awaken.engine.run_setup import (
     NOT_IN_VIEW,
@@ -410,8 +410,8 @@ async def prepare_remote(
     view = effective_view([*log, *results], set(), skipped=skipped, hidden=context.hidden)
     shown = [*view, *first.messages]
     if services.blobs is not None:
-        new = tuple(await loaded(services.blobs, new))
-        shown = await loaded(services.blobs, shown)
+        new = tuple(await load_media(services.blobs, new))
+        shown = await load_media(services.blobs, shown)
     slot.state = None
     # Only a backend that takes decisions gets them; a caller that sends some is refused otherwise.
     slot.decisions = controls.decision_rx = (

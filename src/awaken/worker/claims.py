@@ -56,7 +56,7 @@ class Claim:
         self.failures = 0
 
 
-class Claims:
+class ThreadClaims:
     """The claims that one runtime has made; no other object asks the store for one.
 
     Subscribers of `released` are called with a thread whose release had failed, or that was owned
@@ -275,10 +275,10 @@ class Claims:
 
 
 # Several runtimes, in several event loops, may use one store: their claims have one owner.
-_all: set[weakref.ref[Claims]] = set()
+_all: set[weakref.ref[ThreadClaims]] = set()
 
 
-def _of_process() -> list[Claims]:
+def _of_process() -> list[ThreadClaims]:
     return [claims for found in tuple(_all) if (claims := found()) is not None]
 
 

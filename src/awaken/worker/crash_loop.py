@@ -31,7 +31,7 @@ from awaken.errors import StorageError, StoreError
 from awaken.plugin.env import ExecutionEnv
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.worker.activate import Activation, prepare_local, prepare_remote
-from awaken.worker.attempt import RunEnded, StartOver
+from awaken.worker.attempt import AttemptEnded, StartOver
 from awaken.worker.pending_commits import commit_once
 from awaken.worker.prepare import PendingCommands
 from awaken.worker.request import continuation
@@ -119,7 +119,7 @@ async def _measure_delegates(store: Store, run_ids: Iterable[str]) -> tuple[int,
 # -- ending a run after too many --------------------------------------------------------------
 
 
-async def end_abandoned(activation: Activation) -> RunEnded | StartOver:
+async def end_abandoned(activation: Activation) -> AttemptEnded | StartOver:
     """End a run that was taken over too often, without its agent's model and plugins."""
     asks_for_more, now = activation.asks_for_more, activation.services.clock.now_ms
     if asks_for_more:
@@ -140,7 +140,7 @@ async def end_abandoned(activation: Activation) -> RunEnded | StartOver:
     else:
         request, setup = await prepare_remote(activation, agent)
         ended = await remote.fail_abandoned(agent, request, now(), setup)
-    return StartOver() if asks_for_more else RunEnded(ended)
+    return StartOver() if asks_for_more else AttemptEnded(ended)
 
 
 # -- resuming such runs one at a time ---------------------------------------------------------

@@ -42,7 +42,7 @@ from awaken.errors import (
 )
 from awaken.ext import tasks
 from awaken.ext.tasks.state import OUTBOX
-from awaken.worker.claims import Claims
+from awaken.worker.claims import ThreadClaims
 from awaken.worker.request import RunRequest
 
 log = logging.getLogger("awaken.runtime")
@@ -174,7 +174,7 @@ class Outboxes:
         clock: Clock,
         sink: DurableMessageSink,
         journal: TaskJournal,
-        claims: Claims,
+        claims: ThreadClaims,
     ) -> None:
         self._store = store
         self._clock = clock

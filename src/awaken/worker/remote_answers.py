@@ -19,7 +19,7 @@ from awaken.core.state.call_keys import ToolCallState
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import Decision, ResumeAction, Ticket, TicketStatus, ToolCallResume
-from awaken.engine.spending import granted
+from awaken.engine.spending import parse_grant
 from awaken.worker.delegates import answer_text
 from awaken.worker.request import RunRequest
 
@@ -113,5 +113,5 @@ def grant(account: Account | None, run_id: str, answers: Answers) -> str | None:
         asked = ToolCallState(
             call_id=question.call_id, tool_name=question.tool_name, arguments=question.arguments
         )
-        account.grant(run_id, granted(account, asked, verdict), question.arguments["level"])
+        account.grant(run_id, parse_grant(account, asked, verdict), question.arguments["level"])
     return None

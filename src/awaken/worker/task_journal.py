@@ -46,7 +46,7 @@ from awaken.ext.tasks import find_live_task
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.thread_pool import TOOL_THREADS, ToolThreads
 from awaken.worker.budgets import Accounts
-from awaken.worker.claims import Claims, ClaimUse
+from awaken.worker.claims import ClaimUse, ThreadClaims
 from awaken.worker.crash_loop import add_takeover
 from awaken.worker.dependencies import Dependencies
 from awaken.worker.live_runs import ActiveRun, ActiveRuns, Requester
@@ -82,7 +82,7 @@ class Tasks:
         store: Store,
         active: ActiveRuns,
         clock: Clock,
-        claims: Claims,
+        claims: ThreadClaims,
         deliver: Callable[[str], Awaitable[None]],
         delegates: DurableDelegates,
         accounts: Accounts,
@@ -447,7 +447,11 @@ class Tasks:
             completed_at_ms=self._clock.now_ms(),
         )
         agent = stored.agent_key
-        done = await self._delegates.done_by(ended.uid, agent) if agent is not None else None
+        done = (
+            await self._delegates.summarize_delegate(ended.uid, agent)
+            if agent is not None
+            else None
+        )
         ended = cut_short(ended, "; ".join(word for word in (reason, done) if word) or None)
         return ended, {**terminal_event(ended), "interrupted": True}
 

@@ -66,10 +66,10 @@ from awaken.worker.activate import (
 )
 from awaken.worker.attempt import (
     Attempt,
+    AttemptEnded,
     AttemptOutcome,
+    AttemptRefused,
     MustEndFirst,
-    RunEnded,
-    RunRefused,
     StartOver,
 )
 from awaken.worker.budgets import Accounts
@@ -238,27 +238,27 @@ class AgentRuntime(Stopping):
                 outcome = await self._attempt(attempt, slot, parent_context, fence)
                 fence = None
                 match outcome:
-                    case RunEnded() if len(attempts) > 1:
+                    case AttemptEnded() if len(attempts) > 1:
                         attempts.pop()
-                    case RunEnded(has_command=True):
+                    case AttemptEnded(has_command=True):
                         # A command arrived before the thread was released: continue with it.
                         paused = outcome.result
                         attempts = [attempt.continue_run(paused.run_id, attempt.sink)]
-                    case RunEnded():
+                    case AttemptEnded():
                         result = outcome.result
                         return result
                     case MustEndFirst():
                         attempts.append(attempt.continue_run(outcome.run_id, _NO_SINK))
                     case StartOver():
                         pass
-                    case RunRefused() if paused is not None:
+                    case AttemptRefused() if paused is not None:
                         result = paused  # another process has continued it first
                         return result
-                    case RunRefused() if len(attempts) > 1 and await has_ended(
+                    case AttemptRefused() if len(attempts) > 1 and await has_ended(
                         self.store, outcome.error, attempt.request
                     ):
                         attempts.pop()
-                    case RunRefused():
+                    case AttemptRefused():
                         raise outcome.error from outcome.error.__cause__
                     case _:
                         assert_never(outcome)
@@ -285,21 +285,21 @@ class AgentRuntime(Stopping):
             elif isinstance(activation.agent, ResolvedAgent) and not activation.is_abandoned:
                 phases, setup = await prepare_local(activation, activation.agent)
                 await self._begin(activation)
-                outcome = RunEnded(await run_agent_loop(activation.agent, phases, setup))
+                outcome = AttemptEnded(await run_agent_loop(activation.agent, phases, setup))
             else:
                 outcome = await self._run_on_backend(activation)
-            if isinstance(outcome, RunEnded) and outcome.result.waits:
+            if isinstance(outcome, AttemptEnded) and outcome.result.waits:
                 # In here, so that an error in it is made one for the caller, too.
                 has_command = await self._has_new_command(slot, outcome.result)
-                outcome = RunEnded(outcome.result, has_command)
+                outcome = AttemptEnded(outcome.result, has_command)
         except BaseException as error:
             if fence is not None:
                 await self._release_thread(fence, _pending_commits(activation), error)
             failure = error_for_caller(error)
             if isinstance(failure, InvalidResume | ThreadAlreadyRunning):
-                return RunRefused(failure)
+                return AttemptRefused(failure)
             raise failure from failure.__cause__
-        if isinstance(outcome, RunEnded):
+        if isinstance(outcome, AttemptEnded):
             self.claims.drop(fence)  # the run's last commit has released the thread
         else:
             await self._release_thread(fence, _pending_commits(activation))
@@ -388,7 +388,7 @@ class AgentRuntime(Stopping):
     async def _on_thread_released(self, thread_id: str) -> None:
         self.unattended.notify(thread_id)
 
-    async def _run_on_backend(self, activation: Activation) -> RunEnded | StartOver:
+    async def _run_on_backend(self, activation: Activation) -> AttemptEnded | StartOver:
         """Run an agent on its backend, or end a run that was taken over too often.
 
         A request that the backend cannot carry out is refused before anything is started.
@@ -406,7 +406,7 @@ class AgentRuntime(Stopping):
                     # This request gets a run of its own: its sink must not see the old one end.
                     request.sink = setup.sink = NullEventSink()
                 ended = await remote.fail_interrupted(agent, request, created_at, setup)
-                return StartOver() if activation.asks_for_more else RunEnded(ended)
+                return StartOver() if activation.asks_for_more else AttemptEnded(ended)
             validate_root_execution_request(agent, request)
         if not self.store.lease.held:
             await self.store.lease.wait_held()
@@ -414,7 +414,7 @@ class AgentRuntime(Stopping):
         ended = await remote.execute_remote_root_lifecycle(
             agent, request, created_at, activation.slot.token, request.persisted_state, setup=setup
         )
-        return RunEnded(ended)
+        return AttemptEnded(ended)
 
     async def _begin(self, activation: Activation) -> None:
         """Let commands reach the run from now on. Those already in its context were read."""

@@ -336,7 +336,7 @@ async def _on_failure(run: RemoteRun, error: BaseException) -> AgentRunResult:
         log.error("backend of agent %r failed", run.identity.agent_id, exc_info=error)
     # This raises if the store has failed. The run then stays open, and the process that recovers it
     # continues or stops the backend's work.
-    await run.journal.settled()
+    await run.journal.wait_settled()
     left = await _stop_remote_work(run, after="failure") if _may_be_working(run, error) else None
     return await run.fail(remote_backend_error_message(error), left)
 

@@ -61,7 +61,7 @@ from awaken.core.state.run_keys import HAS_BLOB_MEDIA, SPENDING
 from awaken.core.suspension import Ticket
 from awaken.core.tool import error_payload_of
 from awaken.engine.journal import open_journal
-from awaken.engine.large_content import moved_to_blobs
+from awaken.engine.large_content import move_to_blobs
 from awaken.engine.reservation import StepReservation
 from awaken.engine.run_setup import RunSetup
 from awaken.errors import (
@@ -244,7 +244,7 @@ class RemoteRun:
     async def emit_answer(self, response: str) -> None:
         """Emit the answer, and add it to the log with the next commit."""
         self._response = response
-        await self.journal.tell(TextDelta(delta=response))
+        await self.journal.send_transient(TextDelta(delta=response))
         self._answer_messages.append(Message.assistant(response, id=self.message_id))
 
     def left_running_text(self, why: str) -> str:
@@ -348,7 +348,7 @@ class RemoteRun:
         self._note_end(termination, _result_json(response, label, reason, output), record)
         release = self.journal.fence is not None
         if self._reservation is not None:
-            await self._reservation.tell(leaves=release)
+            await self._reservation.publish(leaves=release)
         await self._commit(said, record, kept, release=release)
         return AgentRunResult(
             run_id=self.identity.run_id,
@@ -382,8 +382,8 @@ class RemoteRun:
     async def emit_storage_error(self, error: StorageError) -> None:
         """Emit the error of a failed commit. The record stays open for recovery."""
         if self._begun:
-            await self.journal.tell(StepEnd())
-        await self.journal.tell(Error(message=str(error), code="storage"))
+            await self.journal.send_transient(StepEnd())
+        await self.journal.send_transient(Error(message=str(error), code="storage"))
 
     # -- the record ---------------------------------------------------------------------------
 
@@ -433,7 +433,7 @@ class RemoteRun:
             self.record = record = _replace(record, takeovers=None)
         thread_state: dict[str, msgspec.Raw] = {}
         if self._blobs is not None and messages:
-            messages, used = await moved_to_blobs(self._blobs, messages)
+            messages, used = await move_to_blobs(self._blobs, messages)
             if used:
                 self.journal.extras.blobs.extend(used)
                 thread_state[HAS_BLOB_MEDIA.name] = msgspec.Raw(dumps(True))

@@ -21,12 +21,12 @@ from awaken.core.llm import InferenceRequest, LlmStreamEvent
 from awaken.core.message import Message
 from awaken.core.request_manifest import FailedAttempt
 from awaken.engine.live_run import LiveRun
-from awaken.engine.spending import add_costs, at_most, count, price_of, set_aside
+from awaken.engine.spending import add_costs, at_most, count, price_of, reserve_step
 from awaken.engine.stream_log import StreamLog
 from awaken.errors import AwakenError
 
 
-class AnswerListener(StreamListener):
+class LiveAnswer(StreamListener):
     """Assembles an answer, sends its deltas to the run's listeners, and counts its cost."""
 
     __slots__ = ("_began", "_passing_on", "_run", "attempts", "cost", "first_ms", "stream_log")
@@ -55,8 +55,8 @@ class AnswerListener(StreamListener):
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end. If reading fails, close the stream."""
         # Repeats the loop of `StreamListener.listen`, with the sending inline: a call of
-        # `journal.tell` makes an event a fifth slower. Listeners may come in the middle of a
-        # stream, so each event is looked at.
+        # `journal.send_transient` makes an event a fifth slower. Listeners may come in the middle
+        # of a stream, so each event is looked at.
         push, journal, topic = self.push, self._run.journal, self._run.journal.topic
         drained, is_first = False, True
         began = self._began = self._run.clock.monotonic()
@@ -136,7 +136,7 @@ class AnswerListener(StreamListener):
     async def emit(self, event: AgentEvent) -> None:
         journal = self._run.journal
         if not isinstance(event, ToolCallCancel):
-            await journal.tell(event)
+            await journal.send_transient(event)
             return
         if (begun := journal.begin(event)) is not None:
             await journal.send(begun)
@@ -152,5 +152,5 @@ class AnswerListener(StreamListener):
             count(run, self, self.model_id)
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
-        await set_aside(self._run, *more, goes_on=True)
+        await reserve_step(self._run, *more, goes_on=True)
         return at_most(self._run, request)

@@ -286,8 +286,8 @@ class DurableDelegates(Protocol):
         ...
 
     async def summarize_delegate(self, thread_id: str, key: str) -> str | None:
-        """What the delegate of the call `key` of a thread, and those beneath it, have done:
-        `before that it had done: …`
+        """A summary of the actions of the delegate of the call `key` of a thread, and of the
+        delegates below it: `before that it had done: …`
 
         The text is for the model whose call ends without the delegate's answer. Returns `None` if
         none of their calls has ended or may have taken effect.

@@ -1,7 +1,7 @@
 """Ending a tool call: its state, its result in the log, its ledger entry and its event.
 
-A call may end without its delegate's answer. Then its result says what the delegate has done, and
-the next commit cancels the delegate.
+A call may end without its delegate's answer. Then its result includes a summary of the delegate's
+actions, and the next commit cancels the delegate.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def complete_plain(run: LiveRun, step: StepCalls, index: int, output: ToolOutput
 
 
 def _is_short(run: LiveRun, result: ToolResult, text: str) -> bool:
-    """Whether the log can hold all that a result without content says."""
+    """Whether the whole text of a result without content fits into the log."""
     message = result.message
     has_other_data = message is not None and result.data not in (None, message)
     return len(text) <= run.inline_limit and not has_other_data
@@ -358,7 +358,7 @@ def _record(
 ) -> None:
     """Write the message, the ledger entry and the event of a call that ended or is suspended.
 
-    `shown` is what the model reads, `None` if the call is suspended. `at_ms` is the current time,
+    `shown` is the text for the model, `None` if the call is suspended. `at_ms` is the current time,
     if the caller has read it already. `stopped` is given only for a cancelled call: whether its
     work has really stopped.
     """
@@ -464,7 +464,7 @@ def _phase(result: ToolResult, stopped: bool | None) -> CallPhase:
 async def interrupt(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> None:
     """Give a result to calls that will not run, or not to their end, without running hooks.
 
-    The result also says what the delegate of a started call has done.
+    If a call has started a delegate, its result includes a summary of the delegate's actions.
     """
     done: dict[int, str | None] = {}
     try:
@@ -488,7 +488,7 @@ def _interrupt_one(run: LiveRun, step: StepCalls, index: int, done: str | None) 
     if begun and must_run_once(run, call.name):
         result = unknown_outcome(call.name, text)
     else:
-        result = ToolResult.error(call.name, with_done(text, done))
+        result = ToolResult.error(call.name, append_summary(text, done))
     close_call(run, step, index, result, stopped=stopped)
 
 
@@ -513,7 +513,7 @@ def must_run_once(run: LiveRun, tool_name: str) -> bool:
 
 
 def build_confirmed_result(tool_name: str) -> ToolResult:
-    """The result of a call that took effect, but whose own result was lost in a crash."""
+    """Build the result of a call that took effect, and whose own result was lost in a crash."""
     text = f"'{tool_name}' took effect; what it returned was lost when the process ended"
     return ToolResult.success_with_message(tool_name, None, text)
 
@@ -582,6 +582,6 @@ async def load_delegate_summary(
         return "it is unknown what it had done before that"
 
 
-def with_done(text: str, done: str | None) -> str:
-    """The text of a call's result, followed by what its delegate has done, if anything."""
+def append_summary(text: str, done: str | None) -> str:
+    """The text of a call's result, followed by the summary of its delegate's actions, if any."""
     return text if done is None else f"{text}; {done}"

@@ -1,4 +1,4 @@
-"""Committing a run: its record, which messages of the log are its own, and what it waits for."""
+"""Committing a run: its record, its own messages in the log, and the reason for which it waits."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ def waiting_state_from_lifecycle(
     since_dispatch_id: str | None,
     tickets: Sequence[RunWaitingTicket],
 ) -> RunWaitingState | None:
-    """What a waiting run waits for, or `None` if the status is not waiting."""
+    """The reason for which a waiting run waits, or `None` if the status is not waiting."""
     if status is not _WAITING:
         return None
     return RunWaitingState(

@@ -28,6 +28,7 @@ from awaken.core.tool import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect, To
 from awaken.core.tool_context import Tool, ToolOutput, traits_of
 from awaken.engine import tool_calls
 from awaken.engine.call_results import (
+    append_summary,
     build_confirmed_result,
     close_call,
     complete,
@@ -35,7 +36,6 @@ from awaken.engine.call_results import (
     load_delegate_summary,
     may_delegate,
     unknown_outcome,
-    with_done,
 )
 from awaken.engine.checkpoint import check_termination, complete_step
 from awaken.engine.live_run import LiveRun
@@ -145,7 +145,7 @@ async def _give_up(run: LiveRun, step: StepCalls, index: int) -> None:
     done = await load_delegate_summary(
         run.setup.services.delegates, run.identity.thread_id, step.keys[index]
     )
-    why = with_done("one process after another ended while the call was under way", done)
+    why = append_summary("one process after another ended while the call was under way", done)
     call = step.calls[index]
     tool = run.agent.tools.get(call.name)
     if not was_begun(run, step, index):
@@ -258,7 +258,7 @@ async def settle(run: LiveRun, step: StepCalls, index: int) -> bool:
         done = await load_delegate_summary(
             run.setup.services.delegates, thread_id, step.keys[index]
         )
-        why = with_done(why, done)
+        why = append_summary(why, done)
     close_call(run, step, index, unknown_outcome(call.name, why))
     return True
 

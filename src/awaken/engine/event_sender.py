@@ -34,8 +34,8 @@ _STEP_ENDED = StepEnd()
 class EventSender:
     """Sends the events of one run to its sink and its topic.
 
-    `has_reader` says whether the sink gets events now. `outputs` is the end of what the open step's
-    tools have streamed, by call.
+    `has_reader` says whether the sink gets events now. `outputs` has, by call, the end of the
+    output that the open step's tools have streamed.
     """
 
     __slots__ = ("_blank", "_clock", "_run", "has_reader", "outputs", "sink", "topic")
@@ -94,7 +94,7 @@ class EventSender:
     async def pass_on(self, event: RunEvent) -> None:
         """Give an event, of this run or of a delegate, to the sink.
 
-        A sink that fails is not used again; the run goes on.
+        A sink that fails is not used again; the run continues.
         """
         if not self.has_reader:
             return

@@ -154,7 +154,7 @@ def _usage(run: LiveRun) -> TokenUsage | None:
 async def fail_run(
     run: LiveRun, end: TerminationReason, failure: AgentLoopError | None = None
 ) -> None:
-    """End a run that cannot go on: close its step, run its last phase, and commit its end.
+    """End a run that has failed: close its step, run its last phase, and commit its end.
 
     If the store does not take the end, listeners get an `Error` event, and commits that must not
     be lost are kept in memory.
@@ -202,14 +202,17 @@ async def _attempt(work: Awaitable[None], what: str) -> None:
     except BaseException as error:
         if is_ours(error):
             raise
-        log.exception("%s failed while the run broke off", what)
+        log.exception("%s failed while the run was being ended", what)
 
 
 def _replace_refused_commit(run: LiveRun, refused: ThreadCommit) -> None:
-    """Replace a commit that cannot be written: the calls it ended get the result that their outcome
-    is unknown, and a step it ended gets its `StepEnd` again. An answer in it is not the run's. The
-    commands that it acknowledged are acknowledged all the same: the next run would fail like this
-    one. The delegates that it cancelled are cancelled all the same."""
+    """Note what the next commit has to write in place of one that cannot be written.
+
+    The calls that it ended get the result that their outcome is unknown, and a step that it ended
+    gets its `StepEnd` again. An answer in it is not the run's answer. The commands that it
+    acknowledged are acknowledged all the same, since they would fail the next run as well, and the
+    delegates that it cancelled are cancelled all the same.
+    """
     run.journal.extras.acks.extend(refused.acks)
     run.journal.extras.sends.extend(
         command for command in refused.sends if command.kind is CommandKind.CANCEL

@@ -57,10 +57,10 @@ CONTINUE = (
 
 
 class Answer(msgspec.Struct):
-    """A model's answer, and why it broke off if it did.
+    """A model's answer, and the error that interrupted it, if one did.
 
     `before` holds the earlier pieces of an answer that reached the output limit, each with the
-    message that told the model to go on; `result` is the last piece. `sent` is the request that
+    message that asked the model to continue; `result` is the last piece. `sent` is the request that
     led to it, and `sent_before` those that led to the earlier pieces. `offered` are the tools of
     the request, `told` is the event about the answer. `cancelled`, `short` (too little budget) or
     `failure` says why the answer broke off.
@@ -79,19 +79,19 @@ class Answer(msgspec.Struct):
     failure: InferenceFailed | None = None
 
     def is_whole(self) -> bool:
-        """Whether the answer did not break off."""
+        """Whether the answer was not interrupted."""
         return not self.cancelled and self.short is None and self.failure is None
 
 
 async def ask_model(run: LiveRun) -> Answer:
     """Ask the model to answer the conversation. Listeners get the deltas as they arrive.
 
-    An answer that broke off is returned too: see `Answer.is_whole`.
+    An interrupted answer is returned, too: see `Answer.is_whole`.
 
     Raises:
         InferenceFailed: the model name of an override is blank.
         HookFailed: a transform raised.
-        StorageError: the store could not be asked what other processes left of the budget.
+        StorageError: the store could not be asked for the rest of the budget.
     """
     services = run.agent.env.services
     request = build_request(run, await _write_prompt(run) if PromptSource in services else None)
@@ -135,7 +135,7 @@ async def _after_empty(run: LiveRun, request: InferenceRequest, empty: Answer) -
 async def _beyond_the_limit(
     run: LiveRun, request: InferenceRequest, answer: Answer
 ) -> tuple[Answer, TokenUsage | None, float | None]:
-    """Have the model go on with an answer that reached the output limit, as often as the agent and
+    """Have the model continue an answer that reached the output limit, as often as the agent and
     the budget allow. Returns the answer, and the usage and cost of all its pieces."""
     retries, usage, cost = 0, answer.result.usage, answer.cost
     before: list[Message] = []
@@ -340,7 +340,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         if run.has_blobs:
             request = await with_media(run, request)
         if run.stream_log or run.journal.keeps_streams:
-            await heard.take_up(_question(run, request))
+            await heard.begin(_question(run, request))
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
         result = heard.finish()
@@ -369,8 +369,8 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
 def _build_sent_request(
     run: LiveRun, made: InferenceRequest, sent: InferenceRequest, heard: LiveAnswer
 ) -> SentRequest | None:
-    """The request that led to an answer, or `None` if it is not kept: that is turned off, or a
-    process that died has made it and has left the complete answer."""
+    """Build the record of the request that led to an answer. Returns `None` if requests are not
+    stored, or if a process that died has made the request and has stored the complete answer."""
     if run.requests is None or (heard.asked is None and heard.restored):
         return None
     return SentRequest(
@@ -395,7 +395,7 @@ async def drop_announced_calls(run: LiveRun, reason: str, kept: Collection[str] 
 
 
 def _build_partial_answer(heard: LiveAnswer, error: BaseException) -> Answer:
-    """The part of an answer that arrived, and why it broke off."""
+    """Build an answer of the part that arrived, and the error that interrupted it."""
     answer = Answer(heard.cancelled(), cost=heard.cost)  # the text, without calls
     match error:
         case Cancelled():
@@ -409,14 +409,14 @@ def _build_partial_answer(heard: LiveAnswer, error: BaseException) -> Answer:
 
 
 def _question(run: LiveRun, request: InferenceRequest) -> str:
-    """What identifies a request within the run: its model and the last message before it."""
+    """The id of a request within the run: its model and the last message before it."""
     said = run.transcript.view()
     return f"{request.upstream_model} {said[-1].id if said else None}"
 
 
 def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
     """The messages that continue a cut-off answer: the piece that arrived, under the message id
-    announced for it, and one that tells the model to go on."""
+    announced for it, and one that asks the model to continue."""
     said = [Message.internal_user(CONTINUE, id=run.ids.new())]
     if cut.content:
         piece = Message(

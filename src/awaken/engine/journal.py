@@ -1,7 +1,7 @@
 """The journal of a live run: it sends the run's events and makes the run's commits.
 
 A transient event is sent at once. A durable event is stored with the next commit and sent after it,
-so that listeners do not hear of an end that a crash could undo. An event of `begin` is durable,
+so that listeners do not receive an end that a crash could undo. An event of `begin` is durable,
 too, but its caller sends it at once, ahead of its commit.
 """
 
@@ -60,7 +60,7 @@ class Journal(EventSender):
     """Sends the events of one run and makes its commits; no other object does.
 
     The loop fills `calls`, `requests`, `texts` and `extras`; the next commit stores them. `state`
-    says what became of the last commit, and `seq` is the last durable event that was stored and
+    is the outcome of the last commit, and `seq` is the last durable event that was stored and
     sent. `keeps_streams` says whether a streamed answer can be stored where it outlives this
     process. A run without a store has a journal that only sends.
 
@@ -150,7 +150,7 @@ class Journal(EventSender):
     # -- events -------------------------------------------------------------------------------
 
     def enter_step(self) -> None:
-        """Drop what was kept of the last step for listeners that come late."""
+        """Drop the events of the last step that were kept for late listeners."""
         if self.outputs:
             self.outputs = {}
         if self._begun and next(reversed(self._begun)) <= self.seq:
@@ -195,7 +195,7 @@ class Journal(EventSender):
             self._later.append(_replace(self._blank, at_ms=self._clock.now_ms(), event=event))
 
     def progress(self, step: StepSnapshot | None) -> Progress:
-        """Where the run stands, for the topic; `step` is what has come of its open step."""
+        """The progress of the run, for its topic; `step` is the part of its open step so far."""
         if step is not None and self.outputs:
             step = _replace(step, outputs=dict(self.outputs))
         ahead = [
@@ -233,8 +233,8 @@ class Journal(EventSender):
         release: bool = False,
         wait: bool = True,
     ) -> Coroutine[Any, Any, None] | None:
-        """Commit everything since the last commit, then send what was noted. The caller awaits what
-        is returned, if anything is.
+        """Commit everything since the last commit, then send the noted events. The caller awaits
+        the returned coroutine, if there is one.
 
         Without `wait`, the commit may still be under way after that; code that depends on it awaits
         `wait_settled` first. The next commit does so by itself.
@@ -300,7 +300,7 @@ class Journal(EventSender):
 
     def _make_now(self, commits: Any, commit: ThreadCommit) -> Coroutine[Any, Any, None] | None:
         """Make a commit in a store that never waits, for a run without listeners. If the store
-        refuses it, the caller awaits what is returned."""
+        refuses it, the caller awaits the returned coroutine."""
         try:
             committed: Committed = commits.commit_now(commit)
         except Exception:
@@ -356,7 +356,7 @@ class Journal(EventSender):
             self.topic.n += 1
 
     async def wait_settled(self) -> None:
-        """Wait until the last commit is made, and find out what became of one that was lost.
+        """Wait until the last commit is made. If its outcome is unknown, ask the store for it.
 
         Raises:
             StorageError: the commit was not made; its events were not sent.

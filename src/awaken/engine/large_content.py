@@ -1,7 +1,7 @@
 """Large content: media, and results of tools, that a run moves to blobs before a commit.
 
-Media come back before a model is asked. The messages that a run holds in memory keep theirs; only
-what is written refers to blobs. A text that is too large for the log is shown by its beginning, and
+Media are loaded again before a model is asked. The messages in a run's memory keep their media;
+only the stored ones refer to blobs. A text that is too large for the log is shown by its beginning, and
 the model can read on with a tool.
 """
 
@@ -178,9 +178,9 @@ async def shorten_result(
 ) -> tuple[ToolResult, Text]:
     """The result as its event tells it, and the text for its message; `text` is the whole one.
 
-    What exceeds the run's limit is moved to blobs, which the next commit names: the text, and the
-    data if it is another one. If that fails, the rest is lost and the model is told: the tool has
-    done its work, and that goes on record.
+    A text over the run's limit is moved to a blob, which the next commit names, and so is the data
+    if it is another text. If that fails, the rest is lost, and the result says so to the model: the
+    tool has done its work, and that is recorded.
     """
     if run.blobs is None:
         return result, Text(text=text)
@@ -228,10 +228,10 @@ async def with_content(
 
 
 async def keep_large(run: LiveRun) -> None:
-    """Move what is large in the messages from outside that the next commit appends into blobs.
+    """Move large content of the messages from outside, which the next commit appends, into blobs.
 
-    Media go there as they are. The text of an internal message, such as news of a background task,
-    is shortened like a tool's result; what users say stays whole.
+    Media are moved as they are. The text of an internal message, such as one about a background
+    task, is shortened like a tool's result; the text of users stays whole.
 
     Raises:
         StorageError: a medium could not be written, or a message refers to one that does not exist.
@@ -339,7 +339,7 @@ def offer_read_result(run: LiveRun) -> None:
 
 
 def restore_blob_state(run: LiveRun) -> None:
-    """Look at what earlier runs of the thread have kept in blobs."""
+    """Restore whether earlier runs of the thread have stored media or large results as blobs."""
     if not run.state.has_any(_BLOB_KEYS):
         return
     run.has_blobs = bool(run.state.read(HAS_BLOB_MEDIA))

@@ -41,7 +41,7 @@ class LiveAnswer(StreamListener):
         self.first_ms: int | None = None
         self.stream_log: StreamLog | None = None
 
-    async def take_up(self, asked: str) -> None:
+    async def begin(self, asked: str) -> None:
         """Begin an answer. If an earlier process stored pieces of the answer to the same request
         (`asked`), it begins with those pieces."""
         self.stream_log = StreamLog(self._run, asked)
@@ -110,8 +110,8 @@ class LiveAnswer(StreamListener):
         self.attempts = (*self.attempts, failed)
 
     def poll(self) -> bool:
-        """Called at intervals while a stream is open: store what has arrived of the answer. Returns
-        whether the stream waits for a slow listener, and not for the model."""
+        """Called at intervals while a stream is open: store the answer as far as it has arrived.
+        Returns whether the stream waits for a slow listener, and not for the model."""
         if self.stream_log is not None:
             self.stream_log.look(self)
         return self._passing_on

@@ -169,8 +169,8 @@ class LiveRun:
 
     @property
     def response(self) -> str:
-        """The run's output as text: what the model wrote last, or what a check or a function of the
-        agent has made of it."""
+        """The run's output as text: the model's last answer, perhaps changed by a check or a function
+        of the agent."""
         services = self.agent.env.services
         if services and AnswerCheck in services and (text := self.state.read(FINAL_OUTPUT)):
             return text
@@ -243,7 +243,7 @@ class LiveRun:
         return self._around
 
     def forget_references(self) -> None:
-        """Drop what leads back to the run once it is over.
+        """Drop the references that lead back to the run once it is over.
 
         The reader of an answer knows its run: only the garbage collector could free both, and it
         would run four times as often. The context of tool calls is not known to the collector, so
@@ -266,7 +266,7 @@ class LiveRun:
         return self.journal.progress(self._open_step())
 
     def _open_step(self) -> StepSnapshot | None:
-        """What listeners have been sent of the open step; `None` if its end was sent."""
+        """The part of the open step that listeners were sent; `None` if its end was sent."""
         if self.journal.seq >= self.step_ends:
             return None
         if self.open_answer is not None:

@@ -273,7 +273,7 @@ class EffectCounts(msgspec.Struct, kw_only=True):
 
 
 class PhaseReport(msgspec.Struct, kw_only=True):
-    """What a phase did. A phase without actions counts one round."""
+    """The counts of a phase's rounds, actions and effects. Without actions it has one round."""
 
     phase: Phase
     rounds: int = 1

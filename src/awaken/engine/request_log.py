@@ -1,4 +1,4 @@
-"""Keeping what a run asks its models: a manifest of each request, committed with its answer.
+"""The requests of a run to its models: a manifest of each one is committed with its answer.
 
 A step costs the same in a thread of any length: only messages that the last request did not show
 are looked at. After a change in the middle of the conversation, such as a summary, all of them are.
@@ -41,12 +41,12 @@ _replace = msgspec.structs.replace
 
 
 class SentRequest(msgspec.Struct, frozen=True, gc=False):
-    """A request that a run has made, and what its listener knows about it.
+    """A request that a run has made, as its listener has seen it.
 
     `request` is as the run made it, `sent` has its media loaded, and `asked` is what the model got
     in the end: it may have other overrides, another model, and more messages behind those of
-    `sent`, if a stream broke off. `repeats` is the earlier request that the run has copied to make
-    `request`, with the conversation as it is now.
+    `sent`, if a stream was interrupted. `repeats` is the earlier request that the run has copied to
+    make `request`, with the conversation as it is now.
     """
 
     request: InferenceRequest

@@ -1,4 +1,4 @@
-"""One run from beginning to end: its first phase, its steps, and what happens between them."""
+"""One run from beginning to end: its first phase, its steps, and the commits between them."""
 
 from __future__ import annotations
 

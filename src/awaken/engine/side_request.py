@@ -121,7 +121,7 @@ async def _set_aside(
 
 
 def _measure_usage(answer: StreamResult, prompt: int, price: Price | None) -> Amount:
-    """What an answer used: the tokens that the provider reports, else the estimated ones."""
+    """The usage of an answer: the tokens that the provider reports, else the estimated ones."""
     output = estimate(Message(role=Role.ASSISTANT, content=answer.content))
     usage = answer.usage
     if usage is not None and (usage.prompt_tokens or 0) > 0:

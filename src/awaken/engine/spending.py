@@ -114,7 +114,7 @@ def price_of(run: LiveRun, model_id: str | None) -> Price | None:
 
 
 def note(run: LiveRun, used: Amount) -> None:
-    """Add what was used to the spending in the run's state."""
+    """Add the usage to the spending in the run's state."""
     if used != Amount():
         run.state.update(SPENDING, Spending(spent=used))
 
@@ -126,8 +126,8 @@ def count_time(run: LiveRun) -> None:
 
 
 def release_all(run: LiveRun) -> None:
-    """Add to the run's spending what the runs it started have used and have not reported. The run
-    is over, so no report can follow."""
+    """Add the unreported usage of the runs that it started to the run's spending. The run is over,
+    so no report can follow."""
     if run.controls.budget is not None:
         rest = run.controls.budget.merge_all_runs(run.identity.run_id)
         if rest != Spending():
@@ -163,7 +163,7 @@ def not_counted(run: LiveRun) -> Iterator[None]:
 
 
 def build_budget_stop(error: BudgetExhausted) -> Stopped:
-    """How a run ends whose budget is exhausted."""
+    """Build the end of a run whose budget is exhausted."""
     return Stopped(value=StoppedReason(code="budget", detail=str(error)))
 
 
@@ -207,7 +207,7 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
         more = parse_grant(run.controls.budget, call, decision)
         known = run.controls.budget.grant(run.identity.run_id, more, call.arguments["level"])
         run.state.update(SPENDING, known)
-        _have_it_go_on(run)
+        _ask_to_continue(run)
     elif not yes:
         why = decision.reason or "nobody allowed more"
         end = Stopped(value=StoppedReason(code="budget", detail=why))
@@ -225,8 +225,8 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
     run.state.update(TOOL_CALL_STATES, PutCall(call=closed))
 
 
-def _have_it_go_on(run: LiveRun) -> None:
-    """Tell the model to go on, if its answer broke off because the budget was exhausted."""
+def _ask_to_continue(run: LiveRun) -> None:
+    """Ask the model to continue, if its answer was interrupted because the budget was exhausted."""
     said = run.transcript.view()
     last = said[-1] if said else None
     if last is not None and last.role is Role.ASSISTANT and not last.tool_calls:
@@ -234,7 +234,7 @@ def _have_it_go_on(run: LiveRun) -> None:
 
 
 def parse_grant(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:
-    """How much more budget an approver's yes grants.
+    """The additional budget that an approver's decision grants.
 
     It is the amount in the answer. A plain yes grants the original limit once more, or what the
     next call needs if that is more. An answer that is no valid amount grants nothing, and the run

@@ -136,7 +136,7 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
 
 
 async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
-    """Log what arrived of an answer that broke off. Returns how the run goes on or ends."""
+    """Log an interrupted answer as far as it arrived. Returns how the run goes on or ends."""
     failure = answer.failure
     if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
         # Not logged: with this text in the conversation, later requests could be refused as well.
@@ -153,7 +153,7 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
 
 
 def _why(answer: Answer) -> str:
-    """Why an answer broke off, as the reason of `ToolCallCancel` events."""
+    """Why an answer was interrupted, as the reason of `ToolCallCancel` events."""
     if answer.cancelled:
         return "the run was cancelled"
     return str(answer.short or answer.failure)
@@ -220,8 +220,8 @@ def _say(run: LiveRun, answer: Answer, at_ms: int | None = None, calls: bool = T
 def _say_before(run: LiveRun, answer: Answer, *, goes_on: bool) -> None:
     """Log the earlier pieces of an answer that reached the output limit.
 
-    They end with the message that tells the model to go on. It is logged only if more text or calls
-    came after it (`goes_on`).
+    They end with the message that asks the model to continue. It is logged only if more text or
+    calls came after it (`goes_on`).
     """
     said, requests = answer.before, iter(answer.sent_before)
     for message in said if goes_on else said[:-1]:

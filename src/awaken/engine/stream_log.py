@@ -50,7 +50,7 @@ class StreamLog:
         ] == list(range(1, len(pieces) + 1))
 
     def look(self, heard: StreamAccumulator) -> None:
-        """Store what has arrived since the last piece, unless that piece is still being written."""
+        """Store the text since the last piece, unless that piece is still being written."""
         self._looks += 1
         if self._looks % KEPT_AT_LOOK or not self._journal.keeps_streams:
             return

@@ -30,6 +30,7 @@ from awaken.core.suspension import (
 from awaken.core.tool import OUTCOME_UNKNOWN, ToolError, ToolResult
 from awaken.engine import tool_calls
 from awaken.engine.call_results import (
+    append_summary,
     cancel_delegate,
     close_call,
     digest_of,
@@ -37,7 +38,6 @@ from awaken.engine.call_results import (
     load_delegate_summary,
     ticket_of,
     unknown_outcome,
-    with_done,
 )
 from awaken.engine.checkpoint import persist_checkpoint
 from awaken.engine.crash_recovery import settle, was_begun
@@ -129,11 +129,11 @@ def list_suspended_calls(store: StateStore) -> list[ToolCallState]:
 
 
 async def cancel_suspended_calls(run: LiveRun) -> None:
-    """End all calls that wait for an answer or have one that was not carried out: the run is over.
+    """Cancel all calls that wait for an answer, or have one that was not carried out. The run ends.
 
     A late answer then finds no waiting call, and no later run resumes one. If a call asked on
-    behalf of a delegate, its result tells the model of the thread's next run what that delegate
-    has done, and the delegate's run is cancelled.
+    behalf of a delegate, its result includes a summary of the delegate's actions for the model of
+    the thread's next run, and the delegate's run is cancelled.
     """
     states = run.state.read(TOOL_CALL_STATES)
     for call in list(states.calls.values()) if states else ():
@@ -152,7 +152,7 @@ async def cancel_suspended_calls(run: LiveRun) -> None:
                 done = await load_delegate_summary(
                     run.setup.services.delegates, thread_id, call.key
                 )
-                text = with_done(text, done)
+                text = append_summary(text, done)
             _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
         cancel_delegate(run, call.tool_name, call.key, call.asker)
         closed = _replace(
@@ -235,7 +235,7 @@ async def take_expired(run: LiveRun) -> bool:
 
 
 def _expiry_decision_id(call: ToolCallState) -> str:
-    """The decision id of the no that an expired question gets."""
+    """The id of the denial that an expired question gets."""
     return f"expired:{call.question_key}"
 
 
@@ -288,7 +288,7 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
 
 
 def _take_no(run: LiveRun, call: ToolCallState) -> None:
-    """Carry out a no: the call gets a result that tells the model why."""
+    """Carry out a denial: the call gets a result that gives the model the reason."""
     decision = call.resume_input
     assert decision is not None, "only decided calls are taken up"
     reason = decision.reason
@@ -355,7 +355,7 @@ async def _is_to_run(run: LiveRun, step: StepCalls, index: int) -> bool:
             thread_id = run.identity.thread_id
             delegates = run.setup.services.delegates
             done = await load_delegate_summary(delegates, thread_id, call.key)
-            why = with_done(why, done)
+            why = append_summary(why, done)
         close_call(run, step, index, ToolResult.error(call.tool_name, why))
         return False
     return not was_begun(run, step, index) or not await settle(run, step, index)

@@ -38,6 +38,7 @@ from awaken.core.tool_context import (
 )
 from awaken.engine.call_results import (
     REJECTED,
+    append_summary,
     build_confirmed_result,
     complete,
     complete_plain,
@@ -46,7 +47,6 @@ from awaken.engine.call_results import (
     must_run_once,
     tool_fields,
     unknown_outcome,
-    with_done,
 )
 from awaken.engine.checkpoint import persist_checkpoint
 from awaken.engine.commit_state import SETTLED
@@ -204,7 +204,7 @@ async def intercept(
                 done = await load_delegate_summary(
                     run.setup.services.delegates, thread_id, resumed.key
                 )
-                reason = with_done(reason, done)
+                reason = append_summary(reason, done)
             result = ToolResult.error(call.name, reason)
             result = msgspec.structs.replace(result, metadata={REJECTED: True})
             await complete(run, step, index, ToolOutput(result))

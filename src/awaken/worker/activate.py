@@ -149,9 +149,10 @@ def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
 
 
 class Activation(msgspec.Struct, kw_only=True):
-    """One activation of a run: the claim, what was read under it, and what was selected.
+    """One activation of a run: the claim on the thread, the thread as read under the claim, and the
+    selected run and agent.
 
-    `context` is the thread as it was read, `commands` are those that waited for the run. `slot` is
+    `commands` are those that waited for the run. `slot` is
     the run's place among the live runs of this process. `answers` are the answers to the questions
     of a remote run. `pending_commits` receives the commits that the store did not take before the
     run failed.
@@ -185,7 +186,7 @@ class Activation(msgspec.Struct, kw_only=True):
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the run goes on after its process died: its record still says that it runs."""
+        """Whether the run continues after its process died: its record still says that it runs."""
         previous = self.run.previous
         return previous is not None and previous.status is RunStatus.RUNNING
 
@@ -351,8 +352,8 @@ def _build_setup(activation: Activation, agent: ResolvedExecution) -> RunSetup:
 async def _add_history(
     activation: Activation, setup: RunSetup, store: StateStore, *, has_decisions: bool
 ) -> None:
-    """Add what the thread's earlier runs have left: their messages, and in the first commit what it
-    writes about their open calls."""
+    """Add the history of the thread to a setup: the messages of earlier runs, and for the first
+    commit the results, tickets and events of their open calls."""
     context, run, request = activation.context, activation.run, activation.request
     first, thread = setup.first_commit, setup.thread
     results = build_missing_results(context, run, setup.services.ids)
@@ -466,7 +467,9 @@ async def _take_answers(activation: Activation) -> Answers:
     answers = activation.answers = await load_answers(
         activation.store, activation.run.previous, sent.decisions or activation.request.decisions
     )
-    activation.commands = msgspec.structs.replace(sent, messages=(*sent.messages, *answers.told))
+    activation.commands = msgspec.structs.replace(
+        sent, messages=(*sent.messages, *answers.messages)
+    )
     return answers
 
 
@@ -493,7 +496,7 @@ def _list_unanswered(log: Sequence[Message]) -> Sequence[Message]:
 
 
 async def _load_state(activation: Activation, agent_id: str) -> PersistedState | None:
-    """The state of a run that goes on; for a new run, that of the agent's last run here."""
+    """The state of a continued run; for a new run, that of the agent's last run in the thread."""
     run = activation.run
     if run.state is not None and not activation.is_unbegun:
         return run.state

@@ -163,8 +163,8 @@ class Delegates:
                 seen = await self._store.wait_changed(child, seen)
 
     async def summarize_delegate(self, thread_id: str, key: str) -> str | None:
-        """What the delegate of the call `key` of a thread and the runs below it have done. Returns
-        `None` if none of their calls has ended or may have taken effect."""
+        """A summary of the actions of the delegate of the call `key` of a thread, and of the runs
+        below it. Returns `None` if none of their calls has ended or may have taken effect."""
         return await self._summary.summarize(await find_child(self._store, thread_id, key))
 
     async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Bounded streams of a run's events, which a caller reads while the run goes on."""
+"""Bounded streams of a run's events, which a caller reads while the run is live."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class ActiveRun:
                 self.has_queued_run = True
 
     def abandon(self) -> None:
-        """Cancel the run's task and leave the run without a commit: another process goes on."""
+        """Cancel the run's task without a commit: another process continues the run."""
         self.is_fenced_off = True
         if self.controls is not None:
             self.controls.is_lost = True

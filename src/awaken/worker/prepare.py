@@ -391,8 +391,8 @@ async def supersede(
     """Cancel suspended calls. Returns the tool messages that close them in the log.
 
     `first` gets their closed tickets, their `ToolCallResumed` events, and the commands that cancel
-    the delegates that asked. The message of a call that did nothing is hidden from the model. The
-    message of a call that may have taken effect, or whose delegate did something, says so.
+    the delegates that asked. The message of a call without effect is hidden from the model. The
+    message of a call that may have taken effect, or whose delegate has taken actions, says so.
     """
     tickets: list[Ticket] = []
     sends: list[ThreadCommand] = []

@@ -30,14 +30,14 @@ class Answers(msgspec.Struct, kw_only=True):
     """The answers to a waiting run on a backend.
 
     - `question` is the run's last ticket.
-    - `told` are the messages for its agent.
+    - `messages` are for its agent.
     - `verdict` is the decision about its budget.
     - `others` are decisions for questions that only the backend knows.
     - `closed` are the tickets that this closes.
     """
 
     question: Ticket | None = None
-    told: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
     verdict: ToolCallResume | None = None
     others: tuple[Decision, ...] = ()
     closed: Sequence[Ticket] = ()
@@ -54,7 +54,7 @@ class Answers(msgspec.Struct, kw_only=True):
         elif self.is_about_budget:
             self.verdict = decision
         else:
-            self.told = (Message.user(answer_text(decision), id=f"{target}>answer"),)
+            self.messages = (Message.user(answer_text(decision), id=f"{target}>answer"),)
 
 
 async def load_answers(

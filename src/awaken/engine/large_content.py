@@ -1,8 +1,8 @@
 """Large content: media, and results of tools, that a run moves to blobs before a commit.
 
 Media are loaded again before a model is asked. The messages in a run's memory keep their media;
-only the stored ones refer to blobs. A text that is too large for the log is shown by its beginning, and
-the model can read on with a tool.
+only the stored ones refer to blobs. A text that is too large for the log is shown by its beginning,
+and the model can read on with a tool.
 """
 
 from __future__ import annotations

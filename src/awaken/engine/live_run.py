@@ -169,8 +169,8 @@ class LiveRun:
 
     @property
     def response(self) -> str:
-        """The run's output as text: the model's last answer, perhaps changed by a check or a function
-        of the agent."""
+        """The run's output as text: the model's last answer, which a check or a function of the
+        agent may have changed."""
         services = self.agent.env.services
         if services and AnswerCheck in services and (text := self.state.read(FINAL_OUTPUT)):
             return text

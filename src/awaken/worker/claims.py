@@ -221,7 +221,7 @@ class ThreadClaims:
             self._tasks.start_logged(self._compare(), failed)
 
     async def _compare(self) -> None:
-        """Release threads that were unknown here twice and that, by the store, this process owns."""
+        """Release threads that were unknown here twice though the store says we own them."""
         is_settled = False
         try:
             found = await self._store.list_claims()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
+from typing import Any
 
 import msgspec
 
@@ -39,7 +40,7 @@ from awaken.engine.inbox import read_inbox
 from awaken.engine.inference import drop_announced_calls
 from awaken.engine.live_run import LiveRun
 from awaken.engine.spending import release_all
-from awaken.engine.suspension import cancel_suspended_calls
+from awaken.engine.suspension import cancel_open_calls, list_open_calls
 from awaken.errors import AgentLoopError, InvalidResume, KeyEncode, Serialization, StorageError
 
 log = logging.getLogger("awaken.loop")
@@ -88,7 +89,8 @@ async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     status, reason = to_run_status(end)
     if stays or status is not _DONE:
         return
-    await cancel_suspended_calls(run)
+    if calls := list_open_calls(run.state):
+        await cancel_open_calls(run, calls)
     release_all(run)
     if check_termination(run.state) != end:
         run.state.update(
@@ -110,7 +112,8 @@ def _close_inbox(run: LiveRun) -> None:
     inbox.close()
 
 
-async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
+def _commit_end(run: LiveRun, end: TerminationReason) -> Coroutine[Any, Any, None]:
+    """Commit the end of the run, and release the thread. The caller awaits the coroutine."""
     lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     result: dict[str, Json] = {
         "response": run.response,
@@ -121,7 +124,7 @@ async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
     payload = error_payload_of(end.value) if isinstance(end, Failed) else None
     finish = finish_event(run, end, result)
     release = run.journal.fence is not None
-    await persist_checkpoint(
+    return persist_checkpoint(
         run, termination=end, error_payload=payload, finish=finish, release=release
     )
 

@@ -340,7 +340,9 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         if run.has_blobs:
             request = await with_media(run, request)
         if run.stream_log or run.journal.keeps_streams:
-            await heard.begin(_question(run, request))
+            restored = heard.begin(_question(run, request))
+            if restored is not None:
+                await heard.send_restored(restored)
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
         result = heard.finish()
@@ -354,7 +356,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         answer.sent = _build_sent_request(run, made, request, heard)
         return answer
     finally:
-        if heard.stream_log is not None:
+        if heard.stream_log is not None and heard.stream_log.is_writing:
             await heard.stream_log.wait_settled()
     heard.count(True)
     return Answer(

@@ -41,12 +41,16 @@ class LiveAnswer(StreamListener):
         self.first_ms: int | None = None
         self.stream_log: StreamLog | None = None
 
-    async def begin(self, asked: str) -> None:
+    def begin(self, asked: str) -> str | None:
         """Begin an answer. If an earlier process stored pieces of the answer to the same request
-        (`asked`), it begins with those pieces."""
+        (`asked`), it begins with those pieces, and their text is returned for `send_restored`."""
         self.stream_log = StreamLog(self._run, asked)
-        if text := self.stream_log.restore(self):
-            # The listeners in this process have not received that text.
+        text = self.stream_log.restore(self)
+        return text if text or self.written_calls() else None
+
+    async def send_restored(self, text: str) -> None:
+        """Send the restored text and calls: the listeners in this process have not got them."""
+        if text:
             await self.emit(TextDelta(delta=text))
         for id, name, arguments in self.written_calls():
             await self.emit(ToolCallStart(id=id, name=name))

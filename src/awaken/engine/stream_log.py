@@ -90,6 +90,11 @@ class StreamLog:
             at_ms=self._run.clock.now_ms(),
         )
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a piece may still be being written."""
+        return self._writing is not None
+
     async def wait_settled(self) -> None:
         """Wait for the piece that is being written. The caller commits afterwards, and the commit
         deletes all pieces."""

@@ -128,18 +128,25 @@ def list_suspended_calls(store: StateStore) -> list[ToolCallState]:
     ]
 
 
-async def cancel_suspended_calls(run: LiveRun) -> None:
-    """Cancel all calls that wait for an answer, or have one that was not carried out. The run ends.
+def list_open_calls(store: StateStore) -> list[ToolCallState]:
+    """The calls that wait for an answer, or have one that was not carried out."""
+    states = store.read(TOOL_CALL_STATES)
+    return [
+        call
+        for call in (states.calls.values() if states else ())
+        if call.status is ToolCallStatus.SUSPENDED or call.resume_input is not None
+    ]
+
+
+async def cancel_open_calls(run: LiveRun, calls: Sequence[ToolCallState]) -> None:
+    """Cancel the open calls of a run that ends.
 
     A late answer then finds no waiting call, and no later run resumes one. If a call asked on
     behalf of a delegate, its result includes a summary of the delegate's actions for the model of
     the thread's next run, and the delegate's run is cancelled.
     """
-    states = run.state.read(TOOL_CALL_STATES)
-    for call in list(states.calls.values()) if states else ():
+    for call in calls:
         waits = call.status is ToolCallStatus.SUSPENDED
-        if not waits and call.resume_input is None:
-            continue
         why = "anybody decided" if waits else "the decision was carried out"
         if call.suspension_reason != BUDGET_LIMIT:
             text = str(ToolError.cancelled(f"the run ended before {why}"))

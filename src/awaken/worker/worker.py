@@ -188,7 +188,7 @@ class AgentRuntime(Stopping):
         """
         request = request.signed()
         try:
-            slot = await self._reserve_slot(request)
+            slot = self._reserve_slot(request) or await self._wait_for_slot(request)
         except BaseException:
             if fence is not None:
                 await self.claims.release(fence)
@@ -284,7 +284,8 @@ class AgentRuntime(Stopping):
                 outcome = activation
             elif isinstance(activation.agent, ResolvedAgent) and not activation.is_abandoned:
                 phases, setup = await prepare_local(activation, activation.agent)
-                await self._begin(activation)
+                if self._begin(activation):
+                    await self.deliver(slot.thread_id)
                 outcome = AttemptEnded(await run_agent_loop(activation.agent, phases, setup))
             else:
                 outcome = await self._run_on_backend(activation)
@@ -345,21 +346,26 @@ class AgentRuntime(Stopping):
         if waits or slot.has_unread_commands or slot.notified_before_start or slot.has_queued_run:
             self.unattended.notify(slot.thread_id)
 
-    async def _reserve_slot(self, request: RunRequest) -> ActiveRun:
+    def _reserve_slot(self, request: RunRequest) -> ActiveRun | None:
+        """The slot of the request's thread. Returns `None` if the request has to wait for it."""
         if self.is_stopping:
             raise RuntimeFault(f"the runtime is {'closed' if self.closed else 'draining'}")
         self.one_loop.bind()
         self.pending_commits.start_retrying()
-        while True:
-            try:
-                return self.active.reserve(request.thread_id)
-            except ThreadAlreadyRunning:
-                holder = self.active.find_by_thread(request.thread_id)
-                if request.when_busy is not WhenBusy.QUEUE or holder is None:
-                    raise
-                await holder.wait_ended(None)
-                if self.is_stopping:
-                    raise RuntimeFault("the runtime was closed while the request waited") from None
+        try:
+            return self.active.reserve(request.thread_id)
+        except ThreadAlreadyRunning:
+            if request.when_busy is not WhenBusy.QUEUE:
+                raise
+            return None
+
+    async def _wait_for_slot(self, request: RunRequest) -> ActiveRun:
+        """Wait until the thread has no live run here, and return its slot."""
+        while (holder := self.active.find_by_thread(request.thread_id)) is not None:
+            await holder.wait_ended(None)
+            if self.is_stopping:
+                raise RuntimeFault("the runtime was closed while the request waited")
+        return self.active.reserve(request.thread_id)
 
     async def _release_thread(
         self, fence: Fence, commits: Sequence[ThreadCommit], error: BaseException | None = None
@@ -410,14 +416,16 @@ class AgentRuntime(Stopping):
             validate_root_execution_request(agent, request)
         if not self.store.lease.held:
             await self.store.lease.wait_held()
-        await self._begin(activation)
+        if self._begin(activation):
+            await self.deliver(activation.slot.thread_id)
         ended = await remote.execute_remote_root_lifecycle(
             agent, request, created_at, activation.slot.token, request.persisted_state, setup=setup
         )
         return AttemptEnded(ended)
 
-    async def _begin(self, activation: Activation) -> None:
-        """Let commands reach the run from now on. Those already in its context were read."""
+    def _begin(self, activation: Activation) -> bool:
+        """Let commands reach the run from now on; those in its context were read already. Returns
+        whether a command came before, so that the caller has to deliver the thread's commands."""
         slot = activation.slot
         slot.begin(activation.fence, activation.context.commands)
         self.claims.mark(activation.fence, ClaimUse.LIVE)
@@ -425,9 +433,8 @@ class AgentRuntime(Stopping):
             self.taken.notify(command)
         if activation.commands.cancelled:
             slot.token.cancel()
-        if slot.notified_before_start:
-            slot.notified_before_start = False
-            await self.deliver(slot.thread_id)
+        was_notified, slot.notified_before_start = slot.notified_before_start, False
+        return was_notified
 
     async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
         """Claim the thread before it is read. The claim lasts until the run ends or pauses.

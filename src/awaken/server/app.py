@@ -15,20 +15,20 @@ from awaken.core.access_store import Access
 from awaken.errors import ConfigError
 from awaken.runtime.metrics_hooks import RuntimeNews
 from awaken.runtime.runtime import Runtime
-from awaken.server.auth import Authentication, Everyone, Tokens
-from awaken.server.console import Audit, Audited, Pages, Sessions
-from awaken.server.edge import Edge, Heads, Step
+from awaken.server.auth import AllowAll, Authentication, Tokens
+from awaken.server.console import Audit, AuditMiddleware, Pages, Sessions
+from awaken.server.edge import Edge, EdgeStep, RepeatedHeaders
 from awaken.server.endpoint import Endpoint, Resource
-from awaken.server.errors import unknown
+from awaken.server.errors import not_found_error
 from awaken.server.health import WriteProbe
 from awaken.server.keys import IN_STORE, Authenticator, KeyFile, Keys, StoreKeys
-from awaken.server.limits import Connections, Limits, Rates, Shares, Streams
+from awaken.server.limits import ConnectionLimit, Limits, RateLimit, ShareLimit, StreamLimit
 from awaken.server.metrics import PATH as METRICS
-from awaken.server.observe import observed
+from awaken.server.observe import observe
 from awaken.server.origins import ANY, LOOPBACK, Hosts, Origins
 from awaken.server.route import Route
 from awaken.server.routes import ROUTES
-from awaken.server.ticket_updates import TicketNews
+from awaken.server.ticket_updates import TicketUpdates
 
 
 def app(
@@ -72,15 +72,15 @@ def app(
     if ANY in origins and is_open:
         raise ConfigError("pages of every origin (*) may use a server only if it has keys")
     tokens, sessions = Tokens(_Secret(known, access)), Sessions(access, door, known)
-    authentication = Authentication(known or auth or Everyone(), tokens, sessions)
+    authentication = Authentication(known or auth or AllowAll(), tokens, sessions)
     pages, routes = Pages(), [route for route in ROUTES if metrics or route.path != METRICS]
-    steps: list[Step] = [Connections(limits.connections), Heads()]
+    steps: list[EdgeStep] = [ConnectionLimit(limits.connections), RepeatedHeaders()]
     if hosts is not None or is_open:
         steps.append(Hosts(LOOPBACK if hosts is None else hosts))
     steps += [Origins(origins), authentication]
     if not is_open:
-        steps.append(Shares(limits))
-    steps.append(Rates(limits))
+        steps.append(ShareLimit(limits))
+    steps.append(RateLimit(limits))
     made = Starlette(
         routes=[*_by_path(routes, runtime, limits), *pages.routes()],
         middleware=[Middleware(Edge, steps)],
@@ -88,11 +88,11 @@ def app(
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, routes
-    made.state.keys, made.state.ticket_news = known, TicketNews(RuntimeNews(runtime))
+    made.state.keys, made.state.ticket_updates = known, TicketUpdates(RuntimeNews(runtime))
     made.state.sessions, made.state.pages = sessions, pages
     made.state.write_probe = WriteProbe(runtime.engine.clock)
-    made.add_middleware(Audited, Audit(access), routes)
-    return observed(made, runtime, authentication.is_good)
+    made.add_middleware(AuditMiddleware, Audit(access), routes)
+    return observe(made, runtime, authentication.is_valid)
 
 
 def _keys(given: str | os.PathLike[str] | KeyFile | None, access: Access) -> Keys | None:
@@ -118,7 +118,7 @@ class _Secret:
 
 
 def _by_path(routes: Sequence[Route], runtime: Runtime, limits: Limits) -> list[StarletteRoute]:
-    streams = Streams(limits.streams)
+    streams = StreamLimit(limits.streams)
     paths: dict[str, dict[str, Endpoint]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method] = Endpoint(route, runtime, limits, streams)
@@ -129,4 +129,4 @@ async def _nothing_there(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close"})
         return
-    raise unknown("path")
+    raise not_found_error("path")

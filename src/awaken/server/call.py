@@ -15,23 +15,23 @@ from awaken.core.event import RunEvent
 from awaken.core.identity import Principal
 from awaken.runtime.live.follow import EventFollower
 from awaken.runtime.runtime import Runtime
-from awaken.server.client_ids import Names
+from awaken.server.client_ids import ClientIds
 
 
-class Call:
+class ApiCall:
     """A request, who makes it, and what it may use.
 
     `query` and `body` have the types that the route names.
     """
 
-    __slots__ = ("body", "names", "principal", "query", "request", "runtime")
+    __slots__ = ("body", "ids", "principal", "query", "request", "runtime")
 
     def __init__(
         self, request: Request, runtime: Runtime, principal: Principal, query: Any, body: Any
     ) -> None:
         self.request, self.runtime, self.principal = request, runtime, principal
         self.query, self.body = query, body
-        self.names = Names(principal.scope)
+        self.ids = ClientIds(principal.scope)
 
     def path(self, name: str) -> str:
         """A part of the path, as the client wrote it."""
@@ -79,7 +79,7 @@ class Call:
         """The events of a thread, by its id inside, as `Runtime.follow` gives them, with the ids
         that this client sees."""
         events = self.runtime.follow(thread_id, after=after, tree=tree)
-        return EventFollower(_stripped(events, self.names)) if self.names.scope else events
+        return EventFollower(_strip_scope(events, self.ids)) if self.ids.scope else events
 
 
 class JsonResponse(Response):
@@ -91,7 +91,7 @@ class JsonResponse(Response):
         return dumps(content)
 
 
-class Pass(NamedTuple):
+class Credential(NamedTuple):
     """A key or a session, by id: either may be taken back while a stream is open."""
 
     key: str | None = None
@@ -102,7 +102,9 @@ def _is_one_of(own: Collection[str], roles: tuple[str, ...]) -> bool:
     return "admin" in own or any(role in own for role in roles)
 
 
-async def _stripped(events: EventFollower, names: Names) -> AsyncGenerator[list[RunEvent], None]:
+async def _strip_scope(
+    events: EventFollower, ids: ClientIds
+) -> AsyncGenerator[list[RunEvent], None]:
     async with aclosing(events):
         async for batch in events.batches():
-            yield [names.event(event) for event in batch]
+            yield [ids.event(event) for event in batch]

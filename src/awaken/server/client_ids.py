@@ -34,7 +34,7 @@ _CHILD = "child_run_id"
 Asked = TypeVar("Asked", bound=AskedCall)
 
 
-class Names:
+class ClientIds:
     """The ids of one tenant: as clients see them (outside), and as stores have them (inside)."""
 
     __slots__ = ("_prefix", "scope")
@@ -105,10 +105,10 @@ class Names:
             thread_id=self.outside(told.thread_id),
             run_id=self.outside(told.run_id),
             parent_run_id=self.outside_if(told.parent_run_id),
-            event=self._stripped(told.event, told.thread_id),
+            event=self._strip_event(told.event, told.thread_id),
         )
 
-    def _stripped(self, event: AgentEvent, thread_id: str) -> AgentEvent:
+    def _strip_event(self, event: AgentEvent, thread_id: str) -> AgentEvent:
         match event:
             case RunStart():
                 return _replace(
@@ -137,8 +137,10 @@ class Names:
             case MessagesSnapshot():
                 return _replace(event, messages=tuple(map(self.message, event.messages)))
             case ActivitySnapshot(content=dict() as report) if _is_progress(event):
-                ids = {name: report.get(name) for name in _PROGRESS_IDS}
-                named = {name: self.outside(id) for name, id in ids.items() if isinstance(id, str)}
+                found = {name: report.get(name) for name in _PROGRESS_IDS}
+                named = {
+                    name: self.outside(id) for name, id in found.items() if isinstance(id, str)
+                }
                 return _replace(event, content=report | named)
             case _:
                 return event
@@ -146,12 +148,12 @@ class Names:
     def _result(self, result: ToolResult) -> ToolResult:
         """A result that tells of a delegate: of its run, or of the question that it asks."""
         if result.suspension is not None:
-            result = _replace(result, suspension=self._suspended(result.suspension))
+            result = _replace(result, suspension=self._strip_ticket(result.suspension))
         if _CHILD in result.metadata:
             result = _replace(result, metadata=self._without_scope(result.metadata))
         return result
 
-    def _suspended(self, asked: SuspendTicket) -> SuspendTicket:
+    def _strip_ticket(self, asked: SuspendTicket) -> SuspendTicket:
         question = asked.suspension
         parameters = question.parameters
         if isinstance(parameters, dict) and _CHILD in parameters:

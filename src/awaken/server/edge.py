@@ -1,6 +1,6 @@
 """The edge: what a request passes before it is routed, one small step after the other.
 
-The step here, `Heads`, refuses requests whose head can be read in two ways.
+The step here, `RepeatedHeaders`, refuses requests whose head can be read in two ways.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken.core.identity import Principal
-from awaken.server.client_ids import Names
-from awaken.server.errors import Refused, answer_to, in_words
+from awaken.server.client_ids import ClientIds
+from awaken.server.errors import RequestRefused, to_error_response, to_plain_text
 
 log = logging.getLogger("awaken.server")
 
 CLIENT_LEFT = 499
 """What logs and figures have for the status of a request whose client left before any answer."""
-_IN_WORDS = "/v1/ai-sdk/"
+_PLAIN_TEXT_PATH = "/v1/ai-sdk/"
 """The AI SDK's client shows the text of an error's answer to people."""
 
 LINGER_SECONDS = 2.0
@@ -35,30 +35,30 @@ LINGER_BYTES = 16 * 1024 * 1024
 class Edge:
     """Passes requests through its steps, and answers those that fail, there or further on."""
 
-    def __init__(self, app: ASGIApp, steps: Sequence[Step]) -> None:
+    def __init__(self, app: ASGIApp, steps: Sequence[EdgeStep]) -> None:
         self._app, self._steps = app, steps
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        arrival = Arrival(scope)
+        request = EdgeRequest(scope)
         has_begun = False
 
         async def send_on(message: Message) -> None:
             nonlocal has_begun
             if message["type"] == "http.response.start":
                 has_begun = True
-                MutableHeaders(scope=message).update(arrival.headers)
+                MutableHeaders(scope=message).update(request.answer_headers)
             await send(message)
 
-        with arrival.held:
+        with request.cleanup:
             try:
                 for step in self._steps:
-                    await step.check(arrival)
-                    if arrival.answer is not None:
+                    await step.check(request)
+                    if request.answer is not None:
                         break
-                await (arrival.answer or self._app)(scope, receive, send_on)
+                await (request.answer or self._app)(scope, receive, send_on)
             except ClientDisconnect:
                 pass
             except Exception as error:
@@ -66,10 +66,10 @@ class Edge:
                     # The connection is cut, which tells the client that there would be more.
                     log.exception("an answer broke off")
                     return
-                known = arrival.principal
-                names = Names(known.scope) if known is not None else None
-                told = answer_to(error, names)
-                answer = in_words(told) if _IN_WORDS in scope["path"] else told
+                known = request.principal
+                ids = ClientIds(known.scope) if known is not None else None
+                told = to_error_response(error, ids)
+                answer = to_plain_text(told) if _PLAIN_TEXT_PATH in scope["path"] else told
                 if answer.headers.get("connection") == "close":
                     await _answer_last(answer, receive, send_on)
                 else:
@@ -93,10 +93,10 @@ async def _answer_last(answer: Response, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class Step(Protocol):
+class EdgeStep(Protocol):
     """One check of the edge."""
 
-    async def check(self, arrival: Arrival) -> None:
+    async def check(self, request: EdgeRequest) -> None:
         """
         Raises:
             Refused: the request goes no further.
@@ -104,22 +104,22 @@ class Step(Protocol):
         ...
 
 
-class Arrival:
+class EdgeRequest:
     """The head of a request on its way through the edge, and what the steps make of it.
 
     - `answer` ends the request if a step sets it: it is a preflight.
-    - `headers` go out with the answer, whatever that is.
-    - `held` is given back when the answer is over.
+    - `answer_headers` go out with the answer, whatever that is.
+    - `cleanup` is given back when the answer is over.
     """
 
-    __slots__ = ("answer", "headers", "held", "request_headers", "scope")
+    __slots__ = ("answer", "answer_headers", "cleanup", "headers", "scope")
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.request_headers = Headers(scope=scope)
+        self.headers = Headers(scope=scope)
         self.answer: Response | None = None
-        self.headers: dict[str, str] = {"x-content-type-options": "nosniff"}
-        self.held = ExitStack()
+        self.answer_headers: dict[str, str] = {"x-content-type-options": "nosniff"}
+        self.cleanup = ExitStack()
 
     @property
     def principal(self) -> Principal | None:
@@ -128,19 +128,19 @@ class Arrival:
         return principal
 
 
-_ONCE = frozenset({b"host", b"origin", b"last-event-id", b"idempotency-key", b"if-match"})
+_UNIQUE_HEADERS = frozenset({b"host", b"origin", b"last-event-id", b"idempotency-key", b"if-match"})
 """Headers that decide something. Given twice, a proxy and this server could each go by another."""
 
 
-class Heads:
+class RepeatedHeaders:
     """Refuses requests that give a header twice which they may give once."""
 
-    async def check(self, arrival: Arrival) -> None:
+    async def check(self, request: EdgeRequest) -> None:
         seen = set[bytes]()
-        for name, _ in arrival.scope["headers"]:
-            if name in _ONCE:
+        for name, _ in request.scope["headers"]:
+            if name in _UNIQUE_HEADERS:
                 if name in seen:
-                    raise Refused(400, "bad_header", f"{name.decode()!r} is given twice")
+                    raise RequestRefused(400, "bad_header", f"{name.decode()!r} is given twice")
                 seen.add(name)
 
 

@@ -11,30 +11,32 @@ from starlette.types import Message, Receive, Scope, Send
 
 from awaken.core.identity import Principal
 from awaken.runtime.runtime import Runtime
-from awaken.server.call import Call
-from awaken.server.errors import Refused, unauthorized
-from awaken.server.limits import Limits, Streams
+from awaken.server.call import ApiCall
+from awaken.server.errors import RequestRefused, authentication_error
+from awaken.server.limits import Limits, StreamLimit
 from awaken.server.parsing import read_body, read_query
 from awaken.server.route import Role, Route
 
-NO_ONE = Principal(id="")
+ANONYMOUS = Principal(id="")
 """Who makes a request without a key, to a route that needs none."""
 
 
 class Endpoint:
     """Answers the requests to one route."""
 
-    def __init__(self, route: Route, runtime: Runtime, limits: Limits, streams: Streams) -> None:
+    def __init__(
+        self, route: Route, runtime: Runtime, limits: Limits, streams: StreamLimit
+    ) -> None:
         self._route, self._runtime = route, runtime
         self._limits, self._streams = limits, streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route
         scope["is_audited"] = route.has_audit
-        principal = permitted(route, scope)
+        principal = authorize(route, scope)
         if self._runtime.is_draining:
             if not _is_served_to_the_end(route):
-                raise Refused(
+                raise RequestRefused(
                     503,
                     "draining",
                     "this server is about to end: try again in a second",
@@ -44,11 +46,11 @@ class Endpoint:
         request = Request(scope, receive)
         query = read_query(request, route.query)
         body = await read_body(request, route.body, route.body_limit, self._limits.body_seconds)
-        answer = await route.handle(Call(request, self._runtime, principal, query, body))
+        answer = await route.handle(ApiCall(request, self._runtime, principal, query, body))
         if isinstance(answer, Response):
             await answer(scope, receive, send)
             return
-        with self._streams.one(principal.scope):
+        with self._streams.count(principal.scope):
             await answer(scope, receive, send)
 
 
@@ -74,7 +76,7 @@ def _last_on_its_connection(send: Send) -> Send:
     return send_on
 
 
-def permitted(route: Route, scope: Scope) -> Principal:
+def authorize(route: Route, scope: Scope) -> Principal:
     """Who makes the request, if they may make it.
 
     Raises:
@@ -82,14 +84,14 @@ def permitted(route: Route, scope: Scope) -> Principal:
     """
     principal: Principal | None = scope.get("principal")
     if not route.needs:
-        return principal or NO_ONE
+        return principal or ANONYMOUS
     if principal is None:
-        raise unauthorized("this needs a key")
+        raise authentication_error("this needs a key")
     if Role.ADMIN not in principal.roles and not set(route.needs) & set(principal.roles):
         names = " or ".join(sorted(route.needs))
-        raise Refused(403, "missing_role", f"this needs the role {names}")
+        raise RequestRefused(403, "missing_role", f"this needs the role {names}")
     if scope.get("token_thread") is not None and not route.takes_tokens:
-        raise Refused(403, "not_with_a_token", "a stream token is good for its thread only")
+        raise RequestRefused(403, "not_with_a_token", "a stream token is good for its thread only")
     return principal
 
 
@@ -104,7 +106,7 @@ class Resource:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         endpoint = self._methods.get(method)
         if endpoint is None:
-            raise Refused(
+            raise RequestRefused(
                 405,
                 "method_not_allowed",
                 f"this path takes {self._allowed}",

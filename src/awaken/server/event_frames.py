@@ -24,8 +24,8 @@ from awaken.core.event import (
     ToolCallStart,
     is_terminal,
 )
-from awaken.server.client_ids import Names
-from awaken.server.errors import Refused
+from awaken.server.client_ids import ClientIds
+from awaken.server.errors import RequestRefused
 
 _CURSOR = re.compile(r"(\d{1,15})(?:\.(\d{1,15})\.(\d{1,15}))?", re.ASCII)
 
@@ -52,7 +52,7 @@ class Cursor(NamedTuple):
         """
         found = _CURSOR.fullmatch(text.strip())
         if found is None:
-            raise Refused(
+            raise RequestRefused(
                 400,
                 "bad_cursor",
                 "this is no cursor: give the `id` of the last event that you have, or 0",
@@ -81,15 +81,15 @@ class EventFrames:
         self,
         thread_id: str,
         after: int,
-        names: Names,
+        ids: ClientIds,
         *,
         run_id: str | None = None,
         deltas: bool = True,
     ) -> None:
-        self._thread_id, self._names = thread_id, names
+        self._thread_id, self._ids = thread_id, ids
         self._run_id, self._deltas = run_id, deltas
         self._takes_all = run_id is None and deltas
-        self._is_plain = not names.scope
+        self._is_plain = not ids.scope
         self._position = Position(after)
 
     def start(self) -> list[bytes]:
@@ -102,22 +102,22 @@ class EventFrames:
         live = event.live
         if live is not None and self._takes_all and type(event.event) is TextDelta:
             # Most events. What is done here for one client is done for thousands of pieces.
-            position.is_loose, seq = True, position.seq
+            position.has_unstored, seq = True, position.seq
             frame = SHARED.find(event, seq, True)
             if frame is None:
-                data = dumps(event if self._is_plain else self._names.event(event))
+                data = dumps(event if self._is_plain else self._ids.event(event))
                 frame = (_TEXT % (seq, live[0], live[1], data),)
-                SHARED.keep(event, seq, True, frame)
+                SHARED.add(event, seq, True, frame)
             return frame
         position.take(event)
         if not (self._takes_all or self._is_wanted(event)):
             return ()
         if live is None:
             return (self._own_frame(event),)
-        frame = SHARED.find(event, position.seq, position.is_loose)
+        frame = SHARED.find(event, position.seq, position.has_unstored)
         if frame is None:
             frame = (self._own_frame(event),)
-            SHARED.keep(event, position.seq, position.is_loose, frame)
+            SHARED.add(event, position.seq, position.has_unstored, frame)
         return frame
 
     def finish(self) -> list[bytes]:
@@ -127,25 +127,25 @@ class EventFrames:
         is_ours = event.thread_id != self._thread_id or event.run_id in (self._run_id, "")
         if self._run_id is not None and not is_ours:
             return False
-        return self._deltas or event.seq is not None or _is_kept(event)
+        return self._deltas or event.seq is not None or _matters_without_deltas(event)
 
     def _own_frame(self, event: RunEvent) -> bytes:
         return self._frame(event, b"id: %b\n" % str(self._position.cursor(event)).encode())
 
     def _frame(self, event: RunEvent, id_line: bytes) -> bytes:
         kind: Any = event.event.__struct_config__.tag
-        data = dumps(self._names.event(event))
+        data = dumps(self._ids.event(event))
         return b"%bevent: %b\ndata: %b\n\n" % (id_line, kind.encode(), data)
 
 
-def _is_kept(event: RunEvent) -> bool:
+def _matters_without_deltas(event: RunEvent) -> bool:
     """Whether an event that is not in the log matters to a client that reads only what is: it voids
     durable events, or ends a run that has none."""
     return getattr(event.event, "from_seq", None) is not None or is_terminal(event.event)
 
 
-MOST_SHARED = 2_000
-LARGEST_SHARED = 4 * 1024
+MAX_SHARED = 2_000
+MAX_SHARED_BYTES = 4 * 1024
 
 
 class SharedFrames:
@@ -157,20 +157,25 @@ class SharedFrames:
     def __init__(self) -> None:
         self._frames: dict[int, tuple[RunEvent, int, bool, tuple[bytes]]] = {}
 
-    def find(self, event: RunEvent, seq: int, is_loose: bool) -> tuple[bytes] | None:
+    def find(self, event: RunEvent, seq: int, has_unstored: bool) -> tuple[bytes] | None:
         """The frame of this very event, for a client with this position."""
-        known = self._frames.get(id(event))
-        if known is None or known[0] is not event or known[1] != seq or known[2] is not is_loose:
+        entry = self._frames.get(id(event))
+        if (
+            entry is None
+            or entry[0] is not event
+            or entry[1] != seq
+            or entry[2] is not has_unstored
+        ):
             return None
-        return known[3]
+        return entry[3]
 
-    def keep(self, event: RunEvent, seq: int, is_loose: bool, frame: tuple[bytes]) -> None:
-        if len(frame[0]) > LARGEST_SHARED:
+    def add(self, event: RunEvent, seq: int, has_unstored: bool, frame: tuple[bytes]) -> None:
+        if len(frame[0]) > MAX_SHARED_BYTES:
             return
-        if len(self._frames) >= MOST_SHARED:
+        if len(self._frames) >= MAX_SHARED:
             self._frames.clear()
         # The event is kept, too, so that no other object can get its id.
-        self._frames[id(event)] = (event, seq, is_loose, frame)
+        self._frames[id(event)] = (event, seq, has_unstored, frame)
 
 
 SHARED = SharedFrames()
@@ -180,14 +185,14 @@ _OF_AN_ANSWER = (ReasoningDelta, ToolCallStart, ToolCallDelta, StepSnapshot)
 class Position:
     """Where one client stands, from the events that it is given.
 
-    `seq` is the last durable event that it has for good. `is_loose` says that it has got more: an
+    `seq` is the last durable event that it has for good. `has_unstored` says that it has got more: an
     event that was sent ahead of its commit, or a part of an answer that is not stored.
     """
 
-    __slots__ = ("_ahead", "_is_stored", "is_loose", "seq")
+    __slots__ = ("_ahead", "_is_stored", "has_unstored", "seq")
 
     def __init__(self, seq: int) -> None:
-        self.seq, self.is_loose = seq, False
+        self.seq, self.has_unstored = seq, False
         self._ahead = 0
         # Whether the step that began last was read from the log, where its answer is, too.
         self._is_stored = False
@@ -196,24 +201,24 @@ class Position:
         """Note that the client is given an event."""
         kind, seq = event.event, event.seq
         if type(kind) is TextDelta or (seq is None and isinstance(kind, _OF_AN_ANSWER)):
-            self.is_loose = event.live is not None or not self._is_stored
+            self.has_unstored = event.live is not None or not self._is_stored
         elif seq is None:
             if isinstance(kind, StreamReset):
                 if kind.from_seq is not None:
                     self._ahead = 0
-                self.is_loose = self._ahead > self.seq
+                self.has_unstored = self._ahead > self.seq
         elif event.ahead:
-            self._ahead, self.is_loose = seq, True
+            self._ahead, self.has_unstored = seq, True
         else:
             self.seq = seq
             if isinstance(kind, StepStart):
                 self._is_stored = event.live is None
             elif not isinstance(kind, ToolCallReady | ToolCallCancel):
-                self.is_loose = self._ahead > seq
+                self.has_unstored = self._ahead > seq
                 self._is_stored = False
 
     def cursor(self, event: RunEvent) -> Cursor:
         """The cursor of a client that was given this event last."""
-        if not self.is_loose:
+        if not self.has_unstored:
             return Cursor(self.seq)
         return Cursor(self.seq, event.live or (0, 0))

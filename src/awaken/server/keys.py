@@ -59,7 +59,7 @@ class Keys(Protocol):
         ...
 
 
-async def known_key(keys: Keys, head: Mapping[str, str]) -> tuple[str, KeyEntry] | None:
+async def find_key(keys: Keys, head: Mapping[str, str]) -> tuple[str, KeyEntry] | None:
     """The id and the entry of the key that a request came with, if that is a good one."""
     given = bearer(head) or ""
     found = _KEY.fullmatch(given)
@@ -78,7 +78,7 @@ def bearer(head: Mapping[str, str]) -> str | None:
     return given.strip() if scheme.lower() == "bearer" and given.strip() else None
 
 
-class KeySaid(TypedDict, total=False):
+class KeyOptions(TypedDict, total=False):
     """What a new key is to be; see `KeyEntry`."""
 
     roles: Required[Iterable[str]]
@@ -90,7 +90,7 @@ class KeySaid(TypedDict, total=False):
     budget: Budget | None
 
 
-def make_key(said: KeySaid) -> tuple[str, str, KeyEntry]:
+def make_key(said: KeyOptions) -> tuple[str, str, KeyEntry]:
     """A new key: its id, the key itself, and its entry.
 
     Raises:
@@ -140,7 +140,7 @@ class StoreKeys:
         return None  # the store has one for all servers, with keys or without
 
 
-async def add_to_store(access: Access, **said: Unpack[KeySaid]) -> str:
+async def add_to_store(access: Access, **said: Unpack[KeyOptions]) -> str:
     """Add a key to a store. Returns the key, which no one can read from there.
 
     Raises:
@@ -195,12 +195,12 @@ class KeyFile:
         if version != self._version:
             self._version = version
             try:
-                self.read_again()
+                self.reload()
             except ConfigError as error:
                 log.error("the keys stay as they were: %s", error)
         return self._content
 
-    def read_again(self) -> None:
+    def reload(self) -> None:
         """
         Raises:
             ConfigError: the file cannot be read; the keys stay as they were.
@@ -241,7 +241,7 @@ def _version_of(path: Path) -> Version:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def add_key(path: Path, **said: Unpack[KeySaid]) -> str:
+def add_key(path: Path, **said: Unpack[KeyOptions]) -> str:
     """Add a key to a file, which is made if there is none. Returns the key, which no one can read
     from the file.
 

@@ -12,10 +12,10 @@ import msgspec
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.access import NO_TERMS, Terms
 from awaken.core.budget import LIMITS, Budget
-from awaken.server.edge import Arrival, own_path
-from awaken.server.errors import Refused
+from awaken.server.edge import EdgeRequest, own_path
+from awaken.server.errors import RequestRefused
 
-_MOST_BUCKETS = 10_000
+_MAX_BUCKETS = 10_000
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,33 +42,33 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     open_runs: int | None = None
 
 
-def too_many(code: str, message: str, seconds: float = 1.0) -> Refused:
+def limit_error(code: str, message: str, seconds: float = 1.0) -> RequestRefused:
     """The refusal of a client that asks too much."""
     wait = str(max(1, math.ceil(seconds)))
-    return Refused(429, code, message, headers={"retry-after": wait})
+    return RequestRefused(429, code, message, headers={"retry-after": wait})
 
 
-class Connections:
+class ConnectionLimit:
     """Refuses requests while too many are being answered."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._now = most, 0
+    def __init__(self, limit: int) -> None:
+        self._limit, self._now = limit, 0
 
-    async def check(self, arrival: Arrival) -> None:
-        if _is_health(arrival):
+    async def check(self, request: EdgeRequest) -> None:
+        if _is_health(request):
             return
-        if self._now >= self._most:
-            raise Refused(
+        if self._now >= self._limit:
+            raise RequestRefused(
                 503, "too_many_connections", "the server is busy", headers={"retry-after": "1"}
             )
         self._now += 1
-        arrival.held.callback(self._leave)
+        request.cleanup.callback(self._leave)
 
     def _leave(self) -> None:
         self._now -= 1
 
 
-class Shares:
+class ShareLimit:
     """Refuses requests of a scope, or of strangers, that have their share of the connections: what
     one tenant leaves open takes nothing from others."""
 
@@ -77,17 +77,17 @@ class Shares:
         self._of_strangers = max(1, int(limits.connections * limits.stranger_share))
         self._now: Counter[str | None] = Counter()
 
-    async def check(self, arrival: Arrival) -> None:
-        if _is_health(arrival):
+    async def check(self, request: EdgeRequest) -> None:
+        if _is_health(request):
             return
-        known = arrival.principal
+        known = request.principal
         whose = known.scope if known is not None else None
         if self._now[whose] >= (self._of_scope if known is not None else self._of_strangers):
-            raise too_many(
+            raise limit_error(
                 "too_many_connections", "too many requests are open: wait for one to end"
             )
         self._now[whose] += 1
-        arrival.held.callback(self._leave, whose)
+        request.cleanup.callback(self._leave, whose)
 
     def _leave(self, whose: str | None) -> None:
         self._now[whose] -= 1
@@ -95,12 +95,12 @@ class Shares:
             del self._now[whose]
 
 
-def _is_health(arrival: Arrival) -> bool:
+def _is_health(request: EdgeRequest) -> bool:
     """Whether an orchestrator asks: it ends a process that does not answer."""
-    return own_path(arrival.scope).startswith("/health")
+    return own_path(request.scope).startswith("/health")
 
 
-class Rates:
+class RateLimit:
     """Refuses requests of keys that make too many. Each principal has a bucket of tokens, which
     fills at its rate up to its burst; a request takes one out."""
 
@@ -108,11 +108,11 @@ class Rates:
         self._limits, self._clock = limits, clock
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
-    async def check(self, arrival: Arrival) -> None:
-        known = arrival.principal
-        if known is None or _is_health(arrival):
+    async def check(self, request: EdgeRequest) -> None:
+        known = request.principal
+        if known is None or _is_health(request):
             return
-        terms: Terms = arrival.scope.get("terms", NO_TERMS)
+        terms: Terms = request.scope.get("terms", NO_TERMS)
         rate = self._limits.rate if terms.rate is None else terms.rate
         burst = self._limits.burst if terms.burst is None else terms.burst
         now, whose = self._clock.monotonic(), (known.scope, known.id)
@@ -121,30 +121,30 @@ class Rates:
         is_refused = tokens < 1
         # Put back last: the first entry is the one that was not used for the longest time.
         self._buckets[whose] = (tokens if is_refused else tokens - 1, now)
-        if len(self._buckets) > _MOST_BUCKETS:
+        if len(self._buckets) > _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
         if is_refused:
             wait = (1 - tokens) / rate if rate > 0 else 60.0
-            raise too_many("too_many_requests", "this key makes too many requests", wait)
+            raise limit_error("too_many_requests", "this key makes too many requests", wait)
 
 
-class Streams:
+class StreamLimit:
     """Counts the streams of each scope."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._open: dict[str, int] = {}
 
     @contextmanager
-    def one(self, scope: str) -> Iterator[None]:
+    def count(self, scope: str) -> Iterator[None]:
         """Count one stream for as long as the block lasts.
 
         Raises:
             Refused: the scope has too many.
         """
         now = self._open.get(scope, 0)
-        if now >= self._most:
-            raise too_many("too_many_streams", f"{now} streams are open: close one")
+        if now >= self._limit:
+            raise limit_error("too_many_streams", f"{now} streams are open: close one")
         self._open[scope] = now + 1
         try:
             yield
@@ -154,13 +154,13 @@ class Streams:
                 del self._open[scope]
 
 
-def narrowed(asked: Budget | None, most: Budget | None) -> Budget | None:
+def limit_budget(asked: Budget | None, limit: Budget | None) -> Budget | None:
     """The budget of a run: what was asked for, held to the most that the key allows."""
-    if asked is None or most is None:
-        return asked or most
-    pairs = {name: (getattr(asked, name), getattr(most, name)) for name in LIMITS}
+    if asked is None or limit is None:
+        return asked or limit
+    pairs = {name: (getattr(asked, name), getattr(limit, name)) for name in LIMITS}
     smaller = {
         name: min((limit for limit in pair if limit is not None), default=None)
         for name, pair in pairs.items()
     }
-    return msgspec.structs.replace(asked, at_limit=most.at_limit, **smaller)
+    return msgspec.structs.replace(asked, at_limit=limit.at_limit, **smaller)

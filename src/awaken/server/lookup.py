@@ -18,8 +18,8 @@ from awaken.core.suspension import Ticket
 from awaken.core.thread import Thread
 from awaken.core.unreadable import UnreadableRow
 from awaken.errors import InvalidRecord, UnreadableRecord
-from awaken.server.call import Call
-from awaken.server.errors import Refused, unknown
+from awaken.server.call import ApiCall
+from awaken.server.errors import RequestRefused, not_found_error
 from awaken.server.response_types import PageView, UnreadableView
 from awaken.server.route import Role
 
@@ -28,33 +28,33 @@ Query = TypeVar("Query", RunQuery, ThreadQuery, TicketQuery)
 
 READERS = (Role.READ,)
 DECIDERS = (Role.READ, Role.DECIDE)
-_MOST_PAGES = 20
+_MAX_PAGES = 20
 """How many pages of a list are read for one page of what the client may see."""
 
 
-async def find_thread(call: Call, given: str, see_all: tuple[Role, ...] = READERS) -> Thread:
+async def find_thread(call: ApiCall, given: str, see_all: tuple[Role, ...] = READERS) -> Thread:
     """The thread that a client names. Callers without one of the roles `see_all` see only threads
     that they have begun.
 
     Raises:
         Refused: there is none that the client may see.
     """
-    for id in call.names.candidates(given):
+    for id in call.ids.candidates(given):
         thread = await call.runtime.store.load_thread(id)
         if thread is not None and await may_see(call, thread, see_all):
             return thread
-    raise unknown("thread")
+    raise not_found_error("thread")
 
 
 async def find_run(
-    call: Call, given: str, see_all: tuple[Role, ...] = READERS
+    call: ApiCall, given: str, see_all: tuple[Role, ...] = READERS
 ) -> tuple[RunRecord, Thread]:
     """The run that a client names, without its state, and its thread.
 
     Raises:
         Refused: there is none that the client may see.
     """
-    for id in call.names.candidates(given):
+    for id in call.ids.candidates(given):
         page = await call.runtime.list_runs(RunQuery(run_id=id, scope=call.principal.scope))
         if page.unreadable and may_read_all(call):
             row = page.unreadable[0]
@@ -63,10 +63,10 @@ async def find_run(
             thread = await call.runtime.store.load_thread(run.thread_id)
             if thread is not None and await may_see(call, thread, see_all):
                 return run, thread
-    raise unknown("run")
+    raise not_found_error("run")
 
 
-async def find_ticket(call: Call, key: str) -> Ticket:
+async def find_ticket(call: ApiCall, key: str) -> Ticket:
     """The ticket with a key.
 
     Raises:
@@ -76,16 +76,16 @@ async def find_ticket(call: Call, key: str) -> Ticket:
     for ticket in found:
         if await may_see_in(call, ticket.thread_id, DECIDERS):
             return ticket
-    raise unknown("ticket")
+    raise not_found_error("ticket")
 
 
-async def may_see_in(call: Call, thread_id: str, see_all: tuple[Role, ...]) -> bool:
+async def may_see_in(call: ApiCall, thread_id: str, see_all: tuple[Role, ...]) -> bool:
     """Whether the client may see what lies in a thread, by the thread's id inside."""
     thread = await call.runtime.store.load_thread(thread_id)
     return thread is not None and await may_see(call, thread, see_all)
 
 
-async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool:
+async def may_see(call: ApiCall, thread: Thread, see_all: tuple[Role, ...]) -> bool:
     """Whether the client may see a thread. With a token it sees no more than the token's maker
     sees now."""
     who = call.principal
@@ -99,7 +99,7 @@ async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool
     return who.agents is None or await _is_narrowed_to(call, root, who.agents)
 
 
-def _may_see_others(call: Call, root: Thread, see_all: tuple[Role, ...]) -> bool:
+def _may_see_others(call: ApiCall, root: Thread, see_all: tuple[Role, ...]) -> bool:
     """Whether the caller may see a thread that others have begun."""
     if call.has(*see_all):
         return True
@@ -110,15 +110,15 @@ def _may_see_others(call: Call, root: Thread, see_all: tuple[Role, ...]) -> bool
     return is_reading and is_seen_thread and call.has_token_maker(*see_all)
 
 
-async def root_of(call: Call, thread: Thread) -> Thread:
+async def root_of(call: ApiCall, thread: Thread) -> Thread:
     """The thread at the root of a thread's tree."""
-    root_id = call.names.inside(thread.family)
+    root_id = call.ids.inside(thread.family)
     if thread.parent_thread_id is None or root_id == thread.id:
         return thread
     return await call.runtime.store.load_thread(root_id) or thread
 
 
-async def _is_narrowed_to(call: Call, root: Thread, agents: tuple[str, ...]) -> bool:
+async def _is_narrowed_to(call: ApiCall, root: Thread, agents: tuple[str, ...]) -> bool:
     """Whether the thread's latest run is one of these agents'. A copy without runs is seen as its
     original is, if that is still there; an empty thread is free."""
     seen: set[str] = set()
@@ -135,7 +135,7 @@ async def _is_narrowed_to(call: Call, root: Thread, agents: tuple[str, ...]) -> 
     return False
 
 
-async def _original_of(call: Call, copy: Thread) -> Thread | None:
+async def _original_of(call: ApiCall, copy: Thread) -> Thread | None:
     """The thread that a copy was made of, or `None` if it is not there any more. Another thread may
     have its id now: the original is the one that has the last event that was copied."""
     if copy.forked_from is None or not copy.forked_at:
@@ -152,19 +152,19 @@ async def _original_of(call: Call, copy: Thread) -> Thread | None:
     return origin if len(events) == 2 and events[0] == events[1] else None
 
 
-def may_read_all(call: Call) -> bool:
+def may_read_all(call: ApiCall) -> bool:
     """Whether the client may read everything that its scope has."""
     return call.has(*READERS) and call.principal.agents is None and call.only_thread is None
 
 
-def unreadable_rows(call: Call, rows: Iterable[UnreadableRow]) -> tuple[UnreadableView, ...]:
+def unreadable_rows(call: ApiCall, rows: Iterable[UnreadableRow]) -> tuple[UnreadableView, ...]:
     """The rows of a list that cannot be decoded, for a client that may read the whole scope."""
     if not may_read_all(call):
         return ()
-    return tuple(UnreadableView.of(row, call.names) for row in rows)
+    return tuple(UnreadableView.of(row, call.ids) for row in rows)
 
 
-def page_view(call: Call, page: Page[Any], items: Iterable[T]) -> PageView[T]:
+def page_view(call: ApiCall, page: Page[Any], items: Iterable[T]) -> PageView[T]:
     """A page as the client sees it, with these items."""
     return PageView(
         items=tuple(items),
@@ -187,11 +187,11 @@ async def visible_page(
     shown: list[T] = []
     unreadable: list[UnreadableRow] = []
     wanted = query.limit
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         try:
             page = await listed(query)
         except InvalidRecord as error:
-            raise Refused(410, "cursor_gone", str(error)) from None
+            raise RequestRefused(410, "cursor_gone", str(error)) from None
         shown += [item for item in page if await is_visible(item)]
         unreadable += page.unreadable
         if page.cursor is None or len(shown) >= wanted:

@@ -24,7 +24,7 @@ from awaken.core.store.store import CountsUnreadable, Store
 from awaken.errors import AwakenError
 from awaken.runtime.metrics_hooks import RuntimeNews
 from awaken.runtime.runtime import Runtime
-from awaken.server.call import Call
+from awaken.server.call import ApiCall
 from awaken.server.open_streams import OpenStreams
 from awaken.server.route import Route
 
@@ -41,8 +41,8 @@ class Metrics:
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds: dict[str, Histogram] = {}
         self._submissions: Counter[tuple[str, str]] = Counter()
-        self._of_runs = RunFigures(runtime, RuntimeNews(runtime))
-        self._of_store = StoreFigures(runtime.store)
+        self._of_runs = RunMetrics(runtime, RuntimeNews(runtime))
+        self._of_store = StoreMetrics(runtime.store)
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request is over."""
@@ -112,7 +112,7 @@ class Metrics:
         yield line(name, {}, claims.mended)
 
 
-async def metrics(call: Call) -> ASGIApp:
+async def metrics(call: ApiCall) -> ASGIApp:
     text = call.request.app.state.observer.metrics.text()
     return Response(text, media_type=CONTENT_TYPE)
 
@@ -141,7 +141,7 @@ _TOKENS = {
 _UNKNOWN = "unknown"
 
 
-class RunFigures:
+class RunMetrics:
     """Counts what the runs of one runtime do, from now on. A run that pauses is counted when it has
     ended, by the process in which it ends."""
 
@@ -205,7 +205,7 @@ _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class StoreFigures:
+class StoreMetrics:
     """Counts the batches of writes of one store, from now on. It is told once a batch, after it."""
 
     def __init__(self, store: Store) -> None:
@@ -272,12 +272,12 @@ def head(name: str, kind: str, help: str) -> Iterator[str]:
 
 def line(name: str, labels: Labels, value: float) -> str:
     """The line of one value."""
-    inside = ",".join(f'{key}="{_escaped(str(text))}"' for key, text in labels.items())
+    inside = ",".join(f'{key}="{_escape(str(text))}"' for key, text in labels.items())
     shown = "+Inf" if value == inf else value
     return f"{name}{{{inside}}} {shown}" if inside else f"{name} {shown}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

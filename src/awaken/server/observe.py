@@ -24,7 +24,7 @@ from awaken.ids import UUID7
 from awaken.runtime.runtime import Runtime
 from awaken.server.edge import CLIENT_LEFT
 from awaken.server.metrics import Metrics
-from awaken.server.open_streams import IsGood, OpenStreams
+from awaken.server.open_streams import IsValid, OpenStreams
 
 log = logging.getLogger("awaken.server")
 requests = logging.getLogger("awaken.server.requests")
@@ -33,19 +33,19 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:@=+/-]{1,128}")
 _UNKNOWN = "unknown"
 
 
-def observed(application: Starlette, runtime: Runtime, is_good: IsGood) -> Starlette:
-    """The application, with an observer in its `state.observer`. `is_good` says whether the pass of
+def observe(application: Starlette, runtime: Runtime, is_valid: IsValid) -> Starlette:
+    """The application, with an observer in its `state.observer`. `is_valid` says whether the pass of
     an open stream is still good."""
-    application.state.observer = observer = Observer(runtime, is_good)
-    application.add_middleware(Observed, observer)
+    application.state.observer = observer = Observer(runtime, is_valid)
+    application.add_middleware(ObserverMiddleware, observer)
     return application
 
 
 class Observer:
     """Counts requests and streams of one application, and logs each request when it is over."""
 
-    def __init__(self, runtime: Runtime, is_good: IsGood) -> None:
-        self.streams = OpenStreams(is_good)
+    def __init__(self, runtime: Runtime, is_valid: IsValid) -> None:
+        self.streams = OpenStreams(is_valid)
         self.metrics = Metrics(runtime, self.streams)
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
@@ -75,7 +75,7 @@ class Observer:
         )
 
 
-class Observed:
+class ObserverMiddleware:
     """Gives each request its id, and tells the observer how it went."""
 
     def __init__(self, app: ASGIApp, observer: Observer) -> None:

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from awaken.server.edge import Arrival
-from awaken.server.errors import Refused
+from awaken.server.edge import EdgeRequest
+from awaken.server.errors import RequestRefused
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """The names of one's own machine. A page of a foreign site can have its own name lead to it, but
@@ -29,11 +29,11 @@ class Hosts:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(name.lower() for name in names)
 
-    async def check(self, arrival: Arrival) -> None:
-        host = arrival.request_headers.get("host", "")
+    async def check(self, request: EdgeRequest) -> None:
+        host = request.headers.get("host", "")
         name = _name_of(host)
         if ANY not in self._names and name not in self._names and not _is_address(name):
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "foreign_host",
                 f"this server does not answer to the host {host[:100]!r}",
@@ -47,28 +47,28 @@ class Origins:
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = frozenset(origin.rstrip("/").lower() for origin in allowed)
 
-    async def check(self, arrival: Arrival) -> None:
-        asked = arrival.request_headers
+    async def check(self, request: EdgeRequest) -> None:
+        asked = request.headers
         origin = asked.get("origin")
         if origin is None:
             self._check_site(asked)
             return
         is_listed = ANY in self._allowed or origin.lower() in self._allowed
         if not is_listed and not _is_own(origin, asked.get("host", "")):
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "foreign_origin",
                 f"pages of {origin[:200]!r} may not use this server",
                 hint="name the origin with --cors-origin",
             )
         if is_listed:
-            arrival.headers |= {
+            request.answer_headers |= {
                 "access-control-allow-origin": origin,
                 "access-control-expose-headers": _EXPOSED,
                 "vary": "Origin",
             }
-        if arrival.scope["method"] == "OPTIONS" and "access-control-request-method" in asked:
-            arrival.answer = Response(
+        if request.scope["method"] == "OPTIONS" and "access-control-request-method" in asked:
+            request.answer = Response(
                 status_code=204,
                 headers={
                     "access-control-allow-methods": _METHODS,
@@ -83,7 +83,7 @@ class Origins:
         is_foreign = asked.get("sec-fetch-site") in ("cross-site", "same-site")
         is_link = (asked.get("sec-fetch-mode"), asked.get("sec-fetch-dest")) == _LINK
         if is_foreign and not is_link and ANY not in self._allowed:
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "foreign_origin",
                 "pages of other sites may not use this server",

@@ -12,12 +12,12 @@ import msgspec
 from starlette.types import ASGIApp
 
 from awaken.core.access import Role as Role
-from awaken.server.call import Call
+from awaken.server.call import ApiCall
 
 JSON_LIMIT = 2 * 1024 * 1024
 CHAT_LIMIT = 16 * 1024 * 1024
 
-Handler = Callable[[Call], Awaitable[ASGIApp]]
+Handler = Callable[[ApiCall], Awaitable[ASGIApp]]
 """Carries a request out; what it returns writes the answer (a starlette `Response` does)."""
 
 

@@ -11,13 +11,13 @@ from awaken.core.run import AgentRunResult
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.runtime.metrics_hooks import RuntimeNews
 
-LOOK_AROUND = 1.0
+POLL_SECONDS = 1.0
 """Seconds after which a stream looks for changes that other processes have made."""
-PAUSE = 0.1
+MIN_PAUSE_SECONDS = 0.1
 """The least time between two looks of one stream."""
 
 
-class TicketNews:
+class TicketUpdates:
     """Wakes its listeners when a run of this process has paused with questions, has ended, or was
     given answers."""
 
@@ -37,12 +37,12 @@ class TicketNews:
 
     def _take(self, command: ThreadCommand) -> None:
         if command.kind in (CommandKind.DECISIONS, CommandKind.CANCEL):
-            self._tell()
+            self._notify()
 
     def _end(self, result: AgentRunResult | None) -> None:
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for news in self._listeners:
             news.set()
 
@@ -55,9 +55,9 @@ class TicketListener:
 
     async def wait(self) -> None:
         """Return when there may be a change, though not at once after the last call."""
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(MIN_PAUSE_SECONDS)
         try:
-            async with asyncio.timeout(LOOK_AROUND):
+            async with asyncio.timeout(POLL_SECONDS):
                 await self._news.wait()
         except TimeoutError:
             pass

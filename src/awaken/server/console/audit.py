@@ -23,13 +23,13 @@ from awaken.errors import AwakenError
 from awaken.server.edge import CLIENT_LEFT, own_path
 from awaken.server.route import Route
 
-PATIENCE = 1.0
+NOTE_SECONDS = 1.0
 """Seconds for which an answer waits until its deed is written down."""
-MOST_OF_STRANGERS = 60
+MAX_ANONYMOUS_DEEDS = 60
 """How many deeds of no one known are written down in a minute."""
-SHOWN = 16
+SESSION_ID_CHARACTERS = 16
 """How much of a session's id a deed has: enough to tell sessions apart."""
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """How much of a path and of an id is written down: clients choose them."""
 log = logging.getLogger("awaken.server.audit")
 
@@ -44,7 +44,7 @@ class Audit:
 
     def __init__(self, access: Access, clock: Clock = SYSTEM_CLOCK) -> None:
         self._access, self._clock = access, clock
-        self._minute, self._strangers = 0, 0
+        self._minute, self._anonymous = 0, 0
 
     async def note(self, deed: Deed) -> None:
         """Write a deed down. If the store is away or takes too long, it may be in the log alone."""
@@ -57,25 +57,25 @@ class Audit:
             deed.status,
             extra={"facts": msgspec.structs.asdict(deed)},
         )
-        if deed.who or self._has_room():
+        if deed.who or self._admit_anonymous():
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(NOTE_SECONDS):
                     await self._access.note_deed(deed)
             except TimeoutError:
                 log.error("a deed is in the log, and not yet in the store: it takes too long")
             except AwakenError as error:
                 log.error("a deed is in the log alone, not in the store: %s", error)
 
-    def _has_room(self) -> bool:
+    def _admit_anonymous(self) -> bool:
         """Whether one more deed of a stranger is written down in this minute."""
         minute = int(self._clock.monotonic() // 60)
         if minute != self._minute:
-            self._minute, self._strangers = minute, 0
-        self._strangers += 1
-        return self._strangers <= MOST_OF_STRANGERS
+            self._minute, self._anonymous = minute, 0
+        self._anonymous += 1
+        return self._anonymous <= MAX_ANONYMOUS_DEEDS
 
 
-class Audited:
+class AuditMiddleware:
     """Notes the requests that pass through it."""
 
     def __init__(
@@ -96,14 +96,14 @@ class Audited:
                 is_answered = True
                 # Before the answer: what a client was told of is written down.
                 if self._is_audited(scope):
-                    await self._audit.note(self._deed(scope, message["status"]))
+                    await self._audit.note(self._build_deed(scope, message["status"]))
             await send(message)
 
         try:
             await self._app(scope, receive, send_on)
         finally:
             if not is_answered and self._is_audited(scope):
-                await self._audit.note(self._deed(scope, CLIENT_LEFT))
+                await self._audit.note(self._build_deed(scope, CLIENT_LEFT))
 
     def _is_audited(self, scope: Scope) -> bool:
         """Whether a request is written down: as its route says, also if it was refused before."""
@@ -116,7 +116,7 @@ class Audited:
                 return route.has_audit
         return scope["method"] not in ("GET", "HEAD", "OPTIONS")
 
-    def _deed(self, scope: Scope, status: int) -> Deed:
+    def _build_deed(self, scope: Scope, status: int) -> Deed:
         principal: Principal | None = scope.get("principal")
         session: Session | None = scope.get("session")
         client = scope.get("client")
@@ -125,11 +125,11 @@ class Audited:
             who=principal.id if principal is not None else "",
             scope=principal.scope if principal is not None else "",
             method=scope["method"],
-            route=str(getattr(scope.get("route"), "path", scope["path"]))[:MOST_CHARACTERS],
+            route=str(getattr(scope.get("route"), "path", scope["path"]))[:MAX_CHARACTERS],
             on=_on(scope),
             status=status,
             address=_address(client),
-            session=session.id[:SHOWN] if session is not None else None,
+            session=session.id[:SESSION_ID_CHARACTERS] if session is not None else None,
             request_id=scope.get("request_id"),
         )
 
@@ -145,5 +145,5 @@ def _address(client: tuple[str, int] | None) -> str:
 def _on(scope: Scope) -> dict[str, str]:
     """The ids of the path, and that of the run that was asked for."""
     params = scope.get("path_params", {}).items()
-    on = {name: str(value)[:MOST_CHARACTERS] for name, value in params}
+    on = {name: str(value)[:MAX_CHARACTERS] for name, value in params}
     return {**on, "run": scope["submitted_run"]} if "submitted_run" in scope else on

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from awaken.server.errors import unknown
+from awaken.server.errors import not_found_error
 
 FOLDER = Path(__file__).parent / "static"
 _HOME = "console/"
@@ -78,20 +78,22 @@ class Pages:
     @cached_property
     def build(self) -> str:
         """The digest of the console's files."""
-        told = hashlib.sha256()
+        digest = hashlib.sha256()
         for name, file in sorted(self._files.items()):
-            told.update(f"{name} {len(file.content)}\n".encode() + file.content)
-        return told.hexdigest()[:16]
+            digest.update(f"{name} {len(file.content)}\n".encode() + file.content)
+        return digest.hexdigest()[:16]
 
     @cached_property
     def _files(self) -> dict[str, _File]:
         found = {
-            path.relative_to(self._folder).as_posix(): _made(path.read_bytes(), path.suffix)
+            path.relative_to(self._folder).as_posix(): _build_file(path.read_bytes(), path.suffix)
             for path in self._folder.rglob("*")
             if path.suffix in _TYPES
         }
         # One request for all of them: a style that is late would let the page jump.
-        return found | {"all.css": _made(b"".join(found[name].content for name in _STYLES), ".css")}
+        return found | {
+            "all.css": _build_file(b"".join(found[name].content for name in _STYLES), ".css")
+        }
 
     @cached_property
     def _index(self) -> str:
@@ -119,23 +121,23 @@ class Pages:
             return RedirectResponse(f"../{quote(last, safe='')}", status_code=307)
         # An address has one part, or a name and an id. A proxy may have decoded a slash of the id.
         index = self._index.replace("{up}", "../" if "/" in place else "")
-        return Response(index, headers=HEADERS | _KEEP_NOT, media_type="text/html")
+        return Response(index, headers=HEADERS | _NO_CACHE, media_type="text/html")
 
     async def _file(self, request: Request) -> Response:
         build, _, name = request.path_params["name"].partition("/")
         file = self._files.get(name)
         if file is None or build != self.build:
-            raise unknown("file")
-        headers = HEADERS | _KEEP | {"vary": "accept-encoding"}
+            raise not_found_error("file")
+        headers = HEADERS | _CACHE | {"vary": "accept-encoding"}
         if "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(file.content, headers=headers, media_type=file.media_type)
         headers["content-encoding"] = "gzip"
         return Response(file.packed, headers=headers, media_type=file.media_type)
 
 
-_KEEP = {"cache-control": "public, max-age=31536000, immutable"}
-_KEEP_NOT = {"cache-control": "no-store"}
+_CACHE = {"cache-control": "public, max-age=31536000, immutable"}
+_NO_CACHE = {"cache-control": "no-store"}
 
 
-def _made(content: bytes, suffix: str) -> _File:
+def _build_file(content: bytes, suffix: str) -> _File:
     return _File(content, gzip.compress(content, mtime=0), _TYPES[suffix])

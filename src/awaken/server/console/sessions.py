@@ -19,7 +19,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.access import NO_TERMS, Door, Session, Terms
 from awaken.core.access_store import Access
 from awaken.core.identity import Principal
-from awaken.server.errors import unauthorized
+from awaken.server.errors import authentication_error
 from awaken.server.keys import Keys, bearer
 
 WORD_SECONDS = 10 * 60
@@ -77,7 +77,7 @@ class Sessions:
         if meant is None and not word.startswith(_PREFIX):
             meant = await self._access.end_session(id)
         if meant is None or meant.door != self._door or self._is_late(meant):
-            raise unauthorized("the link was used before, or is older than ten minutes")
+            raise authentication_error("the link was used before, or is older than ten minutes")
         return await self.begin(meant.principal, key=meant.key)
 
     # -- tokens ---------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Sessions:
             return None
         found = await self.find_by_id(digest(given))
         if found is None:
-            raise unauthorized(_OVER)
+            raise authentication_error(_OVER)
         return found
 
     async def find_by_id(self, id: str) -> tuple[Session, Terms] | None:

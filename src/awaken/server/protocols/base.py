@@ -1,6 +1,6 @@
 """What all protocols share: the types of a request as the runtime reads it, and of an encoder.
 
-The part of a protocol that reads requests makes an `Intake` of a request and of what is `Known` of
+The part of a protocol that reads requests makes an `Intake` of a request and of what is `KnownThread` of
 its thread. The server carries the intake out, in the same way for every protocol. The protocol's
 `Encoder` then turns the run's events into chunks.
 """
@@ -51,14 +51,14 @@ class BadRequest(Exception):
         self.code = code
 
 
-LOOKED_AT = 1_000
+MAX_COMPARED = 1_000
 """How many of the thread's last messages are compared with those of a request."""
 
 
-class Known(Value, frozen=True, kw_only=True):
+class KnownThread(Value, frozen=True, kw_only=True):
     """What the store has of the thread that a request is about.
 
-    `messages` are the last `LOOKED_AT` of its log, `tickets` are those that are open. `closed` are
+    `messages` are the last `MAX_COMPARED` of its log, `tickets` are those that are open. `closed` are
     those of the run that a request answers which are not open.
     """
 

@@ -13,7 +13,7 @@ class PatchError(ValueError):
     """A patch is malformed, or does not fit the document."""
 
 
-def patched(document: Json, patch: Sequence[Json]) -> Json:
+def apply_patch(document: Json, patch: Sequence[Json]) -> Json:
     """The document with the patch applied; the document itself is not changed.
 
     Raises:

@@ -16,22 +16,22 @@ from awaken.core.thread import Thread
 from awaken.errors import InvalidCursor
 from awaken.runtime.live.follow import EventFollower, check_cursor
 from awaken.runtime.runtime import Runtime
-from awaken.server.call import Call, JsonResponse
+from awaken.server.call import ApiCall, JsonResponse
 from awaken.server.event_frames import Cursor, EventFrames
 from awaken.server.lookup import find_run, find_thread
-from awaken.server.request_types import CursorText, Given, PageSize
-from awaken.server.response_types import View
+from awaken.server.request_types import CursorText, PageSize, RequestPart
+from awaken.server.response_types import ResponsePart
 from awaken.server.route import Role, Route
-from awaken.server.run_events import can_go_on, on_leave, with_end
-from awaken.server.sse import EventStream, until_run_ends
+from awaken.server.run_events import can_resume, leave_callback, with_end
+from awaken.server.sse import SseResponse, until_run_ends
 
 _NEEDS = (Role.INVOKE, Role.READ)
 PAGE = 500
-_MOST_READ = 5_000
+_MAX_READ = 5_000
 """How many events of a thread are looked through for one page of a run's."""
 
 
-class StreamAsked(Given, frozen=True, kw_only=True):
+class StreamAsked(RequestPart, frozen=True, kw_only=True):
     """How a client wants to follow.
 
     - `after` is the `id` of the last event that it has; the header `Last-Event-ID` beats it.
@@ -57,7 +57,7 @@ class EventsAsked(StreamAsked, frozen=True, kw_only=True):
     limit: PageSize = 100
 
 
-class EventPage(View, frozen=True, kw_only=True):
+class EventPage(ResponsePart, frozen=True, kw_only=True):
     """Durable events in their order; the next page is behind `cursor`."""
 
     items: tuple[RunEvent, ...]
@@ -65,16 +65,16 @@ class EventPage(View, frozen=True, kw_only=True):
     has_more: bool
 
 
-async def of_thread(call: Call) -> ASGIApp:
+async def of_thread(call: ApiCall) -> ASGIApp:
     return await _answer(call, await find_thread(call, call.path("thread")), None)
 
 
-async def of_run(call: Call) -> ASGIApp:
+async def of_run(call: ApiCall) -> ASGIApp:
     run, thread = await find_run(call, call.path("run"))
     return await _answer(call, thread, run.run_id)
 
 
-async def _answer(call: Call, thread: Thread, run_id: str | None) -> ASGIApp:
+async def _answer(call: ApiCall, thread: Thread, run_id: str | None) -> ASGIApp:
     asked: EventsAsked = call.query
     if not call.wants_stream:
         return JsonResponse(await _page(call, thread, run_id))
@@ -83,15 +83,15 @@ async def _answer(call: Call, thread: Thread, run_id: str | None) -> ASGIApp:
     return await stream_events(call, thread.id, asked, run_id=run_id, only_run=True, until="end")
 
 
-async def _page(call: Call, thread: Thread, run_id: str | None) -> EventPage:
+async def _page(call: ApiCall, thread: Thread, run_id: str | None) -> EventPage:
     asked: EventsAsked = call.query
-    cursor = asked_cursor(call, asked)
+    cursor = parse_cursor(call, asked)
     after = cursor.seq if cursor is not None else 0
     if after > thread.event_count:
         raise InvalidCursor(thread.id, after, thread.event_count)
     items: list[RunEvent] = []
     read, store = 0, call.runtime.store
-    while len(items) < asked.limit and read < _MOST_READ:
+    while len(items) < asked.limit and read < _MAX_READ:
         found = await store.load_events(thread.id, after=after, limit=asked.limit - len(items))
         if not found:
             break
@@ -99,14 +99,14 @@ async def _page(call: Call, thread: Thread, run_id: str | None) -> EventPage:
         after += len(found)
         read += len(found)
     return EventPage(
-        items=tuple(map(call.names.event, items)),
+        items=tuple(map(call.ids.event, items)),
         cursor=str(after),
         has_more=after < thread.event_count,
     )
 
 
 async def stream_events(
-    call: Call,
+    call: ApiCall,
     thread_id: str,
     asked: StreamAsked,
     *,
@@ -128,7 +128,7 @@ async def stream_events(
         Refused: 400, the cursor is none; 403, the client may not cancel the run; 410, the thread
             does not have that many events.
     """
-    cursor = asked_cursor(call, asked) or Cursor(after)
+    cursor = parse_cursor(call, asked) or Cursor(after)
     await check_cursor(call.runtime.store, thread_id, cursor.seq)
     until = asked.until or until  # the client's word goes first
     is_last: Callable[[RunEvent], bool] = _never
@@ -147,22 +147,22 @@ async def stream_events(
         events = with_end(call.runtime.store, run, events, after=cursor.seq)
     if until == "rest" and run_id is not None:
         events = EventFollower(_until_rest(call.runtime, events, thread_id, run_id))
-    return EventStream(
+    return SseResponse(
         events,
         EventFrames(
             thread_id,
             cursor.seq,
-            call.names,
+            call.ids,
             run_id=run_id if only_run else None,
             deltas=asked.deltas,
         ),
         is_last=is_last,
         frame=None,
-        on_leave=await on_leave(call, run_id or thread_id, thread_id),
+        on_leave=await leave_callback(call, run_id or thread_id, thread_id),
     )
 
 
-def asked_cursor(call: Call, asked: StreamAsked) -> Cursor | None:
+def parse_cursor(call: ApiCall, asked: StreamAsked) -> Cursor | None:
     """Behind which event the client wants to go on; `None` if it does not say.
 
     Raises:
@@ -211,7 +211,7 @@ async def _is_at_rest(runtime: Runtime, thread_id: str, run_id: str, until: str)
     record = await runtime.find_run(run_id)
     if record is None or record.status is RunStatus.DONE:
         return True
-    if until == "end" or record.status is not RunStatus.WAITING or can_go_on(record, commands):
+    if until == "end" or record.status is not RunStatus.WAITING or can_resume(record, commands):
         return False
     return until == "run" or not record.is_background_task_waiting()
 

@@ -26,7 +26,7 @@ from awaken.core.message import (
     Visibility,
 )
 from awaken.core.suspension import Ticket, ToolCallResumeMode
-from awaken.server.protocols.ag_ui.wire import SentMessage
+from awaken.server.protocols.ag_ui.wire import AgUiMessage
 from awaken.server.protocols.base import BadRequest
 
 WireMessage = dict[str, Any]
@@ -48,7 +48,7 @@ def reasoning_id(message_id: str) -> str:
 # -- from the client --------------------------------------------------------------------------
 
 
-def user_message(sent: SentMessage) -> Message:
+def user_message(sent: AgUiMessage) -> Message:
     """
     Raises:
         BadRequest: its content cannot be read.
@@ -61,7 +61,7 @@ def user_message(sent: SentMessage) -> Message:
     return Message.user_with_content([_block(part) for part in content], id=sent.id)
 
 
-def tool_text(sent: SentMessage) -> str:
+def tool_text(sent: AgUiMessage) -> str:
     """What the model reads of a tool message."""
     if sent.error:
         return f"Error: {sent.error}"

@@ -8,7 +8,7 @@ from typing import Any
 from awaken.server.protocols.ag_ui.messages import WireMessage, add_call
 
 
-class Transcript:
+class ClientTranscript:
     """A client's list of messages.
 
     The client keeps its list by the same rules. A `MESSAGES_SNAPSHOT` with all of them takes back

@@ -98,7 +98,7 @@ class Blocks:
             if sent:
                 self._shown[kind], self._again[kind] = "".join(sent), ""
 
-    def settle(self) -> Iterator[Json]:
+    def complete(self) -> Iterator[Json]:
         """The answer is complete: what the client has beyond it is void."""
         for kind, shown in list(self._shown.items()):
             again = self._again[kind]
@@ -113,13 +113,13 @@ class Blocks:
         self._shown, self._again = {}, {}
 
 
-def ending_of(event: RunFinish) -> list[Json]:
+def build_ending(event: RunFinish) -> list[Json]:
     """The chunks at the end of a run."""
     termination = event.termination
     if isinstance(termination, Failed):
-        return failed(termination.value)
+        return build_error_ending(termination.value)
     cost = {} if event.cost is None else {"cost": event.cost}
-    metadata = {**usage_of(event.usage), **cost, "steps": event.steps}
+    metadata = {**usage_metadata(event.usage), **cost, "steps": event.steps}
     if not isinstance(termination, NaturalEnd | BehaviorRequested | Suspended):
         metadata["termination"] = str(type(termination).__struct_config__.tag)
     finish = {
@@ -130,7 +130,7 @@ def ending_of(event: RunFinish) -> list[Json]:
     return [{"type": "abort"}, finish] if isinstance(termination, CancelledEnd) else [finish]
 
 
-def failed(text: str) -> list[Json]:
+def build_error_ending(text: str) -> list[Json]:
     """The chunks at the end of a run that has failed. A page that is loaded later has the metadata
     alone: an error belongs to a stream, not to a message."""
     metadata = {"termination": "failed", "error": text}
@@ -149,7 +149,7 @@ _FIELDS = {
 }
 
 
-def usage_of(usage: TokenUsage | None) -> dict[str, Json]:
+def usage_metadata(usage: TokenUsage | None) -> dict[str, Json]:
     """The tokens as metadata of a message; empty if the provider reported none."""
     if usage is None:
         return {}

@@ -16,7 +16,7 @@ _REFUSED = (ResumedOutcome.DENIED, ResumedOutcome.EXPIRED)
 _CARRIED_OUT = (ResumedOutcome.SUCCEEDED, None)
 
 
-class Calls:
+class CallParts:
     """The tool calls of one run.
 
     A call that is carried out here is `providerExecuted`: otherwise the page's `onToolCall` would
@@ -47,17 +47,17 @@ class Calls:
 
     # -- the call as the model writes it ------------------------------------------------------
 
-    def started(self, id: str, name: str) -> Json:
+    def start(self, id: str, name: str) -> Json:
         self._begun[id] = (name, None)
         self._void.pop(id, None)
         return {
             "type": "tool-input-start",
             "toolCallId": id,
             "toolName": name,
-            **self._place(name),
+            **self._execution_fields(name),
         }
 
-    def written(self, id: str, delta: str) -> Iterator[Json]:
+    def write_arguments(self, id: str, delta: str) -> Iterator[Json]:
         if id in self._begun and delta:
             yield {"type": "tool-input-delta", "toolCallId": id, "inputTextDelta": delta}
 
@@ -69,10 +69,10 @@ class Calls:
             "toolCallId": id,
             "toolName": name,
             "input": arguments,
-            **self._place(name),
+            **self._execution_fields(name),
         }
 
-    def dropped(self, id: str, name: str, reason: str) -> Json:
+    def drop(self, id: str, name: str, reason: str) -> Json:
         self._begun.pop(id, None)
         self._void.pop(id, None)
         return {
@@ -81,19 +81,19 @@ class Calls:
             "toolName": name,
             "input": None,
             "errorText": reason,
-            **self._place(name),
+            **self._execution_fields(name),
         }
 
-    def _place(self, name: str) -> dict[str, Json]:
+    def _execution_fields(self, name: str) -> dict[str, Json]:
         return {"dynamic": True} if name in self._frontend else {"providerExecuted": True}
 
     # -- what comes of it ---------------------------------------------------------------------
 
-    def streamed(self, id: str, delta: str, at_ms: int) -> Iterator[Json]:
+    def preview(self, id: str, delta: str, at_ms: int) -> Iterator[Json]:
         """A preview of the output so far, unless the last one was a moment ago."""
         output = self._outputs[id] = self._outputs.get(id, "") + delta
-        told_at, length = self._previewed.get(id, (None, 0))
-        if (told_at is not None and at_ms - told_at < PACE_MS) or len(output) == length:
+        previewed_at, length = self._previewed.get(id, (None, 0))
+        if (previewed_at is not None and at_ms - previewed_at < PACE_MS) or len(output) == length:
             return
         self._previewed[id] = (at_ms, len(output))
         yield {
@@ -104,8 +104,8 @@ class Calls:
             "providerExecuted": True,
         }
 
-    def done(self, event: ToolCallDone) -> Iterator[Json]:
-        self._ended(event.id)
+    def finish(self, event: ToolCallDone) -> Iterator[Json]:
+        self._forget_call(event.id)
         name, result = event.result.tool_name, event.result
         if event.outcome is ToolCallOutcome.SUSPENDED:
             if not self.is_frontend(name):
@@ -122,15 +122,15 @@ class Calls:
         yield {"type": "tool-approval-request", "approvalId": key, "toolCallId": event.id}
         yield {"type": "data-approval", "id": key, "data": _question(event)}
 
-    def resumed(self, event: ToolCallResumed) -> Iterator[Json]:
+    def resume(self, event: ToolCallResumed) -> Iterator[Json]:
         id = event.target_id
         if event.edited is not None:
-            named = {"toolCallId": id, "toolName": event.name, **self._place(event.name)}
+            named = {"toolCallId": id, "toolName": event.name, **self._execution_fields(event.name)}
             yield {"type": "tool-input-available", **named, "input": event.edited}
         if event.outcome in _REFUSED:
             yield {"type": "tool-output-denied", "toolCallId": id}
         elif event.outcome in _CARRIED_OUT:
-            yield self._output(id, _unwrapped(event.result))
+            yield self._output(id, _unwrap(event.result))
         else:
             yield self._error(id, _why(event))
 
@@ -150,7 +150,7 @@ class Calls:
             "providerExecuted": True,
         }
 
-    def _ended(self, id: str) -> None:
+    def _forget_call(self, id: str) -> None:
         self._begun.pop(id, None)
         self._outputs.pop(id, None)
         self._previewed.pop(id, None)
@@ -165,10 +165,10 @@ class Calls:
                 self._void[id] = name
                 del self._begun[id]
 
-    def settle(self) -> Iterator[Json]:
+    def complete(self) -> Iterator[Json]:
         """The answer is complete: the calls that did not come again end with an error."""
         for id, name in list(self._void.items()):
-            yield self.dropped(id, name, _STARTED_OVER)
+            yield self.drop(id, name, _STARTED_OVER)
 
     def forget(self) -> None:
         """The step is over, or the client has dropped it."""
@@ -179,7 +179,7 @@ def _output_of(result: ToolResult) -> Json:
     return result.message if result.data is None else result.data
 
 
-def _unwrapped(result: Json) -> Json:
+def _unwrap(result: Json) -> Json:
     """A resumed call's data; a tool that gave metadata has both in the result of its event."""
     is_wrapped = isinstance(result, dict) and set(result) == {"data", "metadata"}
     return result["data"] if is_wrapped else result

@@ -23,23 +23,23 @@ from awaken.core.event import (
     TextDelta,
 )
 from awaken.core.lifecycle import CancelledEnd, Failed, Suspended, TerminationReason
-from awaken.server.protocols.json_patch import PatchError, patched
+from awaken.server.protocols.json_patch import PatchError, apply_patch
 
 
-class Activities:
+class ActivityParts:
     """The latest report of each call, by its type."""
 
     def __init__(self) -> None:
         self._content: dict[str, Json] = {}
 
-    def shown(self, event: ActivitySnapshot) -> Iterator[Json]:
+    def show(self, event: ActivitySnapshot) -> Iterator[Json]:
         yield self._part(event.message_id, event.activity_type, event.content)
 
-    def changed(self, event: ActivityDelta) -> Iterator[Json]:
+    def change(self, event: ActivityDelta) -> Iterator[Json]:
         """The report with a change; none if it does not fit what was reported before."""
         before = self._content.get(_id(event.message_id, event.activity_type))
         try:
-            content = patched(before, event.patch)
+            content = apply_patch(before, event.patch)
         except PatchError:
             return
         yield self._part(event.message_id, event.activity_type, content)
@@ -59,7 +59,7 @@ PACE_MS = 100
 """How many milliseconds of events lie between two updates of one part, at least."""
 
 
-class Team:
+class DelegateParts:
     """The runs that the run `run_id` has started, and those that these have started."""
 
     def __init__(self, run_id: str) -> None:
@@ -77,20 +77,20 @@ class Team:
         and the delegate comes behind that."""
         self.has_begun, self._is_whole = True, is_whole
 
-    def called(self, call_id: str) -> None:
+    def add_call(self, call_id: str) -> None:
         """The run has made a call, which may start a delegate."""
         self._calls.add(call_id)
 
-    def encode(self, told: RunEvent) -> Iterator[Json]:
+    def encode(self, event: RunEvent) -> Iterator[Json]:
         """The chunks of an event of another run; none if that run does not belong to the team."""
-        member = self._members.get(told.run_id)
+        member = self._members.get(event.run_id)
         if member is None:
-            if told.parent_run_id != self._root and told.parent_run_id not in self._members:
+            if event.parent_run_id != self._root and event.parent_run_id not in self._members:
                 return
-            member = self._members[told.run_id] = _Member(above=told.parent_run_id)
-        _take(told, member)
-        if self._is_due(member, told.at_ms):
-            yield self._part(told.run_id, told.at_ms, member)
+            member = self._members[event.run_id] = _Member(parent=event.parent_run_id)
+        _take(event, member)
+        if self._is_due(member, event.at_ms):
+            yield self._part(event.run_id, event.at_ms, member)
 
     def catch_up(self, at_ms: int) -> Iterator[Json]:
         """The parts that were held back and are due."""
@@ -99,47 +99,47 @@ class Team:
                 yield self._part(run_id, at_ms, member)
 
     def _is_due(self, member: _Member, at_ms: int) -> bool:
-        is_late = member.told_at is None or at_ms - member.told_at >= PACE_MS
+        is_late = member.sent_at is None or at_ms - member.sent_at >= PACE_MS
         return member.changed and is_late and self._is_called(member)
 
     def _is_called(self, member: _Member) -> bool:
         """Whether the client has the call that started a delegate, or the one above it."""
         if not self._is_whole or member.call_id is None:
             return self.has_begun
-        above = self._members.get(member.above or "")
-        return member.call_id in self._calls if above is None else self._is_called(above)
+        parent = self._members.get(member.parent or "")
+        return member.call_id in self._calls if parent is None else self._is_called(parent)
 
     def _part(self, run_id: str, at_ms: int, member: _Member) -> Json:
-        member.told_at, member.changed = at_ms, False
+        member.sent_at, member.changed = at_ms, False
         data = {"name": member.name, "status": member.status, "text": member.text}
         return {"type": "data-agent", "id": run_id, "data": data}
 
 
 class _Member(msgspec.Struct):
-    """One delegate's run: its agent, how it stands, and the text of its latest step. `above` is the
+    """One delegate's run: its agent, how it stands, and the text of its latest step. `parent` is the
     run that started it, with the call `call_id` if it was a call."""
 
-    above: str | None
+    parent: str | None
     call_id: str | None = None
     name: str = ""
     status: str = "running"
     text: str = ""
-    told_at: int | None = None
+    sent_at: int | None = None
     changed: bool = False
 
 
-def _take(told: RunEvent, member: _Member) -> None:
+def _take(event: RunEvent, member: _Member) -> None:
     """Note an event of a member. What changes its status is told at once."""
     before = member.text
-    match told.event:
+    match event.event:
         case RunStart(identity=identity):
-            member.status, member.told_at, member.changed = "running", None, True
+            member.status, member.sent_at, member.changed = "running", None, True
             if identity is not None:
                 member.name, member.call_id = identity.agent_id, identity.parent_tool_call_id
         case RunFinish(termination=termination):
-            member.status, member.told_at, member.changed = _status(termination), None, True
+            member.status, member.sent_at, member.changed = _status(termination), None, True
         case Error():
-            member.status, member.told_at, member.changed = "failed", None, True
+            member.status, member.sent_at, member.changed = "failed", None, True
         case StepStart() | StreamReset():
             member.text = ""
         case TextDelta(delta=delta):

@@ -13,13 +13,13 @@ from awaken.core.message import Message
 from awaken.core.store.commands import SubmitMode
 from awaken.core.suspension import Decision, Ticket, ToolCallResume, ToolCallResumeMode
 from awaken.server.protocols.ai_sdk.request import ChatRequest, user_message
-from awaken.server.protocols.base import BadRequest, Intake, Known
+from awaken.server.protocols.base import BadRequest, Intake, KnownThread
 
 _IS_ANSWER = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 
 
 def ingest(
-    request: ChatRequest, known: Known, *, thread_id: str, agent_id: str | None = None
+    request: ChatRequest, known: KnownThread, *, thread_id: str, agent_id: str | None = None
 ) -> Intake:
     """What a request asks for: a new message, an answer to open questions, an edited message, or
     another answer to an old one.
@@ -30,9 +30,9 @@ def ingest(
         BadRequest: it asks for nothing, or cannot be read.
     """
     if request.trigger == "regenerate-message" or _is_edited(request, known):
-        asked = _again(request, known)
+        asked = _ingest_again(request, known)
     else:
-        asked = _submitted(request, known)
+        asked = _ingest_new(request, known)
     return msgspec.structs.replace(
         asked,
         thread_id=thread_id,
@@ -44,11 +44,11 @@ def ingest(
 # -- new messages and answers -------------------------------------------------------------------
 
 
-def _submitted(request: ChatRequest, known: Known) -> Intake:
+def _ingest_new(request: ChatRequest, known: KnownThread) -> Intake:
     new = _new_messages(request, known)
     decisions = tuple(_decisions(request, known.tickets))
     if not new and not decisions:
-        decisions = _answered_before(request, known.closed)
+        decisions = _repeat_answers(request, known.closed)
     if not new and not decisions:
         raise BadRequest("There is nothing to do: send a new message, or answer a question.")
     # Questions that a new message leaves open are given up, and with them the run that asks.
@@ -61,12 +61,12 @@ def _submitted(request: ChatRequest, known: Known) -> Intake:
     )
 
 
-def _new_messages(request: ChatRequest, known: Known) -> tuple[Message, ...]:
+def _new_messages(request: ChatRequest, known: KnownThread) -> tuple[Message, ...]:
     """The users' messages behind the last one that the log knows. A request whose last message is
     a user's is always for that one: if the log has it, the request was sent before."""
     if not request.messages:
         return ()
-    ids = _known_ids(known)
+    ids = _page_ids(known)
     behind = 0
     for index, message in enumerate(request.messages):
         if message.id in ids:
@@ -78,7 +78,7 @@ def _new_messages(request: ChatRequest, known: Known) -> tuple[Message, ...]:
     return tuple(user_message(message) for message in new)
 
 
-def _known_ids(known: Known) -> set[str | None]:
+def _page_ids(known: KnownThread) -> set[str | None]:
     """The ids under which the page knows messages of the log: an agent's are one for each run."""
     runs = {message.produced_by_run_id() for message in known.messages}
     return {message.id for message in known.messages} | runs - {None}
@@ -171,20 +171,20 @@ def _approval(
     return ToolCallResume.edit(value, reason=reason)
 
 
-def _answered_before(request: ChatRequest, closed: Sequence[Ticket]) -> tuple[Decision, ...]:
+def _repeat_answers(request: ChatRequest, closed: Sequence[Ticket]) -> tuple[Decision, ...]:
     """The answers to questions that are not open any more. If this request was carried out before,
     the store finds it by its key; otherwise it refuses the answers.
 
     The page still has its answers to earlier questions of the run. Those of one request were taken
     at one time, so the request had the last of them.
     """
-    given = {ticket.key: _taken_at(ticket) for ticket in closed}
+    given = {ticket.key: _answer_time(ticket) for ticket in closed}
     answers = tuple(_decisions(request, closed))
     last = max((given[key] for key, _ in answers), default=0)
     return tuple((key, answer) for key, answer in answers if given[key] == last)
 
 
-def _taken_at(ticket: Ticket) -> float:
+def _answer_time(ticket: Ticket) -> float:
     """When the question was answered; a question that never was is later than all others."""
     return ticket.decision.updated_at if ticket.decision is not None else inf
 
@@ -196,7 +196,7 @@ def _text(value: object) -> str | None:
 # -- edited messages, and other answers ---------------------------------------------------------
 
 
-def _is_edited(request: ChatRequest, known: Known) -> bool:
+def _is_edited(request: ChatRequest, known: KnownThread) -> bool:
     """Whether the last message is a user's that the log has, and the page has changed it."""
     if not request.messages or request.message_id is None:
         return False
@@ -205,7 +205,7 @@ def _is_edited(request: ChatRequest, known: Known) -> bool:
     return is_named and any(message.id == last.id for message in known.messages)
 
 
-def _again(request: ChatRequest, known: Known) -> Intake:
+def _ingest_again(request: ChatRequest, known: KnownThread) -> Intake:
     """Go on from the last user's message of the request; what the log has behind it is dropped."""
     last = next((one for one in reversed(request.messages) if one.role == "user"), None)
     if last is None:

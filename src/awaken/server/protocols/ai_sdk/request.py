@@ -48,7 +48,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message_id: str | None = None
     agent_id: str | None = None
     ai_sdk_version: int | str | None = None
-    tools: tuple[FrontendTool, ...] = ()
+    tools: tuple[AiSdkTool, ...] = ()
     state: Json = None
     context: Json = None
     answers: dict[str, Json] = msgspec.field(default_factory=dict)
@@ -62,7 +62,7 @@ class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[dict[str, Any], ...]
 
 
-class FrontendTool(msgspec.Struct, frozen=True, kw_only=True):
+class AiSdkTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that the page carries out itself."""
 
     name: str

@@ -24,7 +24,7 @@ from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.core.store.commits import Lease, NeverLost
 from awaken.server import app, http_protocol, sse
 from awaken.server.event_frames import Cursor
-from awaken.server.open_streams import MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS, OpenStreams
+from awaken.server.open_streams import MAX_PAUSE_SECONDS, MIN_PAUSE_SECONDS, OpenStreams
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel

@@ -19,9 +19,10 @@ from awaken.server.client_ids import ClientIds
 
 
 class ApiCall:
-    """A request, who makes it, and what it may use.
+    """A request, its principal, and the runtime that carries it out.
 
-    `query` and `body` have the types that the route names.
+    `query` and `body` have the types that the route names. `ids` converts ids between the client
+    and the store.
     """
 
     __slots__ = ("body", "ids", "principal", "query", "request", "runtime")
@@ -46,8 +47,8 @@ class ApiCall:
         return _is_one_of(self.principal.roles, roles)
 
     def has_token_maker(self, *roles: str) -> bool:
-        """Whether the maker of the stream token that the request came with has one of these roles
-        itself, whichever of them it gave to the token."""
+        """Whether the maker of the request's stream token has one of these roles itself, whichever
+        roles it gave to the token."""
         return _is_one_of(self.request.scope.get("token_maker_roles", ()), roles)
 
     @property
@@ -58,14 +59,14 @@ class ApiCall:
 
     @property
     def token_thread_created_at(self) -> int | None:
-        """When the thread was created that the maker of the stream token saw; `None` if there was
-        no thread yet when the token was made."""
+        """When the thread of the stream token was created; `None` if there was no thread yet when
+        the token was made, or if the token's maker could not see it."""
         created_at: int | None = self.request.scope.get("token_thread_created_at")
         return created_at
 
     @property
     def terms(self) -> Terms:
-        """What the caller's key says about its use."""
+        """The terms of the caller's key: its rate, its burst and its budget."""
         terms: Terms = self.request.scope.get("terms", NO_TERMS)
         return terms
 
@@ -83,7 +84,7 @@ class ApiCall:
 
 
 class JsonResponse(Response):
-    """An answer in JSON."""
+    """A response in JSON."""
 
     media_type = "application/json"
 
@@ -92,7 +93,8 @@ class JsonResponse(Response):
 
 
 class Credential(NamedTuple):
-    """A key or a session, by id: either may be taken back while a stream is open."""
+    """The key or session of a request, by id. Either may be revoked while a stream of the request
+    is open."""
 
     key: str | None = None
     session: str | None = None

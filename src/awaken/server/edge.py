@@ -1,6 +1,8 @@
-"""The edge: what a request passes before it is routed, one small step after the other.
+"""The edge: the checks that each request passes before it is routed.
 
-The step here, `RepeatedHeaders`, refuses requests whose head can be read in two ways.
+`Edge` runs them in order, and turns errors into answers. One check is here: `RepeatedHeaders`
+refuses requests whose headers can be read in two ways. The others are in `limits`, `origins` and
+`auth`.
 """
 
 from __future__ import annotations
@@ -23,17 +25,19 @@ from awaken.server.errors import RequestRefused, to_error_response, to_plain_tex
 log = logging.getLogger("awaken.server")
 
 CLIENT_LEFT = 499
-"""What logs and figures have for the status of a request whose client left before any answer."""
+"""The status, in logs and metrics, of a request whose client left before any answer."""
 _PLAIN_TEXT_PATH = "/v1/ai-sdk/"
-"""The AI SDK's client shows the text of an error's answer to people."""
+"""Errors below this path are answered with plain text: the AI SDK's client shows the text to
+people."""
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 16 * 1024 * 1024
-"""How long, and how much, a client whose body was refused may go on to send."""
+"""How many seconds, and how many bytes, a client may go on sending after its body was refused."""
 
 
 class Edge:
-    """Passes requests through its steps, and answers those that fail, there or further on."""
+    """Runs each request through the steps, and answers requests that fail in a step or in the
+    application."""
 
     def __init__(self, app: ASGIApp, steps: Sequence[EdgeStep]) -> None:
         self._app, self._steps = app, steps
@@ -43,12 +47,12 @@ class Edge:
             await self._app(scope, receive, send)
             return
         request = EdgeRequest(scope)
-        has_begun = False
+        has_started = False
 
         async def send_on(message: Message) -> None:
-            nonlocal has_begun
+            nonlocal has_started
             if message["type"] == "http.response.start":
-                has_begun = True
+                has_started = True
                 MutableHeaders(scope=message).update(request.answer_headers)
             await send(message)
 
@@ -62,14 +66,14 @@ class Edge:
             except ClientDisconnect:
                 pass
             except Exception as error:
-                if has_begun:
-                    # The connection is cut, which tells the client that there would be more.
+                if has_started:
+                    # The connection is closed: the client sees that the answer is not complete.
                     log.exception("an answer broke off")
                     return
-                known = request.principal
-                ids = ClientIds(known.scope) if known is not None else None
-                told = to_error_response(error, ids)
-                answer = to_plain_text(told) if _PLAIN_TEXT_PATH in scope["path"] else told
+                principal = request.principal
+                ids = ClientIds(principal.scope) if principal is not None else None
+                response = to_error_response(error, ids)
+                answer = to_plain_text(response) if _PLAIN_TEXT_PATH in scope["path"] else response
                 if answer.headers.get("connection") == "close":
                     await _answer_last(answer, receive, send_on)
                 else:
@@ -77,8 +81,9 @@ class Edge:
 
 
 async def _answer_last(answer: Response, receive: Receive, send: Send) -> None:
-    """Answer, and close the connection a moment later. What the client still sends until then is
-    read and dropped: a connection that is closed while its client sends would lose the answer."""
+    """Send an answer, and close the connection a moment later. Bytes that the client sends until
+    then are dropped: if a connection is closed while its client sends, the client loses the answer.
+    """
     start = {"status": answer.status_code, "headers": answer.raw_headers}
     await send({"type": "http.response.start", **start})
     await send({"type": "http.response.body", "body": answer.body, "more_body": True})
@@ -99,17 +104,17 @@ class EdgeStep(Protocol):
     async def check(self, request: EdgeRequest) -> None:
         """
         Raises:
-            Refused: the request goes no further.
+            RequestRefused: the request goes no further.
         """
         ...
 
 
 class EdgeRequest:
-    """The head of a request on its way through the edge, and what the steps make of it.
+    """The head of a request, and what the steps of the edge have set.
 
-    - `answer` ends the request if a step sets it: it is a preflight.
-    - `answer_headers` go out with the answer, whatever that is.
-    - `cleanup` is given back when the answer is over.
+    - `answer`: a step sets it to answer the request itself, such as a preflight.
+    - `answer_headers` are added to the answer, whatever it is.
+    - `cleanup` has the callbacks that run when the answer is over.
     """
 
     __slots__ = ("answer", "answer_headers", "cleanup", "headers", "scope")
@@ -123,17 +128,19 @@ class EdgeRequest:
 
     @property
     def principal(self) -> Principal | None:
-        """Who makes the request, once that is known."""
+        """The principal that makes the request; `None` before it is authenticated, or without a
+        key."""
         principal: Principal | None = self.scope.get("principal")
         return principal
 
 
 _UNIQUE_HEADERS = frozenset({b"host", b"origin", b"last-event-id", b"idempotency-key", b"if-match"})
-"""Headers that decide something. Given twice, a proxy and this server could each go by another."""
+"""Headers that may occur once. If one occurred twice, a proxy and this server could each obey
+another of the two."""
 
 
 class RepeatedHeaders:
-    """Refuses requests that give a header twice which they may give once."""
+    """Refuses requests that repeat one of `_UNIQUE_HEADERS`."""
 
     async def check(self, request: EdgeRequest) -> None:
         seen = set[bytes]()
@@ -145,6 +152,6 @@ class RepeatedHeaders:
 
 
 def own_path(scope: Scope) -> str:
-    """The path of a request, wherever the application is mounted."""
+    """The path of a request, without the prefix under which the application is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))

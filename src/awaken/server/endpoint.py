@@ -1,4 +1,5 @@
-"""From a request that is routed to its handler: permission, query, body, in this order."""
+"""Calls the handler of a routed request, after the checks of permission, query and body, in this
+order."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from awaken.server.parsing import read_body, read_query
 from awaken.server.route import Role, Route
 
 ANONYMOUS = Principal(id="")
-"""Who makes a request without a key, to a route that needs none."""
+"""The principal of requests without a key, to routes that need none."""
 
 
 class Endpoint:
@@ -35,14 +36,14 @@ class Endpoint:
         scope["is_audited"] = route.has_audit
         principal = authorize(route, scope)
         if self._runtime.is_draining:
-            if not _is_served_to_the_end(route):
+            if not _is_served_while_draining(route):
                 raise RequestRefused(
                     503,
                     "draining",
                     "this server is about to end: try again in a second",
                     headers={"retry-after": "1", "connection": "close"},
                 )
-            send = _last_on_its_connection(send)
+            send = _close_after_answer(send)
         request = Request(scope, receive)
         query = read_query(request, route.query)
         body = await read_body(request, route.body, route.body_limit, self._limits.body_seconds)
@@ -54,19 +55,19 @@ class Endpoint:
             await answer(scope, receive, send)
 
 
-def _is_served_to_the_end(route: Route) -> bool:
-    """Whether a server that is about to end still answers requests to a route.
+def _is_served_while_draining(route: Route) -> bool:
+    """Whether a draining server still answers requests to a route.
 
-    Runs are refused, and so are streams of protocols whose clients would have to ask again. Our own
-    streams are opened, though they may end at once: an `EventSource` comes back after a stream that
-    ends, and never after a refusal.
+    Runs are refused, and so are streams of protocols whose clients would have to ask again. Streams
+    of `/v1` are opened, though they may end at once: an `EventSource` reconnects after a stream
+    that ends, and never after a refusal.
     """
     return not (route.submits or (route.streams and route.protocol is not None))
 
 
-def _last_on_its_connection(send: Send) -> Send:
-    """Have an answer close its connection: the client's next request is made over a new one, which
-    goes to a server that lives on."""
+def _close_after_answer(send: Send) -> Send:
+    """Close the connection after the answer: the client opens a new one for its next request, which
+    goes to a server that is not draining."""
 
     async def send_on(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -77,10 +78,10 @@ def _last_on_its_connection(send: Send) -> Send:
 
 
 def authorize(route: Route, scope: Scope) -> Principal:
-    """Who makes the request, if they may make it.
+    """The principal of a request, if it may use the route.
 
     Raises:
-        Refused: the route needs a key, another role, or does not take stream tokens.
+        RequestRefused: the route needs a key, another role, or does not take stream tokens.
     """
     principal: Principal | None = scope.get("principal")
     if not route.needs:

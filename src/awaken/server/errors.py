@@ -1,4 +1,4 @@
-"""What goes wrong, as clients are told: one table from exceptions to answers."""
+"""Errors as clients see them: one table from exceptions to answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestRefused(Exception):
-    """A request that is refused, with the answer to it."""
+    """The request is refused. The attributes are what the answer says."""
 
     def __init__(
         self,
@@ -55,13 +55,13 @@ class RequestRefused(Exception):
 
 
 def not_found_error(what: str) -> RequestRefused:
-    """The refusal of what does not exist, belongs to another scope or may not be seen: clients
+    """The refusal if a thing does not exist, belongs to another scope or may not be seen: clients
     cannot tell which."""
     return RequestRefused(404, "not_found", NOT_FOUND.format(what))
 
 
 def authentication_error(why: str) -> RequestRefused:
-    """The refusal of a request whose sender is not known."""
+    """The refusal of a request without valid credentials."""
     return RequestRefused(
         401,
         "unauthorized",
@@ -72,8 +72,8 @@ def authentication_error(why: str) -> RequestRefused:
 
 
 class _ErrorAnswer(NamedTuple):
-    """How an exception is answered. `text` stands in for the exception's own text, where that
-    names what is none of the client's business. `details` are attributes that become details."""
+    """The answer to an exception. `text` replaces the exception's own text where that names
+    internals. `details` are the attributes of the exception that are sent to the client."""
 
     status: int
     code: str
@@ -116,53 +116,53 @@ _TABLE: dict[type[Exception], _ErrorAnswer] = {
     ),
     errors.RunLeft: _ErrorAnswer(503, "draining", _AWAY),
 }
-"""The exceptions that a client can cause. One that is not here is answered by its base class, and
-one without such a base class is an error of ours."""
+"""The exceptions that a client can cause. An exception that is not here is answered like its base
+class; if no base class is here either, it is an internal error."""
 
 
 def to_refusal(error: Exception) -> RequestRefused:
-    """The refusal that an exception stands for. An exception that no client can cause is logged
-    with an id, and the client is told the id and nothing else."""
+    """The refusal for an exception. An exception that no client can cause is logged with an id, and
+    the client gets the id and nothing else."""
     if isinstance(error, RequestRefused):
         return error
     if isinstance(error, BadRequest):
         return RequestRefused(400, error.code, str(error))
-    told = next((_TABLE[kind] for kind in type(error).__mro__ if kind in _TABLE), None)
-    if told is None:
+    answer = next((_TABLE[kind] for kind in type(error).__mro__ if kind in _TABLE), None)
+    if answer is None:
         id = UUID7.new()
         log.error("error %s: a request failed", id, exc_info=error)
         return RequestRefused(
             500, "internal", f"the server failed; its log has the error under {id}"
         )
-    details = {name: getattr(error, name) for name in told.details}
-    headers = {"retry-after": "1"} if told.status == 503 else None
+    details = {name: getattr(error, name) for name in answer.details}
+    headers = {"retry-after": "1"} if answer.status == 503 else None
     return RequestRefused(
-        told.status, told.code, told.text or str(error), headers=headers, **details
+        answer.status, answer.code, answer.text or str(error), headers=headers, **details
     )
 
 
 def to_error_response(error: Exception, ids: ClientIds | None = None) -> JsonResponse:
-    """The answer to a request that has failed, with ids as the client sees them."""
-    refused = to_refusal(error)
+    """The response to a request that has failed, with ids as the client sees them."""
+    refusal = to_refusal(error)
     strip = ids.text if ids is not None else str
     details = {
         name: strip(value) if isinstance(value, str) else value
-        for name, value in refused.details.items()
+        for name, value in refusal.details.items()
     }
     body = ErrorDetail(
-        code=refused.code,
-        message=strip(str(refused)),
-        hint=refused.hint,
+        code=refusal.code,
+        message=strip(str(refusal)),
+        hint=refusal.hint,
         details=details or None,
     )
     return JsonResponse(
-        ErrorBody(error=body), status_code=refused.status, headers=dict(refused.headers or {})
+        ErrorBody(error=body), status_code=refusal.status, headers=dict(refusal.headers or {})
     )
 
 
 def to_plain_text(answer: JsonResponse) -> Response:
-    """The message and the hint of such an answer, for clients that show its text to people. The
-    code is in a header."""
+    """An error response as plain text, for clients that show the text to people: the message and
+    the hint. The code is in a header."""
     error = loads(bytes(answer.body), ErrorBody).error
     text = f"{error.message}; {error.hint}" if error.hint else error.message
     headers = {name: value for name, value in answer.headers.items() if "content-" not in name}

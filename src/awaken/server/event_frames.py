@@ -1,4 +1,4 @@
-"""Events as `/v1` sends them, and the cursors with which clients come back.
+"""Events as `/v1` sends them, and the cursors with which clients reconnect.
 
 A frame has an id, the kind of the event, and the event as JSON. The id is a cursor; to clients it
 is opaque.
@@ -31,11 +31,11 @@ _CURSOR = re.compile(r"(\d{1,15})(?:\.(\d{1,15})\.(\d{1,15}))?", re.ASCII)
 
 
 class Cursor(NamedTuple):
-    """Behind which event a client goes on.
+    """The event behind which a client continues.
 
-    `seq` is the last durable event that it has for good. It is written as `<seq>`, or as
-    `<seq>.<epoch>.<n>` if the client has got events since then that are not stored; `live` is the
-    place of the last of them.
+    `seq` is the number of the last durable event that the client has received. A cursor is written
+    as `<seq>`, or as `<seq>.<epoch>.<n>` if the client has received events after it that are not
+    stored; `live` is the position of the last of those.
     """
 
     seq: int
@@ -48,7 +48,7 @@ class Cursor(NamedTuple):
     def read(cls, text: str) -> Self:
         """
         Raises:
-            Refused: it is not a cursor.
+            RequestRefused: it is not a cursor.
         """
         found = _CURSOR.fullmatch(text.strip())
         if found is None:
@@ -62,19 +62,19 @@ class Cursor(NamedTuple):
 
 
 RETRY = b"retry: 1000\n\n"
-"""Says after how many milliseconds a browser comes back."""
+"""Makes browsers reconnect after 1000 milliseconds."""
 _TEXT = b"id: %d.%d.%d\nevent: text_delta\ndata: %b\n\n"
 
 
 class EventFrames:
     """The encoder of `/v1`: its chunks are frames.
 
-    Events of threads beneath the followed one have no id: a client that comes back goes on behind
-    the last event of the thread itself.
+    Events of the threads of delegates and tasks have no id: a client that reconnects continues
+    behind the last event of the followed thread itself.
 
     Args:
-        run_id: leaves out what other runs of the thread tell.
-        deltas: false leaves out what is not durable.
+        run_id: leave out events of other runs of the thread.
+        deltas: false leaves out events that are not durable.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class EventFrames:
         position = self._position
         live = event.live
         if live is not None and self._takes_all and type(event.event) is TextDelta:
-            # Most events. What is done here for one client is done for thousands of pieces.
+            # Most events are of this kind: every line here runs thousands of times for each client.
             position.has_unstored, seq = True, position.seq
             frame = SHARED.find(event, seq, True)
             if frame is None:
@@ -109,7 +109,7 @@ class EventFrames:
                 frame = (_TEXT % (seq, live[0], live[1], data),)
                 SHARED.add(event, seq, True, frame)
             return frame
-        position.take(event)
+        position.advance(event)
         if not (self._takes_all or self._is_wanted(event)):
             return ()
         if live is None:
@@ -139,8 +139,8 @@ class EventFrames:
 
 
 def _matters_without_deltas(event: RunEvent) -> bool:
-    """Whether an event that is not in the log matters to a client that reads only what is: it voids
-    durable events, or ends a run that has none."""
+    """Whether a client that reads durable events alone also needs an event that is not in the log:
+    one that voids durable events, or ends a run that has no durable end."""
     return getattr(event.event, "from_seq", None) is not None or is_terminal(event.event)
 
 
@@ -149,8 +149,8 @@ MAX_SHARED_BYTES = 4 * 1024
 
 
 class SharedFrames:
-    """The frames of the latest live events: each is made once for all clients of a process that
-    stand at the same position."""
+    """Caches the frames of the latest live events: clients of this process at the same position
+    share a frame."""
 
     __slots__ = ("_frames",)
 
@@ -158,7 +158,7 @@ class SharedFrames:
         self._frames: dict[int, tuple[RunEvent, int, bool, tuple[bytes]]] = {}
 
     def find(self, event: RunEvent, seq: int, has_unstored: bool) -> tuple[bytes] | None:
-        """The frame of this very event, for a client with this position."""
+        """The frame of an event for a client at this position; `None` if it is not cached."""
         entry = self._frames.get(id(event))
         if (
             entry is None
@@ -174,7 +174,7 @@ class SharedFrames:
             return
         if len(self._frames) >= MAX_SHARED:
             self._frames.clear()
-        # The event is kept, too, so that no other object can get its id.
+        # The cache holds the event as well: else another object could get its id.
         self._frames[id(event)] = (event, seq, has_unstored, frame)
 
 
@@ -183,10 +183,11 @@ _OF_AN_ANSWER = (ReasoningDelta, ToolCallStart, ToolCallDelta, StepSnapshot)
 
 
 class Position:
-    """Where one client stands, from the events that it is given.
+    """The position of one client in the events of a thread.
 
-    `seq` is the last durable event that it has for good. `has_unstored` says that it has got more: an
-    event that was sent ahead of its commit, or a part of an answer that is not stored.
+    `seq` is the number of the last durable event that the client has received. `has_unstored` is
+    true if it has received more: an event that was sent ahead of its commit, or a part of an answer
+    that is not stored.
     """
 
     __slots__ = ("_ahead", "_is_stored", "has_unstored", "seq")
@@ -194,11 +195,11 @@ class Position:
     def __init__(self, seq: int) -> None:
         self.seq, self.has_unstored = seq, False
         self._ahead = 0
-        # Whether the step that began last was read from the log, where its answer is, too.
+        # Whether the latest step start was read from the log: then the log has its answer, too.
         self._is_stored = False
 
-    def take(self, event: RunEvent) -> None:
-        """Note that the client is given an event."""
+    def advance(self, event: RunEvent) -> None:
+        """Update the position: the client receives this event."""
         kind, seq = event.event, event.seq
         if type(kind) is TextDelta or (seq is None and isinstance(kind, _OF_AN_ANSWER)):
             self.has_unstored = event.live is not None or not self._is_stored
@@ -218,7 +219,7 @@ class Position:
                 self._is_stored = False
 
     def cursor(self, event: RunEvent) -> Cursor:
-        """The cursor of a client that was given this event last."""
+        """The cursor of a client that received this event last."""
         if not self.has_unstored:
             return Cursor(self.seq)
         return Cursor(self.seq, event.live or (0, 0))

@@ -1,4 +1,4 @@
-"""HTTP as the server speaks it: uvicorn's, with patience and size limited."""
+"""Uvicorn's HTTP protocol, with limits on the head of a request and on slow clients."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from awaken.server.edge import LINGER_SECONDS
 from awaken.server.sse import STUCK_SECONDS
 
 HEAD_SECONDS = 20.0
-"""How long a client may take for the head of a request."""
+"""The seconds that a client may take to send the head of a request."""
 HEAD_BYTES = 64 * 1024
-"""How long the head of a request may be: its address and its headers."""
+"""The most bytes in the head of a request: its address and its headers."""
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"content-length: 0\r\nconnection: close\r\n\r\n"
@@ -20,13 +20,13 @@ _TOO_LARGE = (
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """Cuts off clients that keep a connection for nothing.
+    """Closes the connections of clients that block them:
 
-    - One that takes nothing of what was written for `STUCK_SECONDS` seconds. Closing its connection
-      would not do: the transport would wait for the client to take the rest.
-    - One that has not sent the head of a request `HEAD_SECONDS` after it has connected, or after it
-      has sent anything since its last answer.
-    - One whose head has more than `HEAD_BYTES`. It gets a 431.
+    - A client that has received no byte of what was written for `STUCK_SECONDS`. Its connection is
+      aborted: if it were closed, the transport would wait for the client to take the rest.
+    - A client that has not sent the head of a request `HEAD_SECONDS` after it has connected, or
+      after the first byte that it sent since its last answer.
+    - A client whose head has more than `HEAD_BYTES`. It gets a 431.
     """
 
     _stuck_timer: asyncio.TimerHandle | None = None
@@ -65,7 +65,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             len(name) + len(value) for name, value in self.headers
         )
         if self._head_bytes > HEAD_BYTES:
-            raise ValueError("the head is too long")  # the parser tells `send_400_response`
+            raise ValueError("the head is too long")  # the parser then calls `send_400_response`
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -76,7 +76,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._stop_head_timer()
         self.transport.write(_TOO_LARGE)
         self.transport.write_eof()
-        # What it still sends is dropped: to close the connection now would take the answer away.
+        # Bytes that the client still sends are dropped. If the connection were closed now, the
+        # client would lose the answer.
         self._head_timer = self.loop.call_later(LINGER_SECONDS, self._abort)
 
     def _start_head_timer(self) -> None:
@@ -91,7 +92,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._head_timer = None
         self.transport.abort()
 
-    # -- an answer that is not taken ----------------------------------------------------------
+    # -- a client that does not read ----------------------------------------------------------
 
     def pause_writing(self) -> None:
         super().pause_writing()

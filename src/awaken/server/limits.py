@@ -1,4 +1,4 @@
-"""How much a client may ask of the server at once."""
+"""Limits: how many requests, streams and runs a client may have at once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def limit_error(code: str, message: str, seconds: float = 1.0) -> RequestRefused:
-    """The refusal of a client that asks too much."""
+    """The refusal of a request beyond a limit; the client may try again after `seconds`."""
     wait = str(max(1, math.ceil(seconds)))
     return RequestRefused(429, code, message, headers={"retry-after": wait})
 
@@ -62,65 +62,66 @@ class ConnectionLimit:
                 503, "too_many_connections", "the server is busy", headers={"retry-after": "1"}
             )
         self._now += 1
-        request.cleanup.callback(self._leave)
+        request.cleanup.callback(self._release)
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         self._now -= 1
 
 
 class ShareLimit:
-    """Refuses requests of a scope, or of strangers, that have their share of the connections: what
-    one tenant leaves open takes nothing from others."""
+    """Refuses requests of one scope, or of all clients without a key, beyond their share of the
+    connections, so that no tenant can use up all of them."""
 
     def __init__(self, limits: Limits) -> None:
-        self._of_scope = max(1, int(limits.connections * limits.scope_share))
-        self._of_strangers = max(1, int(limits.connections * limits.stranger_share))
+        self._scope_limit = max(1, int(limits.connections * limits.scope_share))
+        self._stranger_limit = max(1, int(limits.connections * limits.stranger_share))
         self._now: Counter[str | None] = Counter()
 
     async def check(self, request: EdgeRequest) -> None:
         if _is_health(request):
             return
-        known = request.principal
-        whose = known.scope if known is not None else None
-        if self._now[whose] >= (self._of_scope if known is not None else self._of_strangers):
+        principal = request.principal
+        scope = principal.scope if principal is not None else None
+        limit = self._scope_limit if principal is not None else self._stranger_limit
+        if self._now[scope] >= limit:
             raise limit_error(
                 "too_many_connections", "too many requests are open: wait for one to end"
             )
-        self._now[whose] += 1
-        request.cleanup.callback(self._leave, whose)
+        self._now[scope] += 1
+        request.cleanup.callback(self._release, scope)
 
-    def _leave(self, whose: str | None) -> None:
-        self._now[whose] -= 1
-        if not self._now[whose]:
-            del self._now[whose]
+    def _release(self, scope: str | None) -> None:
+        self._now[scope] -= 1
+        if not self._now[scope]:
+            del self._now[scope]
 
 
 def _is_health(request: EdgeRequest) -> bool:
-    """Whether an orchestrator asks: it ends a process that does not answer."""
+    """Whether it is a health check: an orchestrator kills a process that does not answer these."""
     return own_path(request.scope).startswith("/health")
 
 
 class RateLimit:
     """Refuses requests of keys that make too many. Each principal has a bucket of tokens, which
-    fills at its rate up to its burst; a request takes one out."""
+    fills at its rate up to its burst; a request takes one token."""
 
     def __init__(self, limits: Limits, clock: Clock = SYSTEM_CLOCK) -> None:
         self._limits, self._clock = limits, clock
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
     async def check(self, request: EdgeRequest) -> None:
-        known = request.principal
-        if known is None or _is_health(request):
+        principal = request.principal
+        if principal is None or _is_health(request):
             return
         terms: Terms = request.scope.get("terms", NO_TERMS)
         rate = self._limits.rate if terms.rate is None else terms.rate
         burst = self._limits.burst if terms.burst is None else terms.burst
-        now, whose = self._clock.monotonic(), (known.scope, known.id)
-        tokens, since = self._buckets.pop(whose, (float(burst), now))
+        now, key = self._clock.monotonic(), (principal.scope, principal.id)
+        tokens, since = self._buckets.pop(key, (float(burst), now))
         tokens = min(float(burst), tokens + (now - since) * rate)
         is_refused = tokens < 1
         # Put back last: the first entry is the one that was not used for the longest time.
-        self._buckets[whose] = (tokens if is_refused else tokens - 1, now)
+        self._buckets[key] = (tokens if is_refused else tokens - 1, now)
         if len(self._buckets) > _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
         if is_refused:
@@ -129,7 +130,7 @@ class RateLimit:
 
 
 class StreamLimit:
-    """Counts the streams of each scope."""
+    """Limits the open streams of each scope."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -140,7 +141,7 @@ class StreamLimit:
         """Count one stream for as long as the block lasts.
 
         Raises:
-            Refused: the scope has too many.
+            RequestRefused: the scope has too many.
         """
         now = self._open.get(scope, 0)
         if now >= self._limit:
@@ -154,13 +155,13 @@ class StreamLimit:
                 del self._open[scope]
 
 
-def limit_budget(asked: Budget | None, limit: Budget | None) -> Budget | None:
-    """The budget of a run: what was asked for, held to the most that the key allows."""
-    if asked is None or limit is None:
-        return asked or limit
-    pairs = {name: (getattr(asked, name), getattr(limit, name)) for name in LIMITS}
+def limit_budget(requested: Budget | None, limit: Budget | None) -> Budget | None:
+    """The budget of a run: the requested one, with each limit at most that of the key's budget."""
+    if requested is None or limit is None:
+        return requested or limit
+    pairs = {name: (getattr(requested, name), getattr(limit, name)) for name in LIMITS}
     smaller = {
-        name: min((limit for limit in pair if limit is not None), default=None)
+        name: min((value for value in pair if value is not None), default=None)
         for name, pair in pairs.items()
     }
-    return msgspec.structs.replace(asked, at_limit=limit.at_limit, **smaller)
+    return msgspec.structs.replace(requested, at_limit=limit.at_limit, **smaller)

@@ -1,4 +1,4 @@
-"""Reading queries and bodies, within their limits."""
+"""Reads queries and bodies, within their limits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from awaken.server.errors import RequestRefused
 
 MAX_DEPTH = 64
 BYTES_A_SECOND = 16 * 1024
-"""How quickly a body has to come in the long run."""
+"""The bytes of a body that have to arrive each second in the long run."""
 _TOKEN = "token"
-"""The parameter of a query that the edge has read already."""
+"""The parameter of a query that the edge reads: a stream token."""
 
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _STRUCTURE = b'[]{}"'
@@ -29,7 +29,7 @@ def read_query(request: Request, type_: type[msgspec.Struct] | None) -> Any:
     """The query as `type_`.
 
     Raises:
-        Refused: a value does not fit its type.
+        RequestRefused: a value does not fit its type.
     """
     if type_ is None:
         return None
@@ -52,11 +52,11 @@ def read_query(request: Request, type_: type[msgspec.Struct] | None) -> Any:
 async def read_body(request: Request, type_: Any, limit: int, seconds: float) -> Any:
     """The body as `type_`, or its bytes.
 
-    Nothing is read beyond the limit, or beyond the place where the JSON is nested too deeply. A
-    body has `seconds` to come whole, and one more for each 16 KiB of it; a piece has `seconds`.
+    Reading stops at the limit, or where the JSON is nested too deeply. A body has to arrive within
+    `seconds`, and one more for each 16 KiB of it; a piece has `seconds`.
 
     Raises:
-        Refused: the body is longer than `limit`, is nested too deeply, comes too slowly, or does
+        RequestRefused: the body is longer than `limit`, is nested too deeply, comes too slowly, or does
             not fit its type.
     """
     if type_ is None:
@@ -90,7 +90,7 @@ async def read_body(request: Request, type_: Any, limit: int, seconds: float) ->
         raise RequestRefused(400, "bad_body", explain_json(body, error)) from None
 
 
-# A refused body may go on for long: the connection is closed, so that the rest is not read.
+# The connection of a refused body is closed, so that the rest of the body is not read.
 _CLOSED = {"connection": "close"}
 
 
@@ -114,7 +114,7 @@ class Depth:
     def add(self, part: bytes) -> None:
         """
         Raises:
-            Refused: it is nested too deeply.
+            RequestRefused: it is nested too deeply.
         """
         if self._is_escaped:
             part, self._is_escaped = part[1:], not part

@@ -1,4 +1,4 @@
-"""Several serving processes on one socket: a small parent starts them and looks after them."""
+"""Several serving processes on one socket: a small parent starts, watches and replaces them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from contextlib import contextmanager
 from types import FrameType
 
 BAD_START_SECONDS = 5.0
-"""A child that ends sooner than this, in seconds, has not started well."""
+"""A child that ends within so many seconds counts as a failed start."""
 MAX_BAD_STARTS = 3
 POLL_SECONDS = 0.05
 MISUSED = 2
-"""The exit code of a command that cannot work as it was given: another try would not help."""
+"""The exit code of a command with wrong arguments: another try would not help."""
 PID = struct.Struct("=I")
-"""What a child writes when it is ready."""
+"""The message of a child that is ready: its process id."""
 log = logging.getLogger("awaken.server")
 
 
 class WorkerProcesses:
     """Child processes that share a listening socket. The parent serves nothing itself.
 
-    A child that dies is replaced, and the others are told to look for its runs. SIGTERM and SIGINT
-    end all of them, SIGHUP is passed on. When the parent dies, each child gets the end of a pipe.
+    A child that dies is replaced, and the others get SIGUSR1, so that they look for its runs.
+    SIGTERM and SIGINT end all children, SIGHUP is passed on. When the parent dies, each child sees
+    the end of a pipe.
 
     Args:
-        command: starts a child. It gets the child's number, from 0, which is that of the dead child
-            whose place it takes; and the descriptors of the socket, of a pipe it writes to when it
-            is ready, and of a pipe that ends with the parent.
+        command: returns the command that starts a child. It gets the child's number, from 0, which
+            a child takes over from the dead one that it replaces; and the descriptors of the
+            socket, of the pipe to which the child writes when it is ready, and of the pipe that
+            ends with the parent.
     """
 
     def __init__(
@@ -53,7 +55,8 @@ class WorkerProcesses:
         self._hangups = 0
 
     def run(self, on_ready: Callable[[], None]) -> int:
-        """Start the children and look after them until they have ended. Returns the exit code."""
+        """Start the children and replace those that die, until all have ended. Returns the exit
+        code."""
         with self._handlers():
             for number in range(self._count):
                 self._start(number)
@@ -68,7 +71,7 @@ class WorkerProcesses:
         return code
 
     def _read_ready(self) -> None:
-        """Wait a moment for children that are ready."""
+        """Wait a moment for messages of children that are ready."""
         if select.select([self._ready_here], [], [], POLL_SECONDS)[0]:
             data = os.read(self._ready_here, 1024 * PID.size)
             self._ready |= {pid for (pid,) in PID.iter_unpack(data)}

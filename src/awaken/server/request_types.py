@@ -1,4 +1,4 @@
-"""What clients send to `/v1`: types that refuse fields they do not know."""
+"""The queries and bodies of `/v1`. All types refuse fields that they do not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients see of threads, runs, tickets and messages: records with ids as they know them."""
+"""The answers of `/v1`: threads, runs, tickets and messages, with ids as clients know them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The events of one run for a client's stream, and what else such a stream needs.
+"""The events of one run for a client's stream, and the other parts of such a stream.
 
 - `follow_run` and `with_end` follow a run, also one that is withdrawn before it starts.
-- `leave_callback` is what happens to the run if the client leaves before its stream has ended.
+- `leave_callback` gives what is called if the client leaves before its stream has ended.
 - `with_media` puts media into messages, for protocols whose clients get no files from the server.
 - `find_open_run` finds the run of a thread that a client can follow, and where its events begin.
 """
@@ -65,14 +65,14 @@ async def _until_withdrawn(
     batches: Batches, store: Store, run: RunRecord, after: int, ids: ClientIds
 ) -> Batches:
     withdrawn = start_task(_wait_withdrawn(store, run, after))
-    is_given = False
+    is_sent = False
     async with aclosing(batches):
         try:
             while True:
                 batch = await _next(batches, withdrawn)
                 if batch is None:
                     yield [ids.event(withdrawn.result())]
-                    is_given = True
+                    is_sent = True
                     break
                 yield batch
                 if any(event.run_id == run.run_id for event in batch):
@@ -81,8 +81,8 @@ async def _until_withdrawn(
             withdrawn.cancel()
             await asyncio.wait([withdrawn])
         async for batch in batches:
-            # An end that was given is not given again when the log has it.
-            if batch := [one for one in batch if not (is_given and one.run_id == run.run_id)]:
+            # An end that was sent is not sent again when the log has it.
+            if batch := [one for one in batch if not (is_sent and one.run_id == run.run_id)]:
                 yield batch
 
 
@@ -120,17 +120,18 @@ QUERY = "on_disconnect"
 async def leave_callback(
     call: ApiCall, id: str, thread_id: str
 ) -> Callable[[], Awaitable[object]] | None:
-    """What to do when the client leaves: nothing, unless it has asked for its run to be cancelled.
+    """What to call when the client leaves: `None`, unless the client asked that its run be
+    cancelled then.
 
     Args:
         id: the id inside of the run, or of the thread whose open run it is.
         thread_id: the id inside of the run's thread.
 
     Raises:
-        Refused: the client only watches the run, and may not cancel it.
+        RequestRefused: the client only watches the run, and may not cancel it.
     """
-    asked = call.request.headers.get(HEADER) or call.request.query_params.get(QUERY)
-    if asked != "cancel":
+    action = call.request.headers.get(HEADER) or call.request.query_params.get(QUERY)
+    if action != "cancel":
         return None
     submits = call.request.method == "POST"  # the run is the client's own then
     if not submits and not await _may_cancel(call, thread_id):
@@ -146,8 +147,8 @@ async def _may_cancel(call: ApiCall, thread_id: str) -> bool:
 
 
 async def with_media(call: ApiCall, messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with the bytes of their media in them, also of those that the store keeps as
-    blobs. In place of a blob that is gone stands a text that says so."""
+    """The messages with the bytes of their media in them, also of media that the store keeps as
+    blobs. A text replaces a blob that does not exist any more."""
     blobs = call.runtime.blobs
     if blobs is None:
         return messages
@@ -156,32 +157,36 @@ async def with_media(call: ApiCall, messages: Sequence[Message]) -> Sequence[Mes
 
 
 class OpenRun(NamedTuple):
-    """A run that works, or will without a client's doing.
+    """A run that is running, or will run without an action of a client.
 
     `before` is the number of the thread's last event before the run's first. `event_count` is the
     number of the thread's last event at a moment when the run was open: an end of the run up to
-    there was a pause. `asked` is what was submitted, if the run had not begun with it.
+    there was a pause. `submission` is set if the run had not begun with it.
     """
 
     run: RunRecord
     before: int
     event_count: int
-    asked: Submission | None = None
+    submission: Submission | None = None
 
     def list_visible(self, log: Sequence[Message]) -> list[Message]:
-        """The messages of the thread, read later than the run, as they are when it has begun."""
-        if self.asked is None:
+        """The messages of the thread that the run has read when it has begun; `log` was read after
+        the run's record."""
+        if self.submission is None:
             return list(log)
-        known, rewound = {message.id for message in log}, self.asked.rewind_to
+        logged, rewound = {message.id for message in log}, self.submission.rewind_to
         kept = log
         if rewound is not None:
             kept = list(takewhile(lambda message: message.id != rewound, log))
-        return [*kept, *(message for message in self.asked.messages if message.id not in known)]
+        return [
+            *kept,
+            *(message for message in self.submission.messages if message.id not in logged),
+        ]
 
 
 async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
-    """The thread's run that works, has an answer to go on with, or has not started yet; `None` if
-    there is none, or if it waits for an answer."""
+    """The thread's run that is running, has an answer to resume with, or has not started yet;
+    `None` if there is none, or if it waits for an answer."""
     # The order of these reads matters: a command is dropped by the commit that changes the record.
     thread = await store.load_thread(thread_id)
     if thread is None:
@@ -190,16 +195,16 @@ async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
     run = await _open_run(store, thread, commands)
     if run is None:
         return None
-    asked = [command.submission for command in commands if command.run_id == run.run_id]
+    submissions = [command.submission for command in commands if command.run_id == run.run_id]
     before = await event_before(store, thread, run)
-    return OpenRun(run, before, thread.event_count, next(filter(None, asked), None))
+    return OpenRun(run, before, thread.event_count, next(filter(None, submissions), None))
 
 
 _RESUMING = (CommandKind.DECISIONS, CommandKind.CANCEL)
 
 
 def can_resume(run: RunRecord, commands: Sequence[ThreadCommand]) -> bool:
-    """Whether a waiting run has an answer or a cancel to go on with, in whichever process.
+    """Whether a waiting run will resume, in any process: it has an answer or a cancel.
 
     Args:
         commands: those of its thread, read before the record: the commit that drops a command

@@ -1,7 +1,7 @@
-"""The life of a serving process: start, serve, drain, end; and the sockets it listens on.
+"""The life of a serving process: it starts, serves, drains and ends. And the sockets it listens on.
 
-The runtime is opened before the socket listens, so a process that cannot work is never asked. A
-process that is told to stop leaves its runs to others first, and only then ends its streams.
+The runtime is opened before the socket listens, so a process that cannot work gets no requests. A
+process that is to stop leaves its runs to other processes first, and only then closes its streams.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from awaken.server.observe import Observer
 log = logging.getLogger("awaken.server")
 
 POLL_SECONDS = 0.3
-"""Seconds between two looks for runs that another server has left."""
+"""Seconds between two searches for runs that another server has left."""
 SHUTDOWN_SECONDS = 2
 """Seconds for answers that are still being written when the process ends."""
 KEEP_ALIVE_SECONDS = 75
@@ -49,7 +49,7 @@ class Serving:
 
     Args:
         drain: the seconds that runs have for the end of their step.
-        reload: reads again what can change while the server runs; it says what it did.
+        reload: loads again what can change while the server runs; returns a text for the log.
         proxies: the addresses and networks of proxies whose `X-Forwarded-For` is believed.
     """
 
@@ -186,7 +186,7 @@ def _server(application: ASGIApp, proxies: Sequence[str] = ()) -> _Server:
             log_config=None,
             access_log=False,
             server_header=False,
-            # Uvicorn believes every client on this machine if it is not told otherwise.
+            # By default, uvicorn trusts the headers of every client on this machine.
             proxy_headers=bool(proxies),
             forwarded_allow_ips=list(proxies),
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -196,7 +196,7 @@ def _server(application: ASGIApp, proxies: Sequence[str] = ()) -> _Server:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its signal handlers, which would end streams before runs are left."""
+    """Uvicorn without its signal handlers, which would close streams before the runs are left."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -204,8 +204,8 @@ class _Server(uvicorn.Server):
 
 
 SEND_BUFFER_BYTES = 128 * 1024
-"""Bytes that the kernel may keep for a client that does not read; Linux doubles the number. More
-would only be old when the client reads it."""
+"""Bytes that the kernel may buffer for a client that does not read; Linux doubles the number. With
+a larger buffer, the client would only read older data."""
 _MAX_PORTS = 20
 """How many ports are tried."""
 _BACKLOG = 128

@@ -1,8 +1,8 @@
 """Streams of events, as server-sent events, and the connection of the client that reads one.
 
 A stream needs no buffer of its own for a client that reads slowly: while a write to it waits, its
-follower is not read; the bus then drops what is too much, and the follower catches up from the
-store. No run, topic or other client waits for it.
+follower is not read. The bus then drops the events that do not fit, and the follower reads them
+from the store. No run, topic or other client waits for it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ HEADERS = [
 OPEN = b": open\n\n"
 CLOSING = b": closing\n\n"
 BATCH_BYTES = 64 * 1024
-"""About how many bytes of frames are made before they are written."""
+"""About how many bytes of frames are frame_bytes before they are written."""
 
 
 class StreamEncoder(Protocol[T_contra]):
-    """What a stream needs to write its events: an `Encoder` of a protocol, or one of our own."""
+    """Turns events into chunks: an `Encoder` of a protocol, or one of `/v1`."""
 
     def start(self) -> Iterable[Any]: ...
 
@@ -59,24 +59,23 @@ _ENDS = (RunFinish, Error)
 
 
 def until_run_ends(run_id: str) -> Callable[[RunEvent], bool]:
-    """Whether an event is the last of a run's activation."""
-    return lambda told: type(told.event) in _ENDS and told.run_id == run_id
+    """A predicate: whether an event is the last of an activation of this run."""
+    return lambda event: type(event.event) in _ENDS and event.run_id == run_id
 
 
 class SseResponse(Generic[T]):
-    """An answer that writes events as they come, until `is_last` says so: those of a thread, say,
-    what was and then what is.
+    """An answer that writes events as they come, until `is_last` is true for one. A follower, for
+    one, gives first the stored events of a thread, then the live ones.
 
     Args:
-        events: what `runtime.follow` returns is written in batches, another generator event by
-            event.
+        events: a follower's events are written in batches, those of another generator one by one.
         frame: makes bytes of a chunk of the encoder; `None`: its chunks are bytes.
         headers: further headers of the answer.
         end: bytes behind the last frame of a stream that has come to its end.
         cut_when_closed: the connection is cut if the stream is closed before its end. Clients of
-            other protocols take any regular end of an answer for the end of the run. Those of our
-            own see that no last event came, and an `EventSource` comes back by itself.
-        on_leave: is called if the client leaves before that.
+            other protocols take any regular end of an answer for the end of the run. Clients of
+            `/v1` see that no last event came, and an `EventSource` reconnects by itself.
+        on_leave: is called if the client leaves before the last event.
     """
 
     def __init__(
@@ -125,9 +124,9 @@ class SseResponse(Generic[T]):
         else:
             await connection.end(self._frames(self._encoder.finish()) + self._end)
             return
-        if connection.is_left and self._on_leave is not None:
+        if connection.has_left and self._on_leave is not None:
             await self._on_leave()
-        elif not (connection.is_left or connection.is_writing or self._cut_when_closed):
+        elif not (connection.has_left or connection.is_writing or self._cut_when_closed):
             await connection.end(CLOSING)
 
     async def _write(self, connection: ClientConnection, streams: OpenStreams) -> None:
@@ -137,9 +136,9 @@ class SseResponse(Generic[T]):
             frames: list[bytes] = []
             size, ends = 0, False
             for event in batch:
-                for made in encode(event) if frame is None else map(frame, encode(event)):
-                    frames.append(made)
-                    size += len(made)
+                for frame_bytes in encode(event) if frame is None else map(frame, encode(event)):
+                    frames.append(frame_bytes)
+                    size += len(frame_bytes)
                 if ends := is_last(event):
                     break
                 if size > BATCH_BYTES:
@@ -171,7 +170,8 @@ SILENCE_SECONDS = 15.0
 STUCK_SECONDS = 30.0
 """Seconds for which a client may take nothing before its stream is closed."""
 SLICE_BYTES = 64 * 1024
-"""The most bytes that are handed to the server at once: it keeps what the client does not take."""
+"""The most bytes that are handed to the web server at once, since it buffers what the client does
+not read."""
 BEHIND_SECONDS = 1.0
 """Seconds for which a write waits before the client counts as one that is behind."""
 
@@ -180,7 +180,7 @@ class ClientConnection:
     """Writes to a client, keeps the connection alive, and notices when the client leaves.
 
     As a context manager, it interrupts its block when the token is cancelled: by the server, which
-    closes its streams, or because the client has left (`is_left`) or takes nothing (`is_stuck`).
+    closes its streams, or because the client has left (`has_left`) or takes nothing (`is_stuck`).
     If `is_writing` is true then, a frame may have been cut in two.
 
     Raises:
@@ -193,7 +193,7 @@ class ClientConnection:
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
         self.is_writing = False
-        self.is_left = self.is_stuck = False
+        self.has_left = self.is_stuck = False
         self.behind = 0
 
     async def __aenter__(self) -> None:
@@ -236,18 +236,18 @@ class ClientConnection:
 
     async def _watch_client(self) -> None:
         """Close the stream when the client leaves or is stuck."""
-        while not (self.is_left or self.is_stuck):
+        while not (self.has_left or self.is_stuck):
             try:
                 async with asyncio.timeout_at(self._due()):
                     message = await self._receive()
             except TimeoutError:
                 await self._check_client()
             else:
-                self.is_left = message["type"] == "http.disconnect"
+                self.has_left = message["type"] == "http.disconnect"
         self._token.cancel()
 
     def _due(self) -> float:
-        """When the client is to be looked at again."""
+        """When the client is checked next."""
         return self._written_at + (STUCK_SECONDS if self.is_writing else SILENCE_SECONDS)
 
     async def _check_client(self) -> None:

@@ -1,4 +1,4 @@
-"""Carrying out what a client asks for: the one door from the server to `Runtime.submit`."""
+"""Submits the runs that clients ask for: `carry_out` alone calls `Runtime.submit`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _MAX_RESULTS = 1_000
 
 
 async def load_known(call: ApiCall, thread_id: str) -> KnownThread:
-    """What the store has of a thread, by its id inside.
+    """The messages and the open tickets that the store has of a thread, by its id inside.
 
     Raises:
-        Refused: the client may not see the thread.
+        RequestRefused: the client may not see the thread.
     """
     thread = await load_visible_thread(call, thread_id)
     if thread is None:
@@ -45,10 +45,10 @@ async def load_visible_thread(
     call: ApiCall, thread_id: str, see_all: tuple[Role, ...] = READERS
 ) -> Thread | None:
     """The thread with this id inside, or `None` if there is none yet. Callers without one of the
-    roles `see_all` see only threads that they have begun.
+    roles `see_all` see only threads that they have created.
 
     Raises:
-        Refused: the client may not see the thread, or has a token for another one.
+        RequestRefused: the client may not see the thread, or has a token for another one.
     """
     thread = await call.runtime.store.load_thread(thread_id)
     if thread is None:
@@ -67,7 +67,7 @@ async def open_tickets(call: ApiCall, thread_id: str) -> tuple[Ticket, ...]:
 
 
 class Extras(NamedTuple):
-    """What our own API offers beyond what protocols know."""
+    """Options of a submission that `/v1` has, and other protocols do not."""
 
     not_before_ms: int | None = None
     budget: Budget | None = None
@@ -79,19 +79,19 @@ NO_EXTRAS = Extras()
 
 
 async def carry_out(call: ApiCall, intake: Intake, extras: Extras = NO_EXTRAS) -> Submitted:
-    """Submit what was asked for; returns when that is stored.
+    """Submit the run that a request asks for. Returns when the submission is stored.
 
     Raises:
-        Refused: the client may not see the thread, use the agent or answer the question, or its
+        RequestRefused: the client may not see the thread, use the agent or answer the question, or its
             scope has too many open runs.
     """
     metrics: Metrics = call.request.app.state.observer.metrics
     try:
         submitted = await _carry_out(call, intake, extras)
     except (AwakenError, RequestRefused):
-        metrics.submission(intake.mode, "refused")
+        metrics.count_submission(intake.mode, "refused")
         raise
-    metrics.submission(intake.mode, "taken" if submitted.is_new else "known")
+    metrics.count_submission(intake.mode, "taken" if submitted.is_new else "known")
     call.request.scope["submitted_run"] = submitted.run_id  # for the log and the audit
     return submitted
 
@@ -128,7 +128,7 @@ async def _carry_out(call: ApiCall, intake: Intake, extras: Extras) -> Submitted
 
 
 def _agent(call: ApiCall, agent_id: str | None) -> str | None:
-    """The agent that was asked for, if the key may use it."""
+    """The agent that the request names, if the key may use it."""
     mine = call.principal.agents
     if mine is None:
         return agent_id
@@ -143,11 +143,11 @@ def _agent(call: ApiCall, agent_id: str | None) -> str | None:
 async def _check_interrupt(call: ApiCall, intake: Intake) -> None:
     """
     Raises:
-        Refused: an open run of others would be ended, or what it has written taken back, and the
+        RequestRefused: an open run of others would be ended, or what it has written taken back, and the
             caller may not cancel it.
     """
-    is_harsh = intake.mode is SubmitMode.INTERRUPT or intake.rewind_to is not None
-    if intake.thread_id is None or not is_harsh:
+    ends_runs = intake.mode is SubmitMode.INTERRUPT or intake.rewind_to is not None
+    if intake.thread_id is None or not ends_runs:
         return
     thread = await call.runtime.store.load_thread(intake.thread_id)
     if thread is None or await may_see(call, thread, (Role.DECIDE,)):
@@ -164,7 +164,7 @@ async def _check_interrupt(call: ApiCall, intake: Intake) -> None:
 async def _check_answer(call: ApiCall, thread_id: str | None, key: str) -> None:
     """
     Raises:
-        Refused: there is no ticket with this key in the thread, or it is open and the caller may
+        RequestRefused: there is no ticket with this key in the thread, or it is open and the caller may
             not answer it.
     """
     found = await call.runtime.list_tickets(TicketQuery(thread_id=thread_id or "", key=key))
@@ -178,7 +178,7 @@ async def _check_answer(call: ApiCall, thread_id: str | None, key: str) -> None:
 def check_may_configure(call: ApiCall, what: str) -> None:
     """
     Raises:
-        Refused: the caller may not say how a run asks its model. No stream token may.
+        RequestRefused: the caller may not say how a run asks its model. No stream token may.
     """
     if call.only_thread is not None or not call.has(Role.CONFIGURE):
         raise RequestRefused(403, "missing_role", f"{what} with the role configure")
@@ -188,7 +188,7 @@ def parse_messages(call: ApiCall, given: GivenMessages) -> tuple[Message, ...]:
     """The messages of a request, each with an id.
 
     Raises:
-        Refused: one of them is not a user's, and the caller may not write it.
+        RequestRefused: one of them is not a user's, and the caller may not write it.
     """
     messages = messages_of(given)
     for message in messages:
@@ -198,11 +198,12 @@ def parse_messages(call: ApiCall, given: GivenMessages) -> tuple[Message, ...]:
 
 
 def check_may_answer(call: ApiCall, ticket: Ticket) -> None:
-    """A question to the user of a thread, or a call that the client itself carries out, is answered
-    by those who may submit. An approval needs the role `decide`.
+    """Check that the caller may answer a ticket. A question to the user of a thread, or a call that
+    the client carries out itself, is answered by callers that may submit. An approval needs the
+    role `decide`.
 
     Raises:
-        Refused: the caller does not have it.
+        RequestRefused: the caller does not have it.
     """
     is_approval = ticket.answer_mode is not ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
     if is_approval and not call.has(Role.DECIDE):
@@ -212,14 +213,14 @@ def check_may_answer(call: ApiCall, ticket: Ticket) -> None:
 async def _check_open_runs(call: ApiCall) -> None:
     """
     Raises:
-        Refused: the scope has as many open runs as it may have.
+        RequestRefused: the scope has as many open runs as it may have.
     """
     limits: Limits = call.request.app.state.limits
-    if (most := limits.open_runs) is None:
+    if (limit := limits.open_runs) is None:
         return
     count = 0
     for status in (RunStatus.RUNNING, RunStatus.CREATED):
-        query = RunQuery(scope=call.principal.scope, status=status, limit=max(1, most))
+        query = RunQuery(scope=call.principal.scope, status=status, limit=max(1, limit))
         count += len(await call.runtime.list_runs(query))
-    if count >= most:
+    if count >= limit:
         raise limit_error("too_many_runs", f"{count} runs are open: wait for one to end")

@@ -300,8 +300,8 @@ def _run(
     application = load("awaken.server", "app")(runtime, **_build_edge_options(options))
 
     def reload() -> str:
-        if hasattr(application.state.keys, "read_again"):  # keys in the store are always read
-            application.state.keys.read_again()
+        if hasattr(application.state.keys, "reload"):  # keys in the store are always read
+            application.state.keys.reload()
         again = _load_target(options)
         if again.makes_runtime:
             return f"{again.name} makes its own Runtime, so its agents stay as they were"

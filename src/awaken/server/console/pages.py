@@ -45,8 +45,8 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-"""What is shown was written by models, tools and strangers: the browser itself is to run nothing
-but our files, and to send nothing elsewhere."""
+"""The console shows texts of models, tools and strangers: the browser may run our files alone, and
+may send data to this server alone."""
 
 MISSING = """\
 The console is not in this installation: its libraries were not there when it was built.
@@ -61,10 +61,10 @@ class _File(NamedTuple):
 
 
 class Pages:
-    """The console's page and the files that it loads, read once.
+    """The console's page and the files that it loads. They are read once.
 
-    The files lie under the digest of all of them, so browsers may keep them for ever, and a page
-    never mixes the files of two builds.
+    The addresses of the files have the digest of all of them: browsers may cache them for ever, and
+    a page never mixes the files of two builds.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:

@@ -1,4 +1,4 @@
-"""AG-UI: run an agent, watch a thread, ask what an agent can do."""
+"""The routes of AG-UI: run an agent, watch a thread, describe an agent."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ _replace = msgspec.structs.replace
 
 
 async def run(call: ApiCall) -> ASGIApp:
-    """Carry out what a client asks for, and tell it of the run."""
+    """Submit what a client asks for, and stream the run."""
     asked = parse_input(call.body)
     thread_id = call.ids.new(asked.thread_id)
     held = await load_known(call, thread_id)
     latest = await call.runtime.store.latest_run(thread_id)
-    before = await _before_it(call, held, latest, asked)
+    before = await _load_known_before(call, held, latest, asked)
     try:
         return await _carry_out(call, asked, held, latest, before)
     except KeyReused:
         if latest is None or not _is_repeated(latest, asked):
             raise
-        # The request asked for another answer to a message that the thread had.
+        # The request asked for another answer to a message of the thread.
         return await _carry_out(call, asked, held, latest, _with_question(held, latest, asked))
 
 
@@ -75,7 +75,7 @@ async def _carry_out(
     latest: RunRecord | None,
     before: KnownThread,
 ) -> ASGIApp:
-    """Carry out a request, given what was known before it, and tell the client of the run.
+    """Submit a request, given what was known before it, and stream the run.
 
     Raises:
         KeyReused: the client has sent another request with this `runId`.
@@ -111,14 +111,15 @@ async def _carry_out(
     return await _stream(call, record, submitted.cursor, watched)
 
 
-async def _before_it(
+async def _load_known_before(
     call: ApiCall, held: KnownThread, latest: RunRecord | None, asked: RunAgentInput
 ) -> KnownThread:
-    """What was known before this request: a client that has lost the answer sends the same request
-    again, and gets the same run. Tickets that are answered are among those known.
+    """What the store had before this request: a client that has lost the answer sends the same
+    request again, and gets the same run. Tickets that are answered are included.
 
-    A request that answers interrupts is never such a repetition of the run's first request, even
-    if it has the same `runId`: CopilotKit sends its answers under the id of the run that asks."""
+    A request that answers interrupts is never such a repetition of the run's first request, even if
+    it has the same `runId`: CopilotKit sends its answers under the id of the run that asks.
+    """
     if latest is None:
         return held
     if _is_repeated(latest, asked):
@@ -128,8 +129,8 @@ async def _before_it(
 
 
 def _with_question(held: KnownThread, latest: RunRecord, asked: RunAgentInput) -> KnownThread:
-    """What was known before a request for another answer: the message to answer, and not what the
-    application told the agent with the request."""
+    """What the store had before a request for another answer: with the message to answer, and
+    without the context that the application sent with the request."""
     sent = {message.id for message in asked.parse_messages()}
     return _without(held, set(_input_message_ids(latest)) - sent)
 
@@ -155,7 +156,7 @@ def _is_of(latest: RunRecord, asked: RunAgentInput) -> bool:
 
 
 def _is_at_work(latest: RunRecord, taken: IngestResult) -> bool:
-    """Whether the message to answer once more is being answered: the client has lost the stream."""
+    """Whether the run that answers this message is still open: the client has lost its stream."""
     return latest.status in _AT_WORK and taken.intake.rewind_to in _input_message_ids(latest)
 
 
@@ -163,8 +164,8 @@ def _is_at_work(latest: RunRecord, taken: IngestResult) -> bool:
 
 
 async def connect(call: ApiCall) -> ASGIApp:
-    """Tell a client of a thread: its messages and state, then its open run. A thread that no one
-    has begun has none: clients ask for it before their first message."""
+    """Stream a thread: its messages and state, then its open run. A thread that does not exist yet
+    has none: clients connect to it before their first message."""
     thread_id = call.ids.new(call.path("thread"))
     if await load_visible_thread(call, thread_id) is not None:
         return await _watch(call, thread_id)
@@ -209,7 +210,7 @@ async def _run_to_watch(call: ApiCall, context: ThreadContext) -> RunRecord | No
 
 
 def _is_at_rest(record: RunRecord, context: ThreadContext) -> bool:
-    """Whether nothing is to come of a run: it is over, or waits and was told nothing yet."""
+    """Whether a run has no more events to come: it is over, or waits and has no new commands."""
     if record.status is RunStatus.WAITING:
         return not any(c.run_id in (None, record.run_id) for c in context.commands)
     return record.status is RunStatus.DONE
@@ -238,10 +239,10 @@ async def _with_edits(call: ApiCall, thread_id: str, messages: list[Message]) ->
 async def _with_delegates(
     call: ApiCall, thread_id: str, messages: list[WireMessage]
 ) -> list[WireMessage]:
-    """The messages, with those of delegates behind the calls that the delegates work for."""
+    """The messages, with those of delegates behind the calls that started them."""
     query = ThreadQuery(ancestor_thread_id=thread_id, limit=_MAX_RESULTS)
-    beneath = (await call.runtime.list_threads(query)).items
-    for thread in sorted(beneath, key=lambda thread: thread.created_at):
+    descendants = (await call.runtime.list_threads(query)).items
+    for thread in sorted(descendants, key=lambda thread: thread.created_at):
         run = await call.runtime.store.latest_run(thread.id)
         asked = run.request if run is not None else None
         if run is None or asked is None or asked.parent_tool_call_id is None:
@@ -272,7 +273,7 @@ def _is_1_0(call: ApiCall, asked: RunAgentInput | None) -> bool:
 async def _stream(
     call: ApiCall, run: RunRecord, after: int, watched: WatchedRun, held: KnownThread | None = None
 ) -> SseResponse[RunEvent]:
-    """An answer that tells of a run until it ends or pauses. With `held`, what the log had before
+    """A stream of a run until it ends or pauses. With `held`, the messages that the log had before
     the run, it begins with the log as it is when the run starts."""
     is_last = until_run_ends(watched.run_id)
     events = follow_run(call, run, after=after)
@@ -289,9 +290,9 @@ async def _stream(
 async def _with_log(
     call: ApiCall, run: RunRecord, events: EventFollower, watched: WatchedRun, held: KnownThread
 ) -> AsyncGenerator[list[RunEvent], None]:
-    """The events, and before the first one of the run the log as it is then, if the client has
-    not all of it. An earlier run has ended by then: an answer of which the client has read a part
-    is in the log, or was taken back. What the run says itself comes as its events."""
+    """The events, and before the first event of the run the log as it is then, if the client does
+    not have all of it. An earlier run has ended by then: an answer of which the client has read a
+    part is in the log, or was taken back. The run's own messages come as its events."""
     before = {message.id for message in held.messages}
     is_due = True
     async with aclosing(events):
@@ -311,8 +312,8 @@ async def _with_log(
                 continue
             shown = await with_media(call, await _with_edits(call, run.thread_id, log))
             whole = _replace(first, seq=None, event=MessagesSnapshot(messages=tuple(shown)))
-            place = batch.index(first)
-            yield [*batch[:place], whole, *batch[place:]]
+            index = batch.index(first)
+            yield [*batch[:index], whole, *batch[index:]]
 
 
 async def _with_state(
@@ -322,11 +323,11 @@ async def _with_state(
     is_last: Callable[[RunEvent], bool],
     public: Collection[str],
 ) -> AsyncGenerator[list[RunEvent], None]:
-    """The events, and before the last one the state as it is then: a client that has missed changes
-    of it has it whole in the end."""
+    """The events, and before the last one the whole state as it is then, for a client that has
+    missed changes of it."""
     async with aclosing(events):
         async for batch in events.batches():
-            last = next((place for place, event in enumerate(batch) if is_last(event)), None)
+            last = next((index for index, event in enumerate(batch) if is_last(event)), None)
             context = None
             if last is not None:
                 context = await call.runtime.store.load_context(thread_id, tail=0)
@@ -353,7 +354,7 @@ def _public_keys(call: ApiCall, agent_id: str) -> list[str]:
 
 
 async def describe(call: ApiCall) -> ASGIApp:
-    """What an agent can do."""
+    """The capabilities of an agent."""
     agent_id = _agent_id(call)
     agent = _resolve_agent(call, agent_id)
     if agent is None:
@@ -383,7 +384,7 @@ def _agent_id(call: ApiCall) -> str:
 
 
 def _frames(chunks: Iterable[Json]) -> Response:
-    """A stream that is over at once."""
+    """A response with these chunks alone."""
     body = b"".join(data_frame(chunk) for chunk in chunks)
     return Response(body, headers={k.decode(): v.decode() for k, v in HEADERS})
 

@@ -1,4 +1,4 @@
-"""`/v1/agents`: what can be asked."""
+"""`/v1/agents`: the agents that the caller may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of the AI SDK: what `useChat` of the versions 6 and 7 asks for.
+"""The routes of the AI SDK, as `useChat` of the versions 6 and 7 calls them.
 
 A chat is a thread, and one run of it is one message of the agent. The edge answers errors of these
 routes with plain text, because the client shows the text of such an answer to people.
@@ -46,7 +46,7 @@ _MAX_RESULTS = 1_000
 
 
 async def send(call: ApiCall) -> ASGIApp:
-    """Take a message or an answer, and stream what comes of it."""
+    """Submit a message or an answer, and stream the run."""
     request = read_request(call.body)
     thread = call.ids.new(request.id)
     agent = call.request.path_params.get("agent")
@@ -66,8 +66,8 @@ async def send(call: ApiCall) -> ASGIApp:
 
 
 async def _load_known(call: ApiCall, thread: str, request: ChatRequest) -> KnownThread:
-    """What the store has of a chat. A request that ends with an agent's message answers that run,
-    perhaps for the second time."""
+    """The messages and tickets that the store has of a chat. A request that ends with an agent's
+    message answers that run, perhaps for the second time."""
     held = await load_known(call, thread)
     run_id = request.messages[-1].id if request.messages else None
     told = {message.produced_by_run_id() for message in held.messages}
@@ -140,7 +140,7 @@ async def _stream(
 
 
 async def cancel(call: ApiCall) -> ASGIApp:
-    """Cancel the open run, with everything that it has started."""
+    """Cancel the open run, with all runs that it has started."""
     # A key that may only invoke cancels its own runs.
     thread = await _existing(call, (Role.DECIDE,))
     receipt = await call.runtime.cancel(thread, principal=call.principal)
@@ -148,8 +148,8 @@ async def cancel(call: ApiCall) -> ASGIApp:
 
 
 async def messages(call: ApiCall) -> ASGIApp:
-    """The messages of a chat, for a page that is loaded. The message of a run that works is not
-    among them: resuming its stream brings it whole. What it was asked is, begun or not."""
+    """The messages of a chat, for a page that is loaded. The message of an open run is left out:
+    resuming its stream brings it whole. The messages that the run is to answer are included."""
     store, thread = call.runtime.store, await _existing(call)
     working = await find_open_run(store, thread)
     left_out = working.run.run_id if working is not None else None

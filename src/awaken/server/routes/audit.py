@@ -1,4 +1,4 @@
-"""`/v1/audit`: what people and programs did through the servers of this store."""
+"""`/v1/audit`: the record of what people and programs did through the servers of this store."""
 
 from __future__ import annotations
 

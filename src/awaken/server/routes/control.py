@@ -149,11 +149,11 @@ def _answer(given: DecisionGiven, id: str) -> ToolCallResume:
 async def _refusal(
     call: ApiCall, run_id: str, given: tuple[DecisionGiven, ...], error: InvalidResume
 ) -> RequestRefused:
-    """Why an answer was refused, with the ticket as it is now."""
+    """The refusal of an answer, with the ticket as it is now."""
     now = {ticket.key: ticket for ticket in await _tickets(call, run_id)}
     for one in given:
         ticket = now.get(one.ticket)
-        code = _fault(ticket, one) if ticket is not None else None
+        code = _refusal_code(ticket, one) if ticket is not None else None
         if isinstance(error, ArgumentsRefused) and one.ticket == error.ticket:
             code = "invalid_arguments"
         if ticket is not None and code is not None:
@@ -162,8 +162,8 @@ async def _refusal(
     return RequestRefused(409, "decision_refused", str(error))
 
 
-def _fault(ticket: Ticket, given: DecisionGiven) -> str | None:
-    """What keeps a ticket from taking an answer."""
+def _refusal_code(ticket: Ticket, given: DecisionGiven) -> str | None:
+    """The reason why a ticket does not accept an answer, as an error code; `None` if it does."""
     if ticket.status is not TicketStatus.OPEN:
         return f"ticket_{ticket.status.value}"
     if ticket.expires_at is not None and ticket.expires_at < SYSTEM_CLOCK.now_ms():

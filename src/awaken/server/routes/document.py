@@ -1,4 +1,4 @@
-"""`/v1/openapi.json`: the description of all routes."""
+"""`/v1/openapi.json`: the OpenAPI document of all routes."""
 
 from __future__ import annotations
 

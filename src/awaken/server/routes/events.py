@@ -28,7 +28,7 @@ from awaken.server.sse import SseResponse, until_run_ends
 _NEEDS = (Role.INVOKE, Role.READ)
 PAGE = 500
 _MAX_READ = 5_000
-"""How many events of a thread are looked through for one page of a run's."""
+"""The most events of a thread that are read for one page of a run's events."""
 
 
 class StreamAsked(RequestPart, frozen=True, kw_only=True):
@@ -65,11 +65,11 @@ class EventPage(ResponsePart, frozen=True, kw_only=True):
     has_more: bool
 
 
-async def of_thread(call: ApiCall) -> ASGIApp:
+async def read_thread_events(call: ApiCall) -> ASGIApp:
     return await _answer(call, await find_thread(call, call.path("thread")), None)
 
 
-async def of_run(call: ApiCall) -> ASGIApp:
+async def read_run_events(call: ApiCall) -> ASGIApp:
     run, thread = await find_run(call, call.path("run"))
     return await _answer(call, thread, run.run_id)
 
@@ -121,27 +121,27 @@ async def stream_events(
         thread_id: the id inside, with the scope. The caller has checked that the client may see it.
         run_id: the run whose end `until` means, and which `on_disconnect` cancels; `None` is the
             thread's next run to end.
-        only_run: leave out what other runs of the thread tell.
-        after, until: what holds if the client says nothing; `end` is the run's end, and no pause.
+        only_run: leave out events of other runs of the thread.
+        after, until: the defaults if the client says nothing; `end` is the run's end, and no pause.
 
     Raises:
-        Refused: 400, the cursor is none; 403, the client may not cancel the run; 410, the thread
-            does not have that many events.
+        RequestRefused: 400, the cursor is invalid; 403, the client may not cancel the run; 410, the
+            thread does not have that many events.
     """
     cursor = parse_cursor(call, asked) or Cursor(after)
     await check_cursor(call.runtime.store, thread_id, cursor.seq)
-    until = asked.until or until  # the client's word goes first
+    until = asked.until or until  # the client's choice has priority
     is_last: Callable[[RunEvent], bool] = _never
     run = await call.runtime.find_run(run_id) if until is not None and run_id is not None else None
     if until is not None and run_id is not None:
         if run is not None and await _is_over(call.runtime, run, cursor.seq, until):
-            return Response(status_code=204)  # the client need not come back: nothing follows
+            return Response(status_code=204)  # the client need not reconnect: nothing follows
         if until == "run":
             is_last = until_run_ends(run_id)
         elif until == "end":
-            is_last = _until_really_ended(run_id)
+            is_last = _until_end(run_id)
     elif until is not None:
-        is_last = _until_one_ends(thread_id)
+        is_last = _until_any_end(thread_id)
     events = call.runtime.follow(thread_id, after=cursor.seq, live=cursor.live, tree=asked.tree)
     if run is not None:
         events = with_end(call.runtime.store, run, events, after=cursor.seq)
@@ -163,10 +163,10 @@ async def stream_events(
 
 
 def parse_cursor(call: ApiCall, asked: StreamAsked) -> Cursor | None:
-    """Behind which event the client wants to go on; `None` if it does not say.
+    """The cursor behind which the client wants to continue; `None` if it gives none.
 
     Raises:
-        Refused: what it says is no cursor.
+        RequestRefused: the cursor is invalid.
     """
     given = call.request.headers.get("last-event-id")
     if given is None:
@@ -174,19 +174,19 @@ def parse_cursor(call: ApiCall, asked: StreamAsked) -> Cursor | None:
     return None if given is None else Cursor.read(given)
 
 
-def _until_really_ended(run_id: str) -> Callable[[RunEvent], bool]:
-    return lambda told: (
-        told.run_id == run_id and is_terminal(told.event) and not _is_paused(told.event)
+def _until_end(run_id: str) -> Callable[[RunEvent], bool]:
+    return lambda event: (
+        event.run_id == run_id and is_terminal(event.event) and not _is_paused(event.event)
     )
 
 
 def _is_paused(event: AgentEvent) -> bool:
-    """Whether the run goes on when its questions are answered."""
+    """Whether the run has paused: it resumes when its questions are answered."""
     return isinstance(event, RunFinish) and isinstance(event.termination, Suspended)
 
 
-def _until_one_ends(thread_id: str) -> Callable[[RunEvent], bool]:
-    return lambda told: told.thread_id == thread_id and is_terminal(told.event)
+def _until_any_end(thread_id: str) -> Callable[[RunEvent], bool]:
+    return lambda event: event.thread_id == thread_id and is_terminal(event.event)
 
 
 def _never(event: RunEvent) -> bool:
@@ -194,7 +194,7 @@ def _never(event: RunEvent) -> bool:
 
 
 async def _is_over(runtime: Runtime, run: RunRecord, after: int, until: str) -> bool:
-    """Whether a run tells nothing more behind `after`."""
+    """Whether a run has no events behind `after`, and none to come."""
     if not await _is_at_rest(runtime, run.thread_id, run.run_id, until):
         return False
     while page := await runtime.store.load_events(run.thread_id, after=after, limit=PAGE):
@@ -205,7 +205,7 @@ async def _is_over(runtime: Runtime, run: RunRecord, after: int, until: str) -> 
 
 
 async def _is_at_rest(runtime: Runtime, thread_id: str, run_id: str, until: str) -> bool:
-    """Whether a run has ended, or waits and has nothing to go on with."""
+    """Whether a run has ended, or waits and has nothing to resume with."""
     # In this order: the commit that drops a command changes the record, too.
     commands = await runtime.store.load_commands(thread_id)
     record = await runtime.find_run(run_id)
@@ -243,7 +243,7 @@ ROUTES = tuple(
         takes_tokens=True,
     )
     for what, path, handle, answers in (
-        ("thread", "/v1/threads/{thread}/events", of_thread, {200: EventPage}),
-        ("run", "/v1/runs/{run}/events", of_run, {200: EventPage, 204: None}),
+        ("thread", "/v1/threads/{thread}/events", read_thread_events, {200: EventPage}),
+        ("run", "/v1/runs/{run}/events", read_run_events, {200: EventPage, 204: None}),
     )
 )

@@ -1,4 +1,5 @@
-"""What a developer inspects of a step: the request to the model, and the state before and after."""
+"""The parts of a step that developers inspect: the request to the model, and the state before and
+after the step."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ async def _submit(call: ApiCall, thread_id: str) -> ASGIApp:
         try:
             result = await call.runtime.wait(taken.run_id, timeout=query.wait)
         except (TimeoutError, RunAbandoned, NotFound):
-            pass  # the run goes on, or waits for a node that has its agent
+            pass  # the run continues, or waits for a node that has its agent
         else:
             return JsonResponse(ResultView.of(result, call.ids))
     return JsonResponse(_to_run_accepted(call, taken), status_code=202)
@@ -148,7 +148,7 @@ def idempotency_key(call: ApiCall) -> str | None:
     """The key under which the request is carried out once.
 
     Raises:
-        Refused: it is empty, too long, or not one word.
+        RequestRefused: it is empty, too long, or not one word.
     """
     key = call.request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(KEY, key):

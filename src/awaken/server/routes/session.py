@@ -30,7 +30,7 @@ _ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
 
 _OF_A_THREAD = (Role.INVOKE, Role.READ, Role.DECIDE)
 WORD_LIMIT = 4 * 1024
-"""The most bytes of a body that anyone may send: it has one word."""
+"""The most bytes of a body that a client without a key may send: it has one word."""
 
 
 class SessionAsked(RequestPart, frozen=True, kw_only=True):
@@ -151,7 +151,7 @@ async def make(call: ApiCall) -> ASGIApp:
 
 
 def _key(call: ApiCall) -> str | None:
-    """The id of the key with which the caller came, now or when the session began."""
+    """The id of the caller's key: that of this request, or that with which the session began."""
     credential: Credential = call.request.scope.get("credential", Credential())
     return credential.key
 
@@ -166,10 +166,10 @@ def _session(call: ApiCall) -> Session | None:
 
 
 async def _thread_of(call: ApiCall, path: str) -> Thread:
-    """The thread at the root of what a path is about.
+    """The thread at the root of the thread that a path belongs to.
 
     Raises:
-        Refused: it is about no thread that the client may see.
+        RequestRefused: the client may not see such a thread.
     """
     for route in call.request.app.state.routes:
         found = compile_path(route.path)[0].match(path) if route.takes_tokens else None
@@ -214,7 +214,7 @@ ROUTES = (
         body=OneTokenAsked,
         answers={201: TokenMade},
         errors=(404,),
-        # A page makes one for every stream; it allows no more than its maker may do anyway.
+        # A page makes a token for every stream, which allows no more than its maker may do.
         is_audited=False,
     ),
     Route(

@@ -26,7 +26,7 @@ from awaken.server.route import Role, Route
 
 _PAGE = 100
 _MAX_COMMITS = 2_000
-"""How many commits of a step are read: one that waited for long may have as many."""
+"""The most commits of a step that are read: a step that waited for long may have as many."""
 
 
 class OutlineAsked(RequestPart, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ async def get_step(call: ApiCall) -> ASGIApp:
         raise not_found_error("step")
     stop = rows[1].seq if len(rows) > 1 else None
     commits = await run_commits(call, run, rows[0].seq, stop)
-    events = [told for commit in commits for told in commit.events if told.run_id == run.run_id]
+    events = [event for commit in commits for event in commit.events if event.run_id == run.run_id]
     return JsonResponse(
         StepView(
             step=rows[0],
@@ -127,7 +127,7 @@ async def get_step(call: ApiCall) -> ASGIApp:
 def _ledger(
     call: ApiCall, agent: str, commits: list[CommitView], following: Sequence[StepOutline]
 ) -> Iterator[LedgerLine]:
-    """The lines of the commits that are not about calls of the step behind."""
+    """The ledger's lines in these commits, without those of calls of the following step."""
     other = following[0].message_id if following else ""
     for commit in commits:
         for entry in commit.calls:
@@ -179,9 +179,9 @@ async def run_commits(
 
 def _between(events: list[RunEvent], start: int, stop: int | None) -> list[RunEvent]:
     return [
-        told
-        for told in events
-        if (told.seq or 0) >= start and (stop is None or (told.seq or 0) < stop)
+        event
+        for event in events
+        if (event.seq or 0) >= start and (stop is None or (event.seq or 0) < stop)
     ]
 
 

@@ -1,4 +1,4 @@
-"""`/v1/tickets`: the questions that wait for an approver, and how they were answered.
+"""`/v1/tickets`: the questions to approvers, and their answers.
 
 `/v1/tickets/export` has the answers as a table for spreadsheets.
 """
@@ -36,8 +36,8 @@ from awaken.server.ticket_updates import TicketUpdates
 _NEEDS = (Role.INVOKE, Role.READ, Role.DECIDE)
 _MAX_RESULTS = 1_000
 COLUMNS = ("when", "who", "answer", "tool", "asked for", "given", "why", "thread", "run")
-MOST = 10_000
-"""How many rows a table has at most."""
+MAX_ROWS = 10_000
+"""The most rows of a table."""
 _PAGE = 500
 _CSV = "text/csv"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -92,7 +92,7 @@ async def export(call: ApiCall) -> ASGIApp:
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(COLUMNS)
-    writer.writerows(map(_cell, _row(ticket, call.ids)) for ticket in tickets[:MOST])
+    writer.writerows(map(_cell, _row(ticket, call.ids)) for ticket in tickets[:MAX_ROWS])
     name = {"content-disposition": 'attachment; filename="answers.csv"'}
     return Response(text.getvalue(), headers=name, media_type=_CSV)
 
@@ -105,9 +105,9 @@ async def _agent_of(call: ApiCall, ticket: Ticket) -> str | None:
 async def _changes(call: ApiCall) -> AsyncGenerator[Ticket, None]:
     """The scope's tickets that are open, then each that is opened, answered, expired or closed, as
     it is then."""
-    news: TicketUpdates = call.request.app.state.ticket_updates
+    updates: TicketUpdates = call.request.app.state.ticket_updates
     known: dict[str, Ticket] = {}
-    with news.listener() as listener:
+    with updates.listener() as listener:
         while True:
             now = await _open_tickets(call, known)
             for key, ticket in now.items():
@@ -122,7 +122,7 @@ async def _changes(call: ApiCall) -> AsyncGenerator[Ticket, None]:
 
 
 async def _open_tickets(call: ApiCall, known: Mapping[str, Ticket]) -> dict[str, Ticket]:
-    """The open tickets that the client may see, by key; it may see those that are known."""
+    """The open tickets that the client may see, by key. It may see those in `known`."""
     query = TicketQuery(scope=call.principal.scope, status=TicketStatus.OPEN, limit=_MAX_RESULTS)
     return {
         ticket.key: ticket
@@ -154,7 +154,7 @@ async def _all(call: ApiCall, status: TicketStatus) -> list[Ticket]:
 
     found: list[Ticket] = []
     cursor = None
-    while len(found) < MOST:
+    while len(found) < MAX_ROWS:
         query = TicketQuery(scope=call.principal.scope, status=status, limit=_PAGE, cursor=cursor)
         page = await visible_page(call.runtime.list_tickets, query, is_visible)
         found += page

@@ -1,4 +1,4 @@
-"""From a run's events to an AG-UI stream. Pure: it takes the time from the events."""
+"""Encodes a run's events as an AG-UI stream. Pure: it takes the time from the events."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class WatchedRun(msgspec.Struct, frozen=True, kw_only=True):
     """The run that a client watches, and what the client has of its thread.
 
     - `thread_id` and `client_run_id` are the client's ids, `run_id` is ours.
-    - `messages` and `state` are those that the client holds. With `sends_history`, it does not hold them
-      yet: the stream begins with them.
+    - `messages` and `state` are those that the client has. With `sends_history` it does not have
+      them yet: the stream begins with them.
     - `answered` are the calls that the client has answered by messages of its own.
-    - `is_1_0`: the client speaks protocol version 1.0. Earlier ones refuse parts of it.
+    - `is_1_0`: the client speaks protocol version 1.0. Earlier versions refuse parts of it.
     """
 
     thread_id: str
@@ -71,7 +71,7 @@ class WatchedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgUiEncoder:
-    """Tells one client of one run, and of the runs of its delegates as its subagents."""
+    """Encodes one run for one client, with the runs of its delegates as subagents."""
 
     def __init__(self, watched: WatchedRun) -> None:
         self._watched = watched
@@ -117,11 +117,11 @@ class AgUiEncoder:
         return [*started, *chunks] if started else chunks
 
     def finish(self) -> list[Chunk]:
-        """The stream ends: of a run that is not over, nothing more is told here."""
+        """No chunks: a stream that ends before its run says nothing of the run's end."""
         return []
 
     def end(self, tickets: Sequence[RunWaitingTicket]) -> list[Chunk]:
-        """The end of the stream of a run that is over, or that waits for answers."""
+        """The last chunks for a run that is over, or that waits for answers."""
         return [
             self._end_with_outcome(
                 self._outcome_of_tickets(tickets) if tickets else {"type": "success"}
@@ -150,7 +150,7 @@ class AgUiEncoder:
         chunks, code = branch.end_step(), event.code or "run_failed"
         if branch.tag is None:
             return [*chunks, self._end_with_error(event.message, code)]
-        return [*chunks, *self._break_subagent(branch, event.message, code)]
+        return [*chunks, *self._fail_subagent(branch, event.message, code)]
 
     def _outcome_of_end(self, event: RunFinish) -> Json:
         if isinstance(event.termination, Suspended):
@@ -161,9 +161,9 @@ class AgUiEncoder:
         return {"type": "success"}
 
     def _outcome_of_tickets(self, tickets: Sequence[RunWaitingTicket]) -> Json:
-        """What a run waits for: the user's answers, or calls that the client carries out. Beside
-        questions to the user those calls are not named: the client knows them by themselves, and
-        sends their results as messages."""
+        """The outcome of a run that waits for the user's answers, or for calls that the client
+        carries out. Beside questions to the user those calls are not named: the client knows them
+        by itself, and sends their results as messages."""
         if asked := [ticket for ticket in tickets if not is_frontend(ticket)]:
             return {"type": "interrupt", "interrupts": [interrupt(ticket) for ticket in asked]}
         if tickets and self._watched.is_1_0:
@@ -205,7 +205,8 @@ class AgUiEncoder:
     # -- subagents ----------------------------------------------------------------------------
 
     def _start_subagent(self, branch: RunBranch, event: RunEvent) -> Chunk:
-        """A delegate of a run in the stream begins, or is at work already."""
+        """The chunk that opens the subagent of a delegate's run, when it begins or is found
+        running."""
         self._branches[event.run_id] = branch
         self._subagents.append(event.run_id)
         started, parent = event.event, self._branches[event.parent_run_id or ""]
@@ -225,27 +226,27 @@ class AgUiEncoder:
     def _end_subagent(self, branch: RunBranch, event: RunFinish) -> list[Chunk]:
         end = event.termination
         if isinstance(end, Suspended):
-            return []  # it may go on within this stream; a subagent cannot be opened twice
+            return []  # it may resume within this stream, and a subagent cannot be opened twice
         if isinstance(end, Failed | Blocked):
-            return self._break_subagent(branch, end.value, "run_failed")
+            return self._fail_subagent(branch, end.value, "run_failed")
         if isinstance(end, CancelledEnd):
-            return self._break_subagent(branch, "the run was cancelled", "cancelled")
+            return self._fail_subagent(branch, "the run was cancelled", "cancelled")
         fields: dict[str, Json] = {"outcome": {"type": "success"}}
         if response := extract_response(event.result):
             fields["result"] = response
-        return self._leave_subagent(branch, "SUBAGENT_FINISHED", **fields)
+        return self._close_subagent(branch, "SUBAGENT_FINISHED", **fields)
 
-    def _break_subagent(self, branch: RunBranch, message: str, code: str) -> list[Chunk]:
-        return self._leave_subagent(branch, "SUBAGENT_ERROR", message=message, code=code)
+    def _fail_subagent(self, branch: RunBranch, message: str, code: str) -> list[Chunk]:
+        return self._close_subagent(branch, "SUBAGENT_ERROR", message=message, code=code)
 
-    def _leave_subagent(self, branch: RunBranch, type_: str, **fields: Json) -> list[Chunk]:
+    def _close_subagent(self, branch: RunBranch, type_: str, **fields: Json) -> list[Chunk]:
         if branch.tag not in self._subagents:
             return []
         self._subagents.remove(branch.tag)
         return [branch.chunk(type_, **fields)]
 
     def _close_subagents(self, event: RunFinish) -> list[Chunk]:
-        """Close the subagents that are not over: they wait, or work on in the background."""
+        """Close the subagents that are not over: they wait, or run on in the background."""
         chunks: list[Chunk] = []
         stopped = isinstance(event.termination, Failed | Blocked | CancelledEnd)
         for run_id in reversed(self._subagents):
@@ -293,7 +294,7 @@ class AgUiEncoder:
         return [*branch.show(event), *outputs]
 
     def _inference_complete(self, branch: RunBranch, event: InferenceComplete) -> list[Chunk]:
-        branch.answer_is_logged()
+        branch.mark_logged()
         self._usage.add(event)
         return []
 
@@ -303,8 +304,8 @@ class AgUiEncoder:
         chunks = branch.close_answer()
         log, held = wire_messages(event.messages), self._transcript.all()
         current = reconcile(held, log)
-        # A client keeps its order, and appends what a snapshot adds: what is to stand behind that
-        # is taken from it first.
+        # A client keeps the order of its messages, and appends those that a snapshot adds. Messages
+        # that belong behind an added one are first removed from the client.
         ids = {str(message.get("id")) for message in held}
         same = list(takewhile(lambda message: str(message.get("id")) in ids, current))
         if any(str(message.get("id")) in ids for message in current[len(same) :]):

@@ -1,4 +1,4 @@
-"""From an AG-UI client's request to what it asks for. Pure."""
+"""Reads what an AG-UI client's request asks for. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from awaken.server.protocols.base import BadRequest, Intake, KnownThread
 INTERRUPTS_PENDING = "interrupts_pending"
 """The code of a request that leaves interrupts of the thread unanswered."""
 NOTHING_NEW = "nothing_new"
-"""The code of a request that asks for nothing that has not been done."""
+"""The code of a request that asks for nothing new."""
 _CONTEXT = "Context from the application:"
 _WROTE_INSTEAD = "the user sent a message instead"
 
@@ -36,8 +36,8 @@ class IngestResult(NamedTuple):
 
 
 def ingest(request: RunAgentInput, known: KnownThread, agent_id: str | None) -> IngestResult:
-    """What a client asks for. `known.tickets` are all tickets of the thread's latest run: those
-    that this very request has answered before are answered in the same way again.
+    """What a client asks for. `known.tickets` are all tickets of the thread's latest run: tickets
+    that this same request has answered before get the same answers again.
 
     Raises:
         BadRequest: the request has nothing new, cannot be read, or leaves interrupts open.
@@ -144,7 +144,7 @@ def _check_pending(tickets: Iterable[Ticket], answers: Answers) -> None:
 def _deny_unanswered(
     request: RunAgentInput, tickets: Iterable[Ticket], answers: Answers
 ) -> Answers:
-    """A no to each front-end call that the client leaves open and sends a user's message instead:
+    """A denial for each front-end call that the client leaves open while it sends a user's message:
     the run would wait for ever."""
     return {
         ticket.key: ToolCallResume.deny(_WROTE_INSTEAD, id=request.run_id)
@@ -157,7 +157,7 @@ def _deny_unanswered(
 
 
 def _new_messages(messages: Sequence[AgUiMessage], known: KnownThread) -> list[Message]:
-    """The user's messages behind the last one that the log has."""
+    """The user's messages behind the last message that is in the log."""
     logged = {message.id for message in known.messages}
     last = max((i for i, message in enumerate(messages) if message.id in logged), default=-1)
     return [user_message(sent) for sent in messages[last + 1 :] if sent.role == "user"]
@@ -178,7 +178,8 @@ def _last_question(messages: Sequence[AgUiMessage]) -> Message:
 
 
 def _context(items: Iterable[ContextItem], logged: Iterable[Message]) -> list[Message]:
-    """What the application tells the agent, unless it has told it last time."""
+    """The message with what the application tells the agent, unless the log's last such message is
+    the same."""
     lines = [f"- {item.description}: {_value(item)}" for item in items]
     if not lines:
         return []

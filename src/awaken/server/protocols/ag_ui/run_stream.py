@@ -1,7 +1,7 @@
 """One run in an AG-UI stream: its open step, answer and calls.
 
-Each method returns the chunks that tell the client of one event. What a chunk opens is closed again
-before the run ends, and is never opened twice: clients check this, and refuse the stream otherwise.
+Each method returns the chunks for one event. What a chunk opens is closed again before the run
+ends, and is never opened twice: clients check this, and refuse the stream otherwise.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Chunk = dict[str, Any]
 
 
 class RunBranch:
-    """The stream of one run.
+    """The chunks of one run in a stream.
 
-    `tag` is the id under which the client knows a subagent; `None` is the run that it asked for.
-    `message_id` is the id of the step's answer.
+    `tag` is the id under which the client knows a subagent; `None` for the run that the client
+    asked for. `message_id` is the id of the step's answer.
     """
 
     def __init__(self, transcript: ClientTranscript, tag: str | None) -> None:
@@ -48,7 +48,7 @@ class RunBranch:
     # -- steps --------------------------------------------------------------------------------
 
     def start_step(self, message_id: str) -> list[Chunk]:
-        """A step begins, or its answer goes on in another message."""
+        """A step begins, or its answer continues in another message."""
         chunks = self.close_answer()
         self.message_id = message_id
         if not self._in_step:
@@ -136,7 +136,7 @@ class RunBranch:
         return [self.chunk("TOOL_CALL_ARGS", toolCallId=id, delta=delta)]
 
     def finish_call(self, id: str, name: str, arguments: Json) -> list[Chunk]:
-        """A call is written: its arguments are complete, whatever was told of them before."""
+        """A call is complete: the client gets the arguments that it does not have yet."""
         chunks = self.start_call(id, name)
         if id not in self._open_calls:
             return chunks
@@ -157,7 +157,7 @@ class RunBranch:
         return [self.snapshot()]
 
     def drop_call(self, id: str) -> list[Chunk]:
-        """A call that was begun is not made."""
+        """A call that has started is not made."""
         if not self._transcript.has_call(id):
             return []
         chunks = self._close_call(id)
@@ -173,10 +173,10 @@ class RunBranch:
         fields = {"messageId": message_id, "toolCallId": call_id, "content": text, "role": "tool"}
         return [*chunks, self.chunk("TOOL_CALL_RESULT", **fields)]
 
-    # -- what is told again -------------------------------------------------------------------
+    # -- sending again ------------------------------------------------------------------------
 
     def reset(self) -> list[Chunk]:
-        """Take back what was told of an answer that is not in the log."""
+        """Take back what the client has of an answer that is not in the log."""
         chunks = self.close_answer()
         id = self.message_id
         if id is None or id in self._transcript.logged:
@@ -189,14 +189,14 @@ class RunBranch:
         return [*chunks, self.snapshot()] if had else chunks
 
     def show(self, whole: StepSnapshot) -> list[Chunk]:
-        """All that there is of an answer: the client is told what it does not have."""
+        """Send the parts of a whole answer that the client does not have."""
         chunks = [] if self.message_id == whole.message_id else self.close_answer()
         self.message_id = whole.message_id
         if not self._is_beginning(whole):
             chunks += self.reset()
         id = whole.message_id
-        chunks += self.write_reasoning(whole.reasoning[len(self._had(reasoning_id(id))) :])
-        chunks += self.write_text(whole.text[len(self._had(id)) :])
+        chunks += self.write_reasoning(whole.reasoning[len(self._text_of(reasoning_id(id))) :])
+        chunks += self.write_text(whole.text[len(self._text_of(id)) :])
         for call_id, name, written in whole.calls:
             chunks += self.start_call(call_id, name)
             if call_id in self._open_calls:
@@ -205,10 +205,10 @@ class RunBranch:
         return chunks
 
     def _is_beginning(self, whole: StepSnapshot) -> bool:
-        """Whether what the client has of the answer is the beginning of it."""
+        """Whether the whole answer begins with what the client has of it."""
         return (
-            whole.text.startswith(self._had(whole.message_id))
-            and whole.reasoning.startswith(self._had(reasoning_id(whole.message_id)))
+            whole.text.startswith(self._text_of(whole.message_id))
+            and whole.reasoning.startswith(self._text_of(reasoning_id(whole.message_id)))
             and all(
                 written.startswith(self._transcript.arguments(id))
                 for id, _, written in whole.calls
@@ -216,17 +216,17 @@ class RunBranch:
             )
         )
 
-    def _had(self, id: str) -> str:
+    def _text_of(self, id: str) -> str:
         return self._transcript.text(id) if self._transcript.has(id) else ""
 
     def snapshot(self) -> Chunk:
-        """All messages of the client, as they should be. It is about the whole conversation."""
+        """A snapshot of all messages that the client should have, of the whole conversation."""
         return {"type": "MESSAGES_SNAPSHOT", "messages": self._transcript.all()}
 
     # -- closing ------------------------------------------------------------------------------
 
-    def answer_is_logged(self) -> None:
-        """The answer is in the thread's log: it is not taken back any more."""
+    def mark_logged(self) -> None:
+        """The answer is in the thread's log: it cannot be taken back any more."""
         if self.message_id is not None:
             self._transcript.logged.add(self.message_id)
 

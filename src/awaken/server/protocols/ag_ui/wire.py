@@ -1,7 +1,7 @@
-"""What AG-UI clients send.
+"""The requests of AG-UI clients.
 
-The shapes are read leniently: unknown properties are ignored and a null counts as absent, as
-clients of both versions, and older ones, are about.
+The types are lenient: unknown properties are ignored and a null counts as absent, since clients of
+several versions are in use.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class AgUiMessage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RunAgentInput(msgspec.Struct, frozen=True, rename="camel"):
-    """A request for a run. `messages` are kept as they came: the client has them like this."""
+    """A request for a run. `messages` are stored as they came: the client has them like this."""
 
     thread_id: str
     run_id: str

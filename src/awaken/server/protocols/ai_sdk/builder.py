@@ -1,4 +1,4 @@
-"""A message of the page, put together from chunks as the client does it."""
+"""Builds a message of the page from chunks, as the client does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data parts of the AI SDK: the reports of running tools, and what delegates do.
+"""Data parts of the AI SDK: the reports of running tools, and the state of delegates.
 
 Each call has one part for each type of report, and each run of a delegate has one part.
 """
@@ -36,7 +36,7 @@ class ActivityParts:
         yield self._part(event.message_id, event.activity_type, event.content)
 
     def change(self, event: ActivityDelta) -> Iterator[Json]:
-        """The report with a change; none if it does not fit what was reported before."""
+        """The report with a change; no chunk if the change does not fit the last report."""
         before = self._content.get(_id(event.message_id, event.activity_type))
         try:
             content = apply_patch(before, event.patch)
@@ -56,11 +56,11 @@ def _id(message_id: str, kind: str) -> str:
 
 
 PACE_MS = 100
-"""How many milliseconds of events lie between two updates of one part, at least."""
+"""The fewest milliseconds, in the time of events, between two updates of one part."""
 
 
 class DelegateParts:
-    """The runs that the run `run_id` has started, and those that these have started."""
+    """The parts of the runs that the run `run_id` has started, directly or through other runs."""
 
     def __init__(self, run_id: str) -> None:
         self._root = run_id
@@ -72,42 +72,43 @@ class DelegateParts:
         return bool(self._members)
 
     def begin(self, *, is_whole: bool) -> None:
-        """Note the first event of the run at the top. The threads are read side by side, so that a
-        delegate's may be ahead: if the stream `is_whole`, it has the call that starts a delegate,
-        and the delegate comes behind that."""
+        """Note the first event of the run `run_id`. The threads are read side by side, so that a
+        delegate's events may come first: if the stream `is_whole`, it has the call that starts a
+        delegate, and the delegate's part comes behind that."""
         self.has_begun, self._is_whole = True, is_whole
 
     def add_call(self, call_id: str) -> None:
-        """The run has made a call, which may start a delegate."""
+        """Note a call of the run, which may start a delegate."""
         self._calls.add(call_id)
 
     def encode(self, event: RunEvent) -> Iterator[Json]:
-        """The chunks of an event of another run; none if that run does not belong to the team."""
+        """The chunks of another run's event; none if the run `run_id` has not started that run."""
         member = self._members.get(event.run_id)
         if member is None:
             if event.parent_run_id != self._root and event.parent_run_id not in self._members:
                 return
             member = self._members[event.run_id] = _Member(parent=event.parent_run_id)
-        _take(event, member)
+        _update(event, member)
         if self._is_due(member, event.at_ms):
             yield self._part(event.run_id, event.at_ms, member)
 
-    def catch_up(self, at_ms: int) -> Iterator[Json]:
-        """The parts that were held back and are due."""
+    def encode_due(self, at_ms: int) -> Iterator[Json]:
+        """The updates that were delayed and are due now."""
         for run_id, member in self._members.items():
             if self._is_due(member, at_ms):
                 yield self._part(run_id, at_ms, member)
 
     def _is_due(self, member: _Member, at_ms: int) -> bool:
         is_late = member.sent_at is None or at_ms - member.sent_at >= PACE_MS
-        return member.changed and is_late and self._is_called(member)
+        return member.changed and is_late and self._has_call(member)
 
-    def _is_called(self, member: _Member) -> bool:
-        """Whether the client has the call that started a delegate, or the one above it."""
+    def _has_call(self, member: _Member) -> bool:
+        """Whether the client has the call that started a delegate, or that of the delegate's
+        parent."""
         if not self._is_whole or member.call_id is None:
             return self.has_begun
         parent = self._members.get(member.parent or "")
-        return member.call_id in self._calls if parent is None else self._is_called(parent)
+        return member.call_id in self._calls if parent is None else self._has_call(parent)
 
     def _part(self, run_id: str, at_ms: int, member: _Member) -> Json:
         member.sent_at, member.changed = at_ms, False
@@ -116,8 +117,8 @@ class DelegateParts:
 
 
 class _Member(msgspec.Struct):
-    """One delegate's run: its agent, how it stands, and the text of its latest step. `parent` is the
-    run that started it, with the call `call_id` if it was a call."""
+    """One delegate's run: its agent, its status, and the text of its latest step. `parent` is the
+    run that started it, with the call `call_id` if it was started by a call."""
 
     parent: str | None
     call_id: str | None = None
@@ -128,8 +129,8 @@ class _Member(msgspec.Struct):
     changed: bool = False
 
 
-def _take(event: RunEvent, member: _Member) -> None:
-    """Note an event of a member. What changes its status is told at once."""
+def _update(event: RunEvent, member: _Member) -> None:
+    """Update a member with an event. A change of its status is sent at once."""
     before = member.text
     match event.event:
         case RunStart(identity=identity):

@@ -1,4 +1,4 @@
-"""From the events of a run to the chunks of a UI message stream.
+"""Encodes the events of a run as the chunks of a UI message stream.
 
 One run is one message of the page. Only chunk types and keys of AI SDK 6.0.1 are sent, since
 clients up to 6.0.230 refuse everything else; a client that says it is version 7 also gets
@@ -57,12 +57,11 @@ def _is_new(event: AgentEvent) -> bool:
 
 
 class AiSdkEncoder:
-    """Encodes one run, and what its delegates do, for one client.
+    """Encodes one run, and the state of its delegates, for one client.
 
     Args:
-        run_id: the run to show, which is the message's id; events of other runs of the thread are
-            left out.
-        frontend: the names of the tools that the page carries out itself.
+        run_id: the run, which is the message's id; events of other runs of the thread are left out.
+        frontend: the names of the tools that the page executes itself.
         version: the AI SDK's major version that the client says it has.
     """
 
@@ -84,7 +83,7 @@ class AiSdkEncoder:
         self._in_step = self._is_stored = self._is_void = self._is_dirty = False
         self._has_answers = self._is_paused = False
         self._message_id = ""
-        self._kept: list[tuple[int, Json]] = []
+        self._durable_chunks: list[tuple[int, Json]] = []
         self._ending: list[Json] = []
         self._encoders: dict[type[AgentEvent], Callable[[Any, RunEvent], Iterable[Json]]] = {
             RunStart: self._run_start,
@@ -120,13 +119,13 @@ class AiSdkEncoder:
             self._delegates.begin(is_whole=_is_new(envelope.event))
         encode = self._encoders.get(type(envelope.event))
         chunks = encode(envelope.event, envelope) if encode is not None else ()
-        return [*chunks, *self._delegates.catch_up(envelope.at_ms)] if self._delegates else chunks
+        return [*chunks, *self._delegates.encode_due(envelope.at_ms)] if self._delegates else chunks
 
     def finish(self) -> Iterator[Json]:
-        """Close what is open, and say how the run ended; nothing is said if it goes on."""
+        """Close what is open, and send how the run ended; a run that continues has no end yet."""
         yield from self._close_step()
         if self._has_answers and self._ending and not self._is_paused:
-            # A new step behind a call that the page has answered: it must not send it once more.
+            # With a new step behind its answered call, the page does not send the answer again.
             yield from ({"type": "start-step"}, {"type": "finish-step"})
         yield from self._ending
 
@@ -177,7 +176,7 @@ class AiSdkEncoder:
     def _forget(self) -> None:
         self._blocks.forget()
         self._calls.forget()
-        self._kept, self._is_dirty = [], False
+        self._durable_chunks, self._is_dirty = [], False
 
     def _inference_complete(self, event: InferenceComplete, envelope: RunEvent) -> Iterator[Json]:
         yield from self._complete()
@@ -208,10 +207,10 @@ class AiSdkEncoder:
         yield from self._blocks.close()
         self._delegates.add_call(event.id)
         ready = self._calls.ready(event.id, event.name, event.arguments, envelope.seq)
-        yield self._keep(ready, envelope)
+        yield self._record(ready, envelope)
 
     def _call_cancel(self, event: ToolCallCancel, envelope: RunEvent) -> Iterator[Json]:
-        yield self._keep(self._calls.drop(event.id, event.name, event.reason), envelope)
+        yield self._record(self._calls.drop(event.id, event.name, event.reason), envelope)
 
     def _reset(self, event: StreamReset, envelope: RunEvent) -> Iterator[Json]:
         if not self._in_step or (event.from_seq is not None and self._is_stored):
@@ -220,19 +219,18 @@ class AiSdkEncoder:
         self._is_void = True
 
     def _start_over(self, from_seq: int | None) -> Iterator[Json]:
-        """What the client has of the answer is void, also calls whose `seq` is `from_seq` or
-        more."""
+        """Void the client's part of the answer, with calls whose `seq` is `from_seq` or more."""
         if not self._is_dirty:
             return
         if not self._can_reset:
             self._blocks.start_over()
             self._calls.start_over(from_seq)
             return
-        kept = [one for one in self._kept if from_seq is None or one[0] < from_seq]
+        remaining = [one for one in self._durable_chunks if from_seq is None or one[0] < from_seq]
         self._forget()
         yield {"type": "reset-step"}
-        self._kept, self._is_dirty = kept, bool(kept)
-        for _, chunk in kept:
+        self._durable_chunks, self._is_dirty = remaining, bool(remaining)
+        for _, chunk in remaining:
             yield chunk
 
     def _snapshot(self, event: StepSnapshot, envelope: RunEvent) -> Iterator[Json]:
@@ -251,14 +249,14 @@ class AiSdkEncoder:
         for id, output in event.outputs.items():
             yield from self._calls.preview(id, output, envelope.at_ms)
 
-    # -- what comes of calls ------------------------------------------------------------------
+    # -- output and results of calls ----------------------------------------------------------
 
     def _call_output(self, event: ToolCallStreamDelta, envelope: RunEvent) -> Iterator[Json]:
         yield from self._calls.preview(event.id, event.delta, envelope.at_ms)
 
     def _call_done(self, event: ToolCallDone, envelope: RunEvent) -> Iterator[Json]:
         for chunk in self._calls.finish(event):
-            yield self._keep(chunk, envelope)
+            yield self._record(chunk, envelope)
 
     def _call_resumed(self, event: ToolCallResumed, envelope: RunEvent) -> Iterator[Json]:
         # Without a step of its own: a page that sends automatically looks at the last step, and
@@ -272,10 +270,10 @@ class AiSdkEncoder:
             yield {**answer, **reason}
         yield from self._calls.resume(event)
 
-    def _keep(self, chunk: Json, envelope: RunEvent) -> Json:
-        """Note the chunk of a durable event of this step: it outlives a reset."""
+    def _record(self, chunk: Json, envelope: RunEvent) -> Json:
+        """Record the chunk of a durable event of this step, which is sent again after a reset."""
         if self._can_reset and self._in_step:
-            self._kept.append((envelope.seq or 0, chunk))
+            self._durable_chunks.append((envelope.seq or 0, chunk))
         return chunk
 
     def _activity(self, event: ActivitySnapshot, envelope: RunEvent) -> Iterable[Json]:

@@ -1,4 +1,4 @@
-"""A chat as a page that is loaded now shows it: users' messages, and one message for each run."""
+"""The messages of a chat for a page that is loaded: users' messages, and one for each run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ANY_TYPE = {Image: "image/*", Audio: "audio/*", Video: "video/*", Document: "ap
 
 
 class History:
-    """Reads the events of a thread and of its delegates, and shows its messages.
+    """Reads the events of a thread and of its delegates, and builds the messages of the page.
 
     Args:
         thread_id: the thread, as the client sees it.
@@ -43,7 +43,7 @@ class History:
             self._apply(run_id, encoder.start())
 
     def read(self, event: RunEvent) -> None:
-        """Take an event; those of runs that are not shown are ignored."""
+        """Apply an event; events of runs that are not shown are ignored."""
         root = self._roots.get(event.run_id) or self._roots.get(event.parent_run_id or "")
         if root is not None:
             self._roots[event.run_id] = root
@@ -54,24 +54,28 @@ class History:
             self._builders[run_id].apply(chunk)
 
     def messages(self, log: Iterable[Message]) -> list[Json]:
-        """The messages of the page, in the order of the log. Of the runs without a message in the
-        log, only those that failed or were cancelled before they said anything are shown, behind
-        the message that they were to answer; what others said was taken out of view."""
+        """The messages of the page, in the order of the log. A run without a message in the log is
+        shown only if it failed or was cancelled before it wrote anything, behind the message that
+        it was to answer; messages of other runs were rewound."""
         for run_id, encoder in self._encoders.items():
             self._apply(run_id, encoder.finish())
         return list(self._in_order(log))
 
     def _in_order(self, log: Iterable[Message]) -> Iterator[Json]:
         log = list(log)
-        spoke = {message.produced_by_run_id() for message in log}
+        runs_in_log = {message.produced_by_run_id() for message in log}
         shown: set[str] = set()
         for message in log:
             run_id = message.produced_by_run_id()
             if message.is_visible_user():
                 yield _user_message(message)
-                asked = self._run_by_question.get(message.id or "")
-                if asked is not None and asked not in spoke and self._has_ended_early(asked):
-                    yield self._builders[asked].message()
+                silent_run = self._run_by_question.get(message.id or "")
+                if (
+                    silent_run is not None
+                    and silent_run not in runs_in_log
+                    and self._has_ended_early(silent_run)
+                ):
+                    yield self._builders[silent_run].message()
             elif run_id in self._builders and run_id not in shown:
                 shown.add(run_id)
                 yield self._builders[run_id].message()

@@ -56,8 +56,8 @@ async def read_body(request: Request, type_: Any, limit: int, seconds: float) ->
     `seconds`, and one more for each 16 KiB of it; a piece has `seconds`.
 
     Raises:
-        RequestRefused: the body is longer than `limit`, is nested too deeply, comes too slowly, or does
-            not fit its type.
+        RequestRefused: the body is longer than `limit`, is nested too deeply, comes too slowly, or
+            does not fit its type.
     """
     if type_ is None:
         return None

@@ -82,8 +82,8 @@ async def carry_out(call: ApiCall, intake: Intake, extras: Extras = NO_EXTRAS) -
     """Submit the run that a request asks for. Returns when the submission is stored.
 
     Raises:
-        RequestRefused: the client may not see the thread, use the agent or answer the question, or its
-            scope has too many open runs.
+        RequestRefused: the client may not see the thread, use the agent or answer the question, or
+            its scope has too many open runs.
     """
     metrics: Metrics = call.request.app.state.observer.metrics
     try:
@@ -143,8 +143,8 @@ def _agent(call: ApiCall, agent_id: str | None) -> str | None:
 async def _check_interrupt(call: ApiCall, intake: Intake) -> None:
     """
     Raises:
-        RequestRefused: an open run of others would be ended, or what it has written taken back, and the
-            caller may not cancel it.
+        RequestRefused: the request would end another principal's open run, or remove what it has
+            written, and the caller may not cancel it.
     """
     ends_runs = intake.mode is SubmitMode.INTERRUPT or intake.rewind_to is not None
     if intake.thread_id is None or not ends_runs:
@@ -164,8 +164,8 @@ async def _check_interrupt(call: ApiCall, intake: Intake) -> None:
 async def _check_answer(call: ApiCall, thread_id: str | None, key: str) -> None:
     """
     Raises:
-        RequestRefused: there is no ticket with this key in the thread, or it is open and the caller may
-            not answer it.
+        RequestRefused: there is no ticket with this key in the thread, or it is open and the caller
+            may not answer it.
     """
     found = await call.runtime.list_tickets(TicketQuery(thread_id=thread_id or "", key=key))
     if not found.items:

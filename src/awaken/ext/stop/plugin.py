@@ -64,7 +64,7 @@ class StopConditionPlugin:
         registrar.hook(Phase.AFTER_INFERENCE, self.after_inference)
 
     async def run_start(self, ctx: PhaseContext) -> Command | None:
-        """Note when the run started, unless it only goes on after a pause."""
+        """Note when the run started, unless it continues after a pause."""
         stats = ctx.read(STOP_STATS) or StopConditionStats()
         if stats.started_at_ms is not None:
             return None

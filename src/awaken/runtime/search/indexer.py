@@ -48,7 +48,7 @@ class Indexer:
         self._store, self._heads = store, store
         self._index, self._clock, self._owner = index, clock, owner
         self._since_ms = 0
-        self._place = ""
+        self._after_id = ""
         self._state = IndexState()
         self._is_complete = False
         self._unreadable: set[str] = set()
@@ -61,7 +61,7 @@ class Indexer:
             StoreUnavailable: the store cannot be read.
         """
         if not await self._claim():
-            self._since_ms, self._place, self._is_complete = 0, "", False
+            self._since_ms, self._after_id, self._is_complete = 0, "", False
             return False
         began = self._clock.now_ms()
         active = await self._heads.list_active_heads(since_ms=self._since_ms or began - OVERLAP_MS)
@@ -77,7 +77,7 @@ class Indexer:
 
     async def catch_up(self) -> bool:
         """Index everything that was committed before. Returns false if another process does."""
-        self._place, self._is_complete = "", False
+        self._after_id, self._is_complete = "", False
         while not self._is_complete:
             if not await self.look():
                 return False
@@ -92,14 +92,14 @@ class Indexer:
 
     async def _look_at_page(self) -> bool:
         """Compare the next threads in the order of their ids. Returns whether there are more."""
-        heads = await self._heads.list_heads(after=self._place, limit=_PAGE)
+        heads = await self._heads.list_heads(after=self._after_id, limit=_PAGE)
         until = heads[-1].thread_id if len(heads) == _PAGE else None
-        known = await self._index.list_heads(self._place, until)
+        known = await self._index.list_heads(self._after_id, until)
         gone = list(known.keys() - {head.thread_id for head in heads})
         if gone:
             await self._index.remove(gone)
         await self._index_threads(heads, known)
-        self._place = until or ""
+        self._after_id = until or ""
         self._is_complete = self._is_complete or until is None
         return until is not None
 
@@ -117,11 +117,11 @@ class Indexer:
                 if len(batch) >= _BATCH or size >= _MAX_BATCH_CHARACTERS:
                     await self._index.apply(batch)
                     batch, size = [], 0
-                    await self._tell(behind[number:])
+                    await self._report(behind[number:])
         if batch:
             await self._index.apply(batch)
 
-    async def _tell(self, behind: Sequence[ThreadHead]) -> None:
+    async def _report(self, behind: Sequence[ThreadHead]) -> None:
         """Stay the owner, and say how much there is to do."""
         oldest = min(head.updated_at for head in behind)
         late = max(0, self._clock.now_ms() - oldest)

@@ -167,7 +167,7 @@ class SearchService:
         return SearchPage(
             items=tuple(await self._hits(query, found.entries, phrases)),
             cursor=None if found.next_key is None else _cursor(query, found.next_key),
-            state=self._shown(state),
+            state=self._to_search_state(state),
         )
 
     async def usage(self, query: UsageQuery) -> Sequence[UsageRow]:
@@ -185,9 +185,9 @@ class SearchService:
 
     async def state(self) -> SearchState:
         """How far the index is."""
-        return self._shown(await self._index.load_state())
+        return self._to_search_state(await self._index.load_state())
 
-    def _shown(self, state: IndexState) -> SearchState:
+    def _to_search_state(self, state: IndexState) -> SearchState:
         behind = state.behind_ms
         if state.owner is None and state.seen_ms:
             behind = max(behind, self._clock.now_ms() - state.seen_ms)

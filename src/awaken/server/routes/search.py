@@ -12,12 +12,12 @@ from awaken.core.search.usage import UsagePart, UsageRow
 from awaken.core.store.threads import Page
 from awaken.errors import ConfigError
 from awaken.runtime.search.service import SearchHit, SearchPage, SearchState
-from awaken.server.call import Call, JsonResponse
-from awaken.server.client_ids import Names
-from awaken.server.errors import Refused
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.client_ids import ClientIds
+from awaken.server.errors import RequestRefused
 from awaken.server.lookup import READERS, may_read_all, may_see_in, visible_page
-from awaken.server.request_types import Given, Id, Line
-from awaken.server.response_types import View
+from awaken.server.request_types import Id, Line, RequestPart
+from awaken.server.response_types import ResponsePart
 from awaken.server.route import Role, Route
 
 _READ = (Role.INVOKE, Role.READ)
@@ -26,7 +26,7 @@ Zone = Annotated[str, Meta(max_length=100)]
 HitsSize = Annotated[int, Meta(ge=1, le=200)]
 
 
-class SearchAsked(Given, frozen=True, kw_only=True):
+class SearchParameters(RequestPart, frozen=True, kw_only=True):
     """What to search for: `q` has words, "phrases" and filters such as `agent:desk`,
     `status:failed`, `after:7d` or `cost:>1`. Dates are days of the time zone `zone`."""
 
@@ -37,7 +37,7 @@ class SearchAsked(Given, frozen=True, kw_only=True):
     cursor: Line | None = None
 
 
-class SearchHitView(View, frozen=True, kw_only=True):
+class SearchHitView(ResponsePart, frozen=True, kw_only=True):
     """A run that was found, and its thread. Without `run_id`, the thread was found by its title or
     id, or by messages that no run has. Times are in milliseconds since 1970."""
 
@@ -56,10 +56,10 @@ class SearchHitView(View, frozen=True, kw_only=True):
     snippet: str
 
     @classmethod
-    def of(cls, hit: SearchHit, names: Names) -> SearchHitView:
+    def of(cls, hit: SearchHit, ids: ClientIds) -> SearchHitView:
         return cls(
-            thread_id=names.outside(hit.thread_id),
-            run_id=names.outside_if(hit.run_id),
+            thread_id=ids.outside(hit.thread_id),
+            run_id=ids.outside_if(hit.run_id),
             title=hit.title,
             agent_id=hit.agent_id,
             model=hit.model,
@@ -69,12 +69,12 @@ class SearchHitView(View, frozen=True, kw_only=True):
             updated_at=hit.updated_at_ms,
             tokens=hit.tokens,
             cost=hit.cost,
-            question=names.text(hit.question),
-            snippet=names.text(hit.snippet),
+            question=ids.text(hit.question),
+            snippet=ids.text(hit.snippet),
         )
 
 
-class SearchAnswer(View, frozen=True, kw_only=True):
+class SearchAnswer(ResponsePart, frozen=True, kw_only=True):
     """A part of what was found, the newest run first; `cursor` gets the next part. What was
     committed less than `behind_ms` milliseconds ago may be missing; until the index is
     `is_complete`, a part of everything is."""
@@ -85,7 +85,7 @@ class SearchAnswer(View, frozen=True, kw_only=True):
     is_complete: bool
 
 
-class UsageAsked(Given, frozen=True, kw_only=True):
+class UsageParameters(RequestPart, frozen=True, kw_only=True):
     """Which runs to sum: `by` names the parts, with commas between them, of day, agent, model and
     user. `after` is the first day, `before` the day behind the last one."""
 
@@ -98,7 +98,7 @@ class UsageAsked(Given, frozen=True, kw_only=True):
     zone: Zone | None = None
 
 
-class UsageRowView(View, frozen=True, kw_only=True):
+class UsageRowView(ResponsePart, frozen=True, kw_only=True):
     """What some runs have used. `unpriced` runs used tokens whose price is unknown."""
 
     day: str | None
@@ -117,14 +117,14 @@ class UsageRowView(View, frozen=True, kw_only=True):
         return cls(**{name: getattr(row, name) for name in cls.__struct_fields__})
 
 
-class UsageAnswer(View, frozen=True, kw_only=True):
+class UsageSums(ResponsePart, frozen=True, kw_only=True):
     """Sums, the days in order, and within a day the greatest cost first."""
 
     items: tuple[UsageRowView, ...]
 
 
-async def search(call: Call) -> ASGIApp:
-    asked: SearchAsked = call.query
+async def search(call: ApiCall) -> ASGIApp:
+    asked: SearchParameters = call.query
     state = SearchState()
 
     async def find(query: SearchQuery) -> Page[SearchHit]:
@@ -151,7 +151,7 @@ async def search(call: Call) -> ASGIApp:
     page = await visible_page(find, query, lambda hit: may_see_in(call, hit.thread_id, READERS))
     return JsonResponse(
         SearchAnswer(
-            items=tuple(SearchHitView.of(hit, call.names) for hit in page),
+            items=tuple(SearchHitView.of(hit, call.ids) for hit in page),
             cursor=page.cursor,
             behind_ms=state.behind_ms,
             is_complete=state.is_complete,
@@ -159,10 +159,10 @@ async def search(call: Call) -> ASGIApp:
     )
 
 
-async def usage(call: Call) -> ASGIApp:
-    asked: UsageAsked = call.query
+async def usage(call: ApiCall) -> ASGIApp:
+    asked: UsageParameters = call.query
     if not may_read_all(call):
-        raise Refused(403, "missing_role", "sums need a key that may read the whole scope")
+        raise RequestRefused(403, "missing_role", "sums need a key that may read the whole scope")
     rows = await call.runtime.usage(
         _parse_parts(asked.by),
         scope=call.principal.scope,
@@ -173,7 +173,7 @@ async def usage(call: Call) -> ASGIApp:
         before=asked.before,
         zone=asked.zone,
     )
-    return JsonResponse(UsageAnswer(items=tuple(UsageRowView.of(row) for row in rows)))
+    return JsonResponse(UsageSums(items=tuple(UsageRowView.of(row) for row in rows)))
 
 
 def _parse_parts(text: str) -> list[UsagePart]:
@@ -193,7 +193,7 @@ ROUTES = (
         name="search",
         summary="Search threads and runs",
         needs=_READ,
-        query=SearchAsked,
+        query=SearchParameters,
         answers={200: SearchAnswer},
         errors=(410,),
     ),
@@ -204,7 +204,7 @@ ROUTES = (
         name="get_usage",
         summary="What runs have used, by day, agent, model and user",
         needs=(Role.READ,),
-        query=UsageAsked,
-        answers={200: UsageAnswer},
+        query=UsageParameters,
+        answers={200: UsageSums},
     ),
 )

@@ -62,7 +62,7 @@ class _Entry:
             )
         )
 
-    def found(self) -> FoundEntry:
+    def to_found_entry(self) -> FoundEntry:
         mine = self.update
         return FoundEntry(
             key=self.key,
@@ -207,7 +207,7 @@ class MemorySearchIndex:
                 continue
             if len(found) == limit:
                 return FoundPage(entries=tuple(found), next_key=behind)
-            found.append(entry.found())
+            found.append(entry.to_found_entry())
             behind = key
         return FoundPage(entries=tuple(found))
 

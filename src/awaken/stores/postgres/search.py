@@ -62,7 +62,7 @@ class TextSearch(Dialect):
                 words[-1] += ":*"
             parts.append(f"({' <-> '.join(words)})")
         if scope is not None:
-            parts.append(f"'{_place(scope)}'")
+            parts.append(f"'{_scope_word(scope)}'")
         return " & ".join(parts)
 
     def write_doc(self, key: int, scope: str, body: str, replaced: str | None) -> Work[None]:
@@ -80,10 +80,10 @@ ON CONFLICT (key) DO UPDATE SET body = excluded.body, terms = excluded.terms
 
 def _terms(body: str, scope: str) -> str:
     words = [f"'{word}':{at}" for at, word in enumerate(split_words(body), start=1)]
-    return " ".join([f"'{_place(scope)}'", *words])
+    return " ".join([f"'{_scope_word(scope)}'", *words])
 
 
-def _place(scope: str) -> str:
+def _scope_word(scope: str) -> str:
     return f"=s{scope.encode().hex()}"  # no word begins with this sign
 
 

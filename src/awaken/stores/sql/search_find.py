@@ -143,7 +143,7 @@ class _Search:
     def page(self, behind: int | None, limit: int) -> Statement:
         """The entries that fit, behind a key, the latest first."""
         more = [(f"{self._key} < ?", (behind,))] if behind is not None else []
-        where, values = _joined([*self._where, *more])
+        where, values = _join([*self._where, *more])
         order = f"ORDER BY {self._key} DESC LIMIT ?"
         return (
             f"SELECT {self._key}, {_ENTRY} FROM {self._source}{where} {order}",
@@ -157,11 +157,11 @@ class _Search:
             mine = ("e.thread = ?", (entry.thread_id,))
         else:
             mine = ("e.key = ?", (entry.key,))
-        where, values = _joined([*self._where, mine, (f"{self._key} >= ?", (before_key,))])
+        where, values = _join([*self._where, mine, (f"{self._key} >= ?", (before_key,))])
         return f"SELECT {self._key} FROM {self._back}{where} LIMIT 1", values
 
 
-def _joined(conditions: Sequence[tuple[str, tuple[Any, ...]]]) -> tuple[str, list[Any]]:
+def _join(conditions: Sequence[tuple[str, tuple[Any, ...]]]) -> tuple[str, list[Any]]:
     texts = [text for text, _ in conditions]
     return where_clause(texts), [value for _, values in conditions for value in values]
 

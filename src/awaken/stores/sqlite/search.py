@@ -73,16 +73,16 @@ class Fts5(Dialect):
             for phrase in terms.phrases
         ]
         words = f"words : ({' AND '.join(phrases)})"
-        return words if scope is None else f'place : "{_place(scope)}" AND {words}'
+        return words if scope is None else f'place : "{_scope_word(scope)}" AND {words}'
 
     def write_doc(self, key: int, scope: str, body: str, replaced: str | None) -> Work[None]:
         if replaced is not None:
-            yield _DROP_WORDS, (key, _words(replaced), _place(scope))
+            yield _DROP_WORDS, (key, _words(replaced), _scope_word(scope))
         yield _SET_DOC, (key, body)
-        yield _ADD_WORDS, (key, _words(body), _place(scope))
+        yield _ADD_WORDS, (key, _words(body), _scope_word(scope))
 
     def delete_doc(self, key: int, scope: str, body: str) -> Work[None]:
-        yield _DROP_WORDS, (key, _words(body), _place(scope))
+        yield _DROP_WORDS, (key, _words(body), _scope_word(scope))
         yield "DELETE FROM search_docs WHERE key = ?", (key,)
 
 
@@ -101,7 +101,7 @@ def _words(body: str) -> str:
     return " ".join(split_words(body))
 
 
-def _place(scope: str) -> str:
+def _scope_word(scope: str) -> str:
     return f"s{scope.encode().hex()}"
 
 

@@ -100,7 +100,7 @@ async def _use(desk: Desk) -> None:
     await ask("POST", "/v1/runs", json={**refused, "thread_id": "t2"})
     await ask("POST", "/v1/runs", json={**SAID, "agent_id": "ghost"})
     await ask("DELETE", "/v1/threads/t2")
-    for path in ("/v1/threads", "/v1/runs", "/v1/threads/t/runs", "/v1/tickets"):
+    for path in ("/v1/threads", "/v1/runs", "/v1/threads/t/runs", "/v1/tickets", "/v1/search"):
         await ask("GET", path)
         await ask("GET", path + "?cursor=bm8")
     await ask("GET", "/v1/threads?parent_thread_id=none")
@@ -123,6 +123,7 @@ async def _use(desk: Desk) -> None:
         await ask("PATCH", "/v1/threads/new", json={"title": "x"}, headers={"if-match": '"1"'})
     for path in (run + "/outline", run + "/steps/1", "/v1/threads/t/state", "/v1/me", "/v1/audit"):
         await ask("GET", path)
+    await ask("GET", "/v1/usage")
     await ask("GET", "/v1/tickets/export")
     for path in (run + "/steps/1/request", run + "/steps/1/state"):
         await ask("GET", path)

@@ -13,9 +13,11 @@ from awaken.runtime.result import RecoveredRun, RunResult
 if TYPE_CHECKING:
     from awaken.core.identity import Principal
     from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt
+    from awaken.core.search.usage import UsageRow
     from awaken.ext.tasks.listing import BackgroundTask
     from awaken.runtime.live.outline import StepOutcome, StepOutline
     from awaken.runtime.runtime import Runtime
+    from awaken.runtime.search.service import SearchHit, SearchPage, SearchState
     from awaken.runtime.stream import RunStream
 
 __all__ = [
@@ -30,14 +32,20 @@ __all__ = [
     "RunResult",
     "RunStream",
     "Runtime",
+    "SearchHit",
+    "SearchPage",
+    "SearchState",
     "StepOutcome",
     "StepOutline",
+    "UsageRow",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "awaken.core.identity": "Principal",
+        "awaken.core.search.usage": "UsageRow",
+        "awaken.runtime.search.service": "SearchHit SearchPage SearchState",
         "awaken.core.run": "CancelItem CancelOutcome CancelReceipt",
         "awaken.runtime.live.outline": "StepOutcome StepOutline",
         ".runtime": "Runtime",

@@ -6,7 +6,6 @@
 
 `store` is open and empty. A store whose data stays when it is closed also has to pass
 `shared_store_checks`, and a store that detects dead owners `crash_checks`.
-A store that can be searched (`Searchable`) has to pass `search_checks`.
 `awaken.testing.conformance.state_machine`, which needs Hypothesis, compares a store with another
 one under random operations.
 
@@ -31,7 +30,6 @@ from awaken.testing.conformance.blobs import BlobCheck
 from awaken.testing.conformance.bus import BusCheck, BusSubject
 from awaken.testing.conformance.crashes import leave_behind
 from awaken.testing.conformance.helpers import OpenStore, SharedStoreCheck, StoreCheck
-from awaken.testing.conformance.search import search_checks
 from awaken.testing.conformance.suites import (
     blob_checks,
     bus_checks,
@@ -55,7 +53,6 @@ __all__ = [
     "bus_checks",
     "crash_checks",
     "leave_behind",
-    "search_checks",
     "shared_store_checks",
     "store_checks",
 ]

@@ -38,10 +38,10 @@ from awaken.runtime.agent_arguments import (
     checked_model,
     checked_plugins,
     checked_prompt,
-    checked_settings,
     listed,
     model_id,
     one_at_a_time,
+    parse_agent_settings,
     tools_of,
 )
 from awaken.runtime.agent_override import Changed, Override
@@ -256,7 +256,7 @@ class Agent(Generic[Deps_contra, Out_co]):
             output=self.output.format if self.output is not None else None,
             max_output_retries=max_output_retries,
             context_policy=context_policy,
-            settings=checked_settings(settings, whose),
+            settings=parse_agent_settings(settings, whose),
             reasoning_effort=reasoning_effort,
             delegates=team.delegates,
             background_tools=team.background,

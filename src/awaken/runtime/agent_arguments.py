@@ -258,7 +258,7 @@ def checked_prices(prices: Mapping[str, Price]) -> dict[str, Price]:
     return dict(prices)
 
 
-def checked_settings(settings: ModelSettings | None, whose: str) -> ModelSettings | None:
+def parse_settings(settings: ModelSettings | None, whose: str) -> ModelSettings | None:
     """
     Raises:
         ConfigError: they are not settings, or one of them makes no sense.
@@ -266,7 +266,7 @@ def checked_settings(settings: ModelSettings | None, whose: str) -> ModelSetting
     given: Any = settings
     if given is None:
         return None
-    if not isinstance(given, ModelSettings) or isinstance(given, InferenceOverride):
+    if not isinstance(given, ModelSettings):
         raise ConfigError(
             f"{whose}: settings are ModelSettings, such as ModelSettings(temperature=0.2), not "
             f"{given!r}"
@@ -276,24 +276,30 @@ def checked_settings(settings: ModelSettings | None, whose: str) -> ModelSetting
     return given
 
 
-def checked_overrides(overrides: ModelSettings | None, whose: str) -> InferenceOverride | None:
+def parse_agent_settings(settings: ModelSettings | None, whose: str) -> ModelSettings | None:
     """
     Raises:
-        ConfigError: they are not overrides, or one of them makes no sense.
+        ConfigError: they are not settings of an agent, whose model is an argument of its own.
     """
-    given: Any = overrides
-    if given is None:
-        return None
-    if not isinstance(given, ModelSettings):
+    given: Any = settings
+    if isinstance(given, InferenceOverride):
         raise ConfigError(
-            f"{whose}: overrides are ModelSettings, such as ModelSettings(temperature=0.2), not "
+            f"{whose}: settings are ModelSettings, such as ModelSettings(temperature=0.2), not "
             f"{given!r}"
         )
-    if (problem := given.problem()) is not None:
-        raise ConfigError(f"{whose}: {problem}")
-    if isinstance(given, InferenceOverride):
-        return given
-    return InferenceOverride().merge(given)
+    return parse_settings(settings, whose)
+
+
+def parse_run_settings(settings: ModelSettings | None, whose: str) -> InferenceOverride | None:
+    """The settings of a run, which may name another model.
+
+    Raises:
+        ConfigError: they are not settings, or one of them makes no sense.
+    """
+    parsed = parse_settings(settings, whose)
+    if parsed is None or isinstance(parsed, InferenceOverride):
+        return parsed
+    return InferenceOverride().merge(parsed)
 
 
 # -- the whole spec ---------------------------------------------------------------------------

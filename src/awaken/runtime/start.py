@@ -75,12 +75,12 @@ class Running(Control):
 
         A run that needs an approval returns suspended, with its tickets, unless `on_approval`
         answers them. To go on later, pass `answers={ticket: True}` with the same thread; a ticket's
-        key works as well, also in another process. `overrides` are model settings for this run,
-        which replace the agent's. A `budget` replaces the agent's own and covers
-        the run and everything it starts. If the thread is already running, here or in another
-        process, the request is refused; with `when_busy="queue"` it waits. The `principal` that
-        asks, the end `user` and the `labels` are kept with a new run, with the runs that it starts,
-        and with the thread if it is new.
+        key works as well, also in another process. The `settings` are parameters of the model
+        for this run: each replaces that of the agent, the others stay the agent's. A `budget`
+        replaces the agent's own and covers the run and everything it starts. If the thread is
+        already running, here or in another process, the request is refused; with
+        `when_busy="queue"` it waits. The `principal` that asks, the end `user` and the `labels` are
+        kept with a new run, with the runs that it starts, and with the thread if it is new.
 
         With `rewind_to`, the id of a message, the run begins before that message: it and all
         behind it are out of view for the model and for readers, and the thread's state is what it

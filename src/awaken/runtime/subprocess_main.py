@@ -245,7 +245,7 @@ async def run(
         run_id_hint=identity.run_id,
         agent_id=agent_id,
         messages=messages[len(history) :],
-        overrides=start.overrides,
+        settings=start.overrides,
         budget=budget,
         wait_for_decisions=False,
         origin=_ORIGINS.get(identity.origin, RequestOrigin.USER),

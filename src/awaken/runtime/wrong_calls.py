@@ -30,8 +30,8 @@ _OF_A_RUN = {
     "context": "deps=…",
     "deps": "deps_key=…",
     "dependencies": "deps=…",
-    "settings": "overrides=ModelSettings(…)",
-    "model_settings": "overrides=ModelSettings(…)",
+    "overrides": "settings=ModelSettings(…)",
+    "model_settings": "settings=ModelSettings(…)",
     "usage_limits": "budget=Budget(…)",
     "max_turns": "Agent(…, max_rounds=…)",
     "max_rounds": "Agent(…, max_rounds=…)",
@@ -46,9 +46,9 @@ _OF_A_RUN = {
     "system_prompt": "with agent.override(system_prompt=…): …",
     "tools": "with agent.override(tools=[…]): …",
     "callbacks": "Agent(…, plugins=[…]), or runtime.stream(…) and read its events",
-    "config": "the options themselves, such as thread='…' and overrides=ModelSettings(…)",
+    "config": "the options themselves, such as thread='…' and settings=ModelSettings(…)",
     "by": "principal=Principal(id=…)",
-    **{name: f"overrides=ModelSettings({name}=…)" for name in SETTINGS},
+    **{name: f"settings=ModelSettings({name}=…)" for name in SETTINGS},
 }
 """Arguments of `run`, `stream` and `submit` as people guess them, and what to write here."""
 _PRINCIPAL = "principal=Principal(id=…)"

@@ -357,7 +357,7 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         checkpoint_store=opening.store,
         control=controls,
         decisions=decisions,
-        overrides=request.overrides,
+        overrides=request.settings,
         frontend_tools=request.frontend_tools,
         local=BackendLocalRootContext(phases, agent, start),
         inbox=inbox,
@@ -452,7 +452,7 @@ async def remote_run(
             cancellation_token=slot.token if cooperative else None, decision_rx=slot.decisions
         ),
         decisions=answers.others,
-        overrides=request.overrides,
+        overrides=request.settings,
         frontend_tools=request.frontend_tools,
         inbox=inbox,
         is_continuation=choice.is_continuation and not opening.is_unbegun,

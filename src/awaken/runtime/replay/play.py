@@ -102,7 +102,7 @@ async def _play(runtime: Runtime, scene: Scene, tape: Tape) -> Recording:
             scene.input,
             thread=THREAD,
             on_approval=tape.decide,
-            overrides=scene.overrides,
+            settings=scene.overrides,
             frontend_tools=scene.frontend_tools,
             sink=News(runtime, scene.news),
         )

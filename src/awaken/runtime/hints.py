@@ -118,7 +118,7 @@ def near(word: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(plain, known, 1, 0.75)), None)
 
 
-def meant_model(name: str, complete: Collection[str], providers: Collection[str]) -> str | None:
+def suggest_model(name: str, complete: Collection[str], providers: Collection[str]) -> str | None:
     """Returns the model name the caller probably meant, or `None`.
 
     Args:

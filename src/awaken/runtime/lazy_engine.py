@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from awaken.runtime.live.tree import follow_tree
     from awaken.runtime.stream import RunStream
     from awaken.runtime.submit import submit
-    from awaken.runtime.sync import SyncDoor, call_in
-    from awaken.runtime.waiting import at_rest, list_tasks, over_or_asking, tree_at_rest
+    from awaken.runtime.sync import SyncBridge, call_in
+    from awaken.runtime.waiting import (
+        list_tasks,
+        wait_for_end_or_question,
+        wait_idle,
+        wait_tree_idle,
+    )
     from awaken.stores.bus.local import LocalBus
     from awaken.worker.cancel_receipt import cancel_with_receipt
     from awaken.worker.edited_arguments import check_edit
@@ -48,12 +53,11 @@ __all__ = [
     "RunBlobs",
     "RunQuery",
     "RunStream",
-    "SyncDoor",
+    "SyncBridge",
     "TaskStatus",
     "ThreadCommit",
     "ThreadQuery",
     "TicketQuery",
-    "at_rest",
     "call_in",
     "cancel_with_receipt",
     "check_edit",
@@ -66,14 +70,15 @@ __all__ = [
     "list_tasks",
     "loaded",
     "outline",
-    "over_or_asking",
     "preview_of",
     "resolve",
     "scoped_id",
     "send",
     "shapes_of",
     "submit",
-    "tree_at_rest",
+    "wait_for_end_or_question",
+    "wait_idle",
+    "wait_tree_idle",
     "with_teams",
 ]
 
@@ -90,8 +95,8 @@ __getattr__, __dir__ = lazy_names(
         "awaken.runtime.assembly": "Assembly shapes_of with_teams",
         "awaken.runtime.stream": "RunStream",
         "awaken.runtime.submit": "submit",
-        "awaken.runtime.sync": "SyncDoor call_in",
-        "awaken.runtime.waiting": "at_rest list_tasks over_or_asking tree_at_rest",
+        "awaken.runtime.sync": "SyncBridge call_in",
+        "awaken.runtime.waiting": "wait_idle list_tasks wait_for_end_or_question wait_tree_idle",
         "awaken.stores.bus.local": "LocalBus",
         "awaken.runtime.live.follow": "follow",
         "awaken.runtime.live.outline": "outline",

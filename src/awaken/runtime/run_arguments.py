@@ -27,8 +27,8 @@ from awaken.errors import ConfigError, InvalidId
 from awaken.runtime.agent import Agent
 from awaken.runtime.agent_arguments import (
     check_function,
-    checked_budget,
-    listed,
+    parse_budget,
+    parse_list,
     parse_run_settings,
 )
 from awaken.runtime.deps import parse_deps_key
@@ -227,11 +227,11 @@ _OPTIONS = {
     "thread": _Option("thread_id", None, parse_thread),
     "answers": _Option("decisions", tuple[Decision, ...], decisions_of),
     "settings": _Option("settings", InferenceOverride, partial(parse_run_settings, whose="a run")),
-    "budget": _Option("budget", Budget, partial(checked_budget, whose="a run")),
+    "budget": _Option("budget", Budget, partial(parse_budget, whose="a run")),
     "frontend_tools": _Option(
         "frontend_tools",
         tuple[ToolDescriptor, ...],
-        partial(listed, what="frontend_tools"),
+        partial(parse_list, what="frontend_tools"),
         may_be_none=False,
     ),
     "user": _Option("user", str | None),

@@ -48,18 +48,18 @@ if TYPE_CHECKING:
     from awaken.core.store.commands import Submitted
     from awaken.runtime.assembly import AnyAgent, Assembly
     from awaken.runtime.stream import RunStream
-    from awaken.runtime.sync import SyncDoor
+    from awaken.runtime.sync import SyncBridge
 
 
-class Running(Control):
-    """The part of a runtime that starts runs of its agents."""
+class RunMethods(Control):
+    """The methods of a runtime that start runs of its agents."""
 
     _agents: Sequence[AnyAgent]
     _assembly: Assembly
     _closed: bool
     _found: Mapping[str, AgentSpec]
     _sources: dict[str, str | RemoteEndpoint]
-    _sync: SyncDoor
+    _sync: SyncBridge
 
     @takes(RunOptions)
     async def run(
@@ -242,12 +242,12 @@ class Running(Control):
         """`run`, and wait until the run's background tasks have ended, and the run has answered to
         them. If an agent in a task needs an answer, it returns while both wait."""
         result = await self.run(agent, input, deps=deps, sink=sink, **options)
-        await engine.tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
+        await engine.wait_tree_idle(self._engine, result.thread_id, self._recovery.at_work)
         now = await self.find_run(result.run_id) if result.waiting else None
         return result if now is None else RunResult.read(now, self._shapes)
 
-    async def _at_rest(self) -> None:
-        await engine.at_rest(self._engine)
+    async def _wait_idle(self) -> None:
+        await engine.wait_idle(self._engine)
 
     async def _leave_tasks(self) -> None:
         await self._engine.tasks.close(leave=True, grace=CANCEL_GRACE)
@@ -292,7 +292,7 @@ class Running(Control):
             for one in self._agents
         ]
         builder = self._assembly.builder((*agents, *self._found.values()))
-        mark = engine.RESOLVER.set(builder.validated_resolver(self._sources))
+        mark = engine.RESOLVER.set(builder.build_resolver(self._sources))
         try:
             return await self._engine.run(request, sink)
         finally:

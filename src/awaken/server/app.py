@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from awaken.core.access import Door
 from awaken.core.access_store import Access
 from awaken.errors import ConfigError
-from awaken.runtime.metrics_hooks import RuntimeNews
+from awaken.runtime.metrics_hooks import RuntimeCallbacks
 from awaken.runtime.runtime import Runtime
 from awaken.server.auth import Authentication, Everyone, Tokens
 from awaken.server.console import Audit, Audited, Pages, Sessions
@@ -88,7 +88,7 @@ def app(
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, routes
-    made.state.keys, made.state.ticket_news = known, TicketNews(RuntimeNews(runtime))
+    made.state.keys, made.state.ticket_news = known, TicketNews(RuntimeCallbacks(runtime))
     made.state.sessions, made.state.pages = sessions, pages
     made.state.write_probe = WriteProbe(runtime.engine.clock)
     made.add_middleware(Audited, Audit(access), routes)

@@ -79,7 +79,7 @@ class BackgroundTask(Value, frozen=True, kw_only=True):
 async def list_tasks(
     store: Store, thread: str | None, status: TaskStatus | None, limit: int
 ) -> Page[BackgroundTask]:
-    """The latest tasks of a thread and of its child threads, or of the whole store, newest first."""
+    """The latest tasks of a thread and its child threads, or of the whole store, newest first."""
     tasks: list[BackgroundTask] = []
     unreadable: list[UnreadableRow] = []
     query = RunQuery(

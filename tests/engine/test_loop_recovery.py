@@ -19,7 +19,7 @@ from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import ResumeAction, TicketStatus, ToolCallResumeMode
 from awaken.core.tool import OUTCOME_UNKNOWN, ToolEffect
 from awaken.core.tool_context import Tool
-from awaken.engine.call_results import confirmed, unknown_outcome
+from awaken.engine.call_results import build_confirmed_result, unknown_outcome
 from awaken.errors import AwakenError, PhaseError, StorageError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import tool_call_response, tool_calls_response
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 CALL = tool_call_response("on it", "deed", "c1", {"n": 7})
 UNKNOWN = unknown_outcome("deed", "the process ended while the call was under way").model_text()
-CONFIRMED = confirmed("deed").model_text()
+CONFIRMED = build_confirmed_result("deed").model_text()
 
 
 async def after_a_crash(deed: Deed, *more: Any, model: CheckedModel | None = None) -> Stage:
@@ -448,7 +448,7 @@ async def test_of_approved_calls_that_ran_side_by_side_none_is_repeated() -> Non
     going_on = asyncio.create_task(first.resume(*yes))
     async with asyncio.timeout(100):
         while (await ledger(first))["c2"] != "succeeded":
-            seen = await store.changed(THREAD, seen)
+            seen = await store.wait_changed(THREAD, seen)
         store.forsake()
         model = CheckedModel("went on")
         second = Stage(Agent("a", model=model, tools=tools), store=store)

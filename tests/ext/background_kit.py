@@ -81,7 +81,7 @@ class Bench:
             await self.manager.wait(task_ids)
 
     def record(self, task_id: str) -> PersistedTaskMeta:
-        return self.manager.book.records()[task_id]
+        return self.manager.records.state_records()[task_id]
 
     def status(self, task_id: str) -> str:
         summary = self.manager.get(task_id)
@@ -221,7 +221,7 @@ class MemoryJournal:
             self.written[id] = event
         return self.takes_over
 
-    async def started_by(self, run_id: str) -> list[PersistedTaskMeta]:
+    async def list_started(self, run_id: str) -> list[PersistedTaskMeta]:
         return [task for task in self.tasks.values() if task.parent_context.run_id == run_id]
 
     async def find(self, uids: Iterable[str]) -> Mapping[str, PersistedTaskMeta]:

@@ -41,6 +41,12 @@ def counter_of(agent: ResolvedAgent) -> TokenCounter:
     return counter if isinstance(counter, TokenCounter) else DEFAULT_COUNTER
 
 
+def compactor_of(agent: ResolvedAgent) -> Compactor | None:
+    """The compactor of the agent's plugins, if there is one."""
+    compactor: Compactor | None = agent.env.services.get(Compactor)  # type: ignore[assignment]  # services are erased
+    return compactor
+
+
 def policy_of(agent: ResolvedAgent, model: str | None = None) -> ContextWindowPolicy | None:
     """The agent's context policy, limited to what its model can do, or `None` if it has none."""
     policy = agent.spec.context_policy
@@ -85,7 +91,7 @@ class Context:
 
     # -- requests -----------------------------------------------------------------------------
 
-    def shown(
+    def select_messages(
         self, model: str, tools: tuple[ToolDescriptor, ...], context: Sequence[ContextMessage]
     ) -> MessageView:
         """The messages of the conversation for the next request: as many as there is room for
@@ -94,7 +100,7 @@ class Context:
             self._model, self.policy = model, policy_of(self.agent, model) or self.policy
         window, policy = self._window, self.policy
         window.take(self._run.transcript.items)
-        fixed = self._fixed_tokens(tools)
+        fixed = self._count_fixed_tokens(tools)
         for entry in context:
             fixed += 4 + sum(self.counter.block(block) for block in entry.content)
         room = (policy.max_context_tokens - policy.max_output_tokens) / self.factor
@@ -103,7 +109,7 @@ class Context:
         self._sent = fixed + window.tokens
         return window.view()
 
-    def _fixed_tokens(self, tools: tuple[ToolDescriptor, ...]) -> int:
+    def _count_fixed_tokens(self, tools: tuple[ToolDescriptor, ...]) -> int:
         """The estimated tokens of the prompt and the tools, which rarely change."""
         if tools is not self._tools:
             prompt = self.counter.text(self.agent.spec.system_prompt)
@@ -166,7 +172,7 @@ class Context:
     def tokens(self) -> int:
         """The tokens of the next request, as the provider would count them."""
         self._window.take(self._run.transcript.items)
-        fixed = self._fixed_tokens(self._tools or self.agent.descriptors)
+        fixed = self._count_fixed_tokens(self._tools or self.agent.descriptors)
         return int((fixed + self._window.tokens) * self.factor)
 
     def messages(self) -> Sequence[Message]:
@@ -217,7 +223,6 @@ def context_of(run: LiveRun) -> Context | None:
 
 def run_compactor(run: LiveRun) -> None:
     """Before a step, call the compactor of the agent's plugins, if there is one."""
-    context = context_of(run)
-    compactor: Compactor | None = run.agent.env.services.get(Compactor)  # type: ignore[assignment]  # services are erased
+    context, compactor = context_of(run), compactor_of(run.agent)
     if context is not None and compactor is not None:
         compactor.before_step(context)

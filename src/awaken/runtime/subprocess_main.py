@@ -308,7 +308,7 @@ async def wait_report_or_question(
 
     async def wait_changed() -> None:
         nonlocal seen
-        seen = await engine.store.changed(thread_id, seen)
+        seen = await engine.store.wait_changed(thread_id, seen)
 
     async def wait_unattended() -> None:
         await stirred.wait()

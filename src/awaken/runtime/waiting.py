@@ -1,28 +1,21 @@
-"""Listing background tasks, and waiting for runs that other tasks or processes carry out."""
+"""Waiting for runs that other tasks or processes carry out."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
-import msgspec
-
-from awaken.codec import Json
 from awaken.core.lifecycle import RunStatus
-from awaken.core.run import RunKind, RunRecord, WaitingReason
+from awaken.core.run import RunRecord, WaitingReason
 from awaken.core.store.store import Store
-from awaken.core.store.threads import Page, RunQuery, TicketQuery
+from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import TicketStatus
-from awaken.core.task import TaskStatus
-from awaken.core.unreadable import UnreadableRow
-from awaken.core.value import Value
 from awaken.errors import NotFound, RunAbandoned
-from awaken.ext.tasks import TaskProgress, find_live_task
+from awaken.ext import tasks as background
 from awaken.worker import AgentRuntime, operations
 from awaken.worker.delegates import parent_of
 from awaken.worker.messages import root_of
-from awaken.worker.task_records import StoredTask
 
 OWNER_CHECK_SECONDS = 5.0
 """Seconds without a change after which a waiting caller checks that the run still has an owner."""
@@ -34,80 +27,6 @@ something."""
 RefusalReason = Callable[[RunRecord, Iterable[str]], str | None]
 """Takes a run without an owner, and the ids of the open runs in its tree. Returns why this runtime
 will not resume it, or `None` if it will."""
-
-
-class BackgroundTask(Value, frozen=True, kw_only=True):
-    """The present state of a background task.
-
-    `Runtime.cancel` takes `id`. `thread_id` is the thread that gets a message when the task ends;
-    its agents know the task as `task_id`. Only the process that runs a task knows whether it is
-    `queued`, and its `progress`.
-    """
-
-    id: str
-    thread_id: str
-    task_id: str
-    name: str | None = None
-    description: str
-    status: TaskStatus
-    result: Json = None
-    error: str | None = None
-    created_at_ms: int
-    completed_at_ms: int | None = None
-    queued: bool = False
-    progress: TaskProgress | None = None
-
-    @classmethod
-    def of(cls, record: RunRecord) -> Self:
-        task, live = StoredTask.of(record).task, find_live_task(record.run_id)
-        return cls(
-            id=record.run_id,
-            thread_id=task.owner_thread_id,
-            task_id=task.task_id,
-            name=task.name,
-            description=task.description,
-            status=task.status,
-            result=task.result,
-            error=task.error,
-            created_at_ms=task.created_at_ms,
-            completed_at_ms=task.completed_at_ms,
-            queued=live is not None and live.queued,
-            progress=live.progress if live is not None else None,
-        )
-
-
-async def list_tasks(
-    store: Store, thread: str | None, status: TaskStatus | None, limit: int
-) -> Page[BackgroundTask]:
-    """The latest tasks of a thread and its child threads, or of the whole store, newest first."""
-    tasks: list[BackgroundTask] = []
-    unreadable: list[UnreadableRow] = []
-    query = RunQuery(
-        ancestor_thread_id=thread,
-        kind=RunKind.TASK,
-        status=None if status is None else _run_status(status),
-        limit=max(limit, 1),
-    )
-    while True:
-        page = await store.list_runs(query)
-        found = [BackgroundTask.of(run) for run in page]
-        tasks.extend(task for task in found if status in (None, task.status))
-        unreadable += page.unreadable
-        if page.cursor is None or len(tasks) >= limit:
-            latest = sorted(tasks, key=_age, reverse=True)[:limit]
-            return Page(items=tuple(latest), unreadable=tuple(unreadable))
-        query = msgspec.structs.replace(query, cursor=page.cursor)
-
-
-def _age(task: BackgroundTask) -> tuple[int, str]:
-    return task.created_at_ms, task.id
-
-
-def _run_status(status: TaskStatus) -> RunStatus:
-    return RunStatus.DONE if status.is_terminal else RunStatus.RUNNING
-
-
-# -- runs -------------------------------------------------------------------------------------
 
 
 async def wait_for_end_or_question(
@@ -137,7 +56,7 @@ async def wait_for_end_or_question(
             return run
         try:
             async with asyncio.timeout(OWNER_CHECK_SECONDS):
-                seen, doubt = await engine.store.changed(run.thread_id, seen), None
+                seen, doubt = await engine.store.wait_changed(run.thread_id, seen), None
         except TimeoutError:
             # Checked twice: a run that passes from one owner to the next has none for a moment.
             before, doubt = doubt, await _doubt(engine, run, refusal_reason)
@@ -212,7 +131,7 @@ async def wait_tree_idle(
 
 async def _needs_answer(engine: AgentRuntime, thread_id: str) -> bool:
     """Whether a task needs an answer for one of its agents, or is queued behind one that does."""
-    task = find_live_task(thread_id)
+    task = background.find_live_task(thread_id)
     if task is not None and task.queued:
         return True
     for child in await operations.descendants(engine.store, thread_id):

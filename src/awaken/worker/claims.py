@@ -1,4 +1,4 @@
-"""The threads that this process owns, and what it owns each of them for.
+"""The threads that this process owns, and for which use it owns each of them.
 
 Every claim is noted here from before the store is asked for it until the store no longer has it. A
 release that fails stays here and is tried again. Now and then the list is compared with the store:
@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
 from awaken.clock import Clock, Timer
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.cancel import is_ours
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.run import RunRecord
@@ -32,9 +32,9 @@ log = logging.getLogger("awaken.runtime")
 
 
 class ClaimUse(StrEnum):
-    """What a thread is owned for.
+    """The use for which a thread is owned.
 
-    `starting`: the run has not begun, and may wait for its turn. `live`: its run goes on. `task`: a
+    `starting`: the run has not begun, and may wait for its turn. `live`: its run is live. `task`: a
     background task. `pending_commits`: commits that the store did not take yet. `releasing`: there
     is nothing to do for the thread here, and the store has yet to take the release.
     """
@@ -47,7 +47,7 @@ class ClaimUse(StrEnum):
 
 
 class Claim:
-    """A thread that this process owns, since when, and what for."""
+    """A thread that this process owns, with the time of the claim and its use."""
 
     __slots__ = ("failures", "fence", "since_ms", "use")
 
@@ -56,7 +56,7 @@ class Claim:
         self.failures = 0
 
 
-class Claims:
+class ThreadClaims:
     """The claims that one runtime has made; no other object asks the store for one.
 
     Subscribers of `released` are called with a thread whose release had failed, or that was owned
@@ -76,7 +76,7 @@ class Claims:
         self._tasks = OwnedTasks(log)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
-        self.released: Subscribers[str] = Subscribers()
+        self.released: Callbacks[str] = Callbacks()
         self.mended = 0
         _all.add(weakref.ref(self, _all.discard))
 
@@ -113,7 +113,7 @@ class Claims:
     async def claim_next(
         self, agents: Collection[str], *, limit: int, overdue_ms: int, skip: Collection[str]
     ) -> Sequence[tuple[Fence, RunRecord]]:
-        """Claim the threads of runs that can go on; see `Commits.claim_next`."""
+        """Claim the threads of runs that can continue; see `Commits.claim_next`."""
         self._searches += 1
         try:
             now_ms = self._clock.now_ms()
@@ -185,7 +185,7 @@ class Claims:
         self._forget_retry(key)
         if self._claims.pop(key, None) is not None and claim.failures:
             log.info("thread %s is released, after %d failures", thread_id, claim.failures)
-            self.released.tell(thread_id)
+            self.released.notify(thread_id)
 
     def _retry_in(self, seconds: float, key: tuple[str, int]) -> None:
         self._forget_retry(key)
@@ -221,7 +221,7 @@ class Claims:
             self._tasks.start_logged(self._compare(), failed)
 
     async def _compare(self) -> None:
-        """Release what the store says is owned by this process, and was unknown here twice."""
+        """Release threads that were unknown here twice though the store says we own them."""
         is_settled = False
         try:
             found = await self._store.list_claims()
@@ -248,7 +248,7 @@ class Claims:
         )
         await self.release(fence)
         if (fence.thread_id, fence.epoch) not in self._claims:
-            self.released.tell(fence.thread_id)
+            self.released.notify(fence.thread_id)
 
     # -- closing ------------------------------------------------------------------------------
 
@@ -275,10 +275,10 @@ class Claims:
 
 
 # Several runtimes, in several event loops, may use one store: their claims have one owner.
-_all: set[weakref.ref[Claims]] = set()
+_all: set[weakref.ref[ThreadClaims]] = set()
 
 
-def _of_process() -> list[Claims]:
+def _of_process() -> list[ThreadClaims]:
     return [claims for found in tuple(_all) if (claims := found()) is not None]
 
 

@@ -29,16 +29,15 @@ from awaken.core.backend import (
 from awaken.core.budget import Spending
 from awaken.core.event import EventSink
 from awaken.core.identity import RequestOrigin
+from awaken.core.inbox import payload_messages
 from awaken.core.lifecycle import SUSPENDED_END, RunStatus, Stopped
 from awaken.core.message import Message
 from awaken.core.run import AgentRunResult, PersistedState, RunRecord, WaitingReason
 from awaken.core.state.run_keys import SPENDING
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.store import Store
-from awaken.core.store.threads import TicketQuery
+from awaken.core.store.threads import TicketQuery, find_child
 from awaken.core.suspension import ResumeAction, TicketStatus, ToolCallResume
-from awaken.core.thread_ids import child_id, earlier_child_id
-from awaken.engine.inbox import payload_messages
 from awaken.engine.suspension import EXPIRY_GRACE_MS, LOOK_AT_CLOCK_SECONDS
 from awaken.errors import (
     AgentLoopError,
@@ -61,18 +60,6 @@ class RunFunction(Protocol):
     def __call__(
         self, request: RunRequest, sink: EventSink, parent_context: ParentContext
     ) -> Awaitable[AgentRunResult]: ...
-
-
-async def find_child(store: Store, parent_thread_id: str, key: str) -> str:
-    """The id of the delegate that the call `key` of a thread has started, or is to start.
-
-    Earlier versions gave delegates other ids. One that such a version has started is found first,
-    so that a run that was left open across an upgrade goes on with the delegate it has.
-    """
-    earlier = earlier_child_id(key)
-    if await store.load_thread(earlier) is not None:
-        return earlier
-    return child_id(parent_thread_id, key)
 
 
 class Delegates:
@@ -125,11 +112,11 @@ class Delegates:
         waits."""
         seen = 0
 
-        async def changed() -> None:
+        async def wait_changed() -> None:
             nonlocal seen
-            seen = await self._store.changed(run_id, seen)
+            seen = await self._store.wait_changed(run_id, seen)
 
-        await changed()
+        await wait_changed()
         while True:
             record = await self._store.load_run(run_id)
             if record is None or record.status is not RunStatus.WAITING:
@@ -138,7 +125,7 @@ class Delegates:
                 return
             left = _time_left(record, self._clock.now_ms())
             expiry = () if left is None else (min(left, LOOK_AT_CLOCK_SECONDS),)
-            await first_of(changed(), *map(self._clock.sleep, expiry))
+            await first_of(wait_changed(), *map(self._clock.sleep, expiry))
 
     def _is_overdue(self, record: RunRecord) -> bool:
         left = _time_left(record, self._clock.now_ms())
@@ -160,11 +147,11 @@ class Delegates:
                 await self._store.send(command)
                 return await self._deliver(child)
             except NotFound:
-                seen = await self._store.changed(child, seen)
+                seen = await self._store.wait_changed(child, seen)
 
-    async def done_by(self, thread_id: str, key: str) -> str | None:
-        """What the delegate of the call `key` of a thread and the runs below it have done. Returns
-        `None` if none of their calls has ended or may have taken effect."""
+    async def summarize_delegate(self, thread_id: str, key: str) -> str | None:
+        """A summary of the actions of the delegate of the call `key` of a thread, and of the runs
+        below it. Returns `None` if none of their calls has ended or may have taken effect."""
         return await self._summary.summarize(await find_child(self._store, thread_id, key))
 
     async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:

@@ -20,13 +20,13 @@ from awaken.core.store.store import Store
 from awaken.errors import ConfigError, HookFailed
 from awaken.plugin.hook import Closes
 from awaken.tool.thread_pool import ToolThreads
-from awaken.worker.claims import Claims
+from awaken.worker.claims import ThreadClaims
 from awaken.worker.command_listener import CommandListener
 from awaken.worker.live_control import LiveControl
 from awaken.worker.live_runs import ActiveRun, ActiveRuns
 from awaken.worker.pending_commits import PendingCommits
 from awaken.worker.request import RunRequest
-from awaken.worker.task_journal import Tasks
+from awaken.worker.task_host import WorkerTaskHost
 
 log = logging.getLogger("awaken.runtime")
 
@@ -39,13 +39,13 @@ class Stopping(LiveControl):
 
     commands: CommandListener
     owned: OwnedTasks
-    tasks: Tasks
+    tasks: WorkerTaskHost
     tool_threads: ToolThreads
     pending_commits: PendingCommits
 
     def __init__(self, store: Store, clock: Clock, active: ActiveRuns) -> None:
         super().__init__(store, clock, active)
-        self.claims = Claims(store, clock)
+        self.claims = ThreadClaims(store, clock)
         self.closed = self.draining = False
         self._leaving = CancellationToken()
         self._leaving_abandonable = CancellationToken()

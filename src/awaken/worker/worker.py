@@ -11,32 +11,34 @@ import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import partial
+from typing import assert_never
 
 import msgspec
 
 from awaken.backend import remote
 from awaken.backend.dispatch import validate_root_execution_request
-from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.cancel import interruptible, is_ours
 from awaken.core.aio.owned_tasks import OwnedTasks, start_task, when_ended
 from awaken.core.backend import BackendLoopError, ExecutionBackendError
 from awaken.core.blobs import RunBlobs, blobs_of
 from awaken.core.bus import LiveBus
 from awaken.core.defaults import MAX_RUNS
-from awaken.core.deps import DepsMakers
+from awaken.core.deps import DepsMakers, RunDeps
 from awaken.core.event import EventSink, NullEventSink
 from awaken.core.profile import ProfileStore, profiles_of
 from awaken.core.registry import ExecutionResolver
-from awaken.core.run import AgentRunResult
+from awaken.core.run import AgentRunResult, Requester
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
-from awaken.core.task import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
+from awaken.core.task import CURRENT_TASK, MakeTaskJournal
+from awaken.core.thread import Thread
 from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import traits_of
-from awaken.engine.prepared_run import RunControls, RunServices
+from awaken.engine import run_agent_loop
 from awaken.engine.registry import RegistryHandle
+from awaken.engine.run_setup import RunControls, RunServices
 from awaken.errors import (
     AwakenError,
     InvalidResume,
@@ -48,19 +50,25 @@ from awaken.errors import (
     ThreadOwned,
     describe,
 )
-from awaken.ext.tasks import current_background_task_context, leave_surroundings
-from awaken.ext.tasks.resolver import BackgroundControlResolver
 from awaken.ids import UUID7, Ids
 from awaken.plugin.resolved_agent import ResolvedAgent
-from awaken.tool.thread_pool import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
+from awaken.tool.thread_pool import DEFAULT_LIMIT, ToolThreads
 from awaken.worker.activate import (
-    Opening,
-    choose,
+    Activation,
+    activate,
     has_command,
     has_ended,
-    local_run,
     open_account,
-    remote_run,
+    prepare_local,
+    prepare_remote,
+)
+from awaken.worker.attempt import (
+    Attempt,
+    AttemptEnded,
+    AttemptOutcome,
+    AttemptRefused,
+    MustEndFirst,
+    StartOver,
 )
 from awaken.worker.budgets import Accounts
 from awaken.worker.claims import ClaimUse
@@ -69,27 +77,17 @@ from awaken.worker.crash_loop import count_takeover, end_abandoned
 from awaken.worker.delegates import Delegates
 from awaken.worker.dependencies import Dependencies, use_deps
 from awaken.worker.live_control import RunAccess
-from awaken.worker.live_runs import ActiveRun, ActiveRuns, Requester
-from awaken.worker.messages import Messages, Outboxes
+from awaken.worker.live_runs import ActiveRun, ActiveRuns
+from awaken.worker.messages import Messages
 from awaken.worker.pending_commits import PendingCommits
-from awaken.worker.request import (
-    AskAgain,
-    CancelFirst,
-    ParentContext,
-    RunRequest,
-    WhenBusy,
-    continuation,
-)
+from awaken.worker.request import ParentContext, RunRequest, WhenBusy
 from awaken.worker.shutdown import OneLoop, Stopping, cancel_and_wait
-from awaken.worker.task_journal import Tasks
+from awaken.worker.task_host import WorkerTaskHost
 
 log = logging.getLogger("awaken.runtime")
 RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
 """The agents that runs of the running code use, if they are not those of the registry."""
 _NO_SINK, _NO_PARENT = NullEventSink(), ParentContext()
-_LOCAL = LocalBackend()
-_TAKEN_ELSEWHERE = (InvalidResume, ThreadAlreadyRunning)
-"""The errors of continuing a paused run that another process has continued meanwhile."""
 
 
 class AgentRuntime(Stopping):
@@ -106,6 +104,7 @@ class AgentRuntime(Stopping):
         store: Store,
         *,
         bus: LiveBus,
+        make_task_journal: MakeTaskJournal,
         profiles: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
@@ -131,8 +130,8 @@ class AgentRuntime(Stopping):
         self.skipped_runs: dict[str, str] = {}
         """The open runs that were found and are not resumed here, and why."""
         self.deps = Dependencies(store, deps or {})
-        self.waited: Subscribers[float] = Subscribers()
-        self.taken_over: Subscribers[Fence] = Subscribers()
+        self.waited: Callbacks[float] = Callbacks()
+        self.taken_over: Callbacks[Fence] = Callbacks()
         self.delegates = Delegates(
             self.run,
             store,
@@ -143,24 +142,11 @@ class AgentRuntime(Stopping):
             self._find_effect,
         )
         self.accounts = Accounts(store, clock)
-        self.claims.released.subscribe(self.unattended.tell)
+        self.claims.released.subscribe(self.unattended.notify)
         self.pending_commits = PendingCommits(store, self.claims)
-        self.tasks = Tasks(
-            store,
-            self.active,
-            clock,
-            self.claims,
-            self.deliver,
-            self.delegates,
-            self.accounts,
-            lambda: self.commands.subscribe(self.on_command),
-            self.tool_threads,
-            self.pending_commits,
-            self.deps,
-        )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
-        self.outboxes = Outboxes(store, clock, self.messages, self.tasks, self.claims)
-        store.lease.when_lost(self._on_claim_lost)
+        self.tasks = WorkerTaskHost(self, make_task_journal)
+        store.lease.add_lost_callback(self._on_claim_lost)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -188,7 +174,7 @@ class AgentRuntime(Stopping):
         """
         request = request.signed()
         try:
-            slot = await self._reserve_slot(request)
+            slot = self._reserve_slot(request) or await self._wait_for_slot(request)
         except BaseException:
             if fence is not None:
                 await self.claims.release(fence)
@@ -222,61 +208,89 @@ class AgentRuntime(Stopping):
         slot: ActiveRun,
         sink: EventSink,
         parent_context: ParentContext,
-        claimed: Fence | None,
+        fence: Fence | None,
     ) -> AgentRunResult:
-        """The body of a run's task: prepare the run and let its backend execute it.
+        """The body of a run's task: attempt the request until its run has ended or paused.
 
-        This is repeated in the same slot if the run paused and a command arrived for it meanwhile,
-        and if another run of the thread had to end before the request could start its own.
+        `attempts` is a stack: if another run of the thread has to end first, ending it is attempted
+        before the request is attempted again. All attempts use the same slot.
         """
-        self._set_context_variables(parent_context)
-        paused: AgentRunResult | None = None
-        later: list[tuple[RunRequest, EventSink]] = []
-        waits = False
+        self.tasks.set_context_variables(is_root=not parent_context.depth)
+        attempts, paused = [Attempt(request, sink)], None
+        result: AgentRunResult | None = None
         try:
             while True:
-                fence, claimed = claimed, None
-                opening: Opening | None = None
-                try:
-                    fence = fence or await self._claim(request, slot)
-                    opening = await self._open(request, slot, sink, fence, parent_context)
-                    if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
-                        prepared = await local_run(opening, opening.agent)
-                        await self._begin(opening)
-                        ended = await _LOCAL.execute_root(prepared)
-                        assert ended.run is not None, "a run in this process says how it ended"
-                        result = ended.run
-                    else:
-                        result = await self._run_on_backend(opening)
-                    # In here, so that an error in it is made one for the caller, too.
-                    has_new_command = result.waits and await self._has_new_command(slot, result)
-                except BaseException as error:
-                    if fence is not None:
-                        await self._release_thread(fence, opening.unkept if opening else (), error)
-                    failure = error_for_caller(error)
-                    if isinstance(failure, CancelFirst):
-                        later.append((request, sink))
-                        request, sink = continuation(request, failure.run_id), NullEventSink()
-                    elif paused is not None and isinstance(failure, _TAKEN_ELSEWHERE):
-                        waits = True
-                        return paused  # another process has continued it first
-                    elif later and await has_ended(self.store, failure, request):
-                        request, sink = later.pop()
-                    elif not isinstance(failure, AskAgain):
-                        raise failure from failure.__cause__
-                else:
-                    self.claims.drop(fence)  # the run's last commit has released the thread
-                    if later:
-                        request, sink = later.pop()
-                    elif has_new_command:
+                attempt = attempts[-1]
+                outcome = await self._attempt(attempt, slot, parent_context, fence)
+                fence = None
+                match outcome:
+                    case AttemptEnded() if len(attempts) > 1:
+                        attempts.pop()
+                    case AttemptEnded(has_command=True):
                         # A command arrived before the thread was released: continue with it.
-                        paused, request = result, continuation(request, result.run_id)
-                    else:
-                        waits = result.waits
+                        paused = outcome.result
+                        attempts = [attempt.continue_run(paused.run_id, attempt.sink)]
+                    case AttemptEnded():
+                        result = outcome.result
                         return result
+                    case MustEndFirst():
+                        attempts.append(attempt.continue_run(outcome.run_id, _NO_SINK))
+                    case StartOver():
+                        pass
+                    case AttemptRefused() if paused is not None:
+                        result = paused  # another process has continued it first
+                        return result
+                    case AttemptRefused() if len(attempts) > 1 and await has_ended(
+                        self.store, outcome.error, attempt.request
+                    ):
+                        attempts.pop()
+                    case AttemptRefused():
+                        raise outcome.error from outcome.error.__cause__
+                    case _:
+                        assert_never(outcome)
                 slot.renew()
         finally:
-            await self._free_slot(slot, waits, sys.exception())
+            await self._free_slot(slot, result, sys.exception())
+
+    async def _attempt(
+        self,
+        attempt: Attempt,
+        slot: ActiveRun,
+        parent_context: ParentContext,
+        fence: Fence | None,
+    ) -> AttemptOutcome:
+        """Claim the thread, prepare the request's run, and execute it. Afterwards the thread is
+        released, whatever the outcome."""
+        activation: Activation | MustEndFirst | None = None
+        outcome: AttemptOutcome
+        try:
+            fence = fence or await self._claim(attempt.request, slot)
+            activation = await self._activate(attempt, slot, fence, parent_context)
+            if isinstance(activation, MustEndFirst):
+                outcome = activation
+            elif isinstance(activation.agent, ResolvedAgent) and not activation.is_abandoned:
+                phases, setup = await prepare_local(activation, activation.agent)
+                if self._begin(activation):
+                    await self.deliver(slot.thread_id)
+                outcome = AttemptEnded(await run_agent_loop(activation.agent, phases, setup))
+            else:
+                outcome = await self._run_on_backend(activation)
+            if isinstance(outcome, AttemptEnded) and outcome.result.waits:
+                # In here, so that an error in it is made one for the caller, too.
+                has_command = await self._has_new_command(slot, outcome.result)
+                outcome = AttemptEnded(outcome.result, has_command)
+        except BaseException as error:
+            if fence is not None:
+                await self._release_thread(fence, _pending_commits(activation), error)
+            failure = error_for_caller(error)
+            if isinstance(failure, InvalidResume | ThreadAlreadyRunning):
+                return AttemptRefused(failure)
+            raise failure from failure.__cause__
+        if isinstance(outcome, AttemptEnded):
+            self.claims.drop(fence)  # the run's last commit has released the thread
+        else:
+            await self._release_thread(fence, _pending_commits(activation))
+        return outcome
 
     async def _has_new_command(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
         """Whether a command waits for a run that has just paused.
@@ -288,19 +302,11 @@ class AgentRuntime(Stopping):
             return True
         return slot.token.is_cancelled() and await has_command(self.store, slot.thread_id, paused)
 
-    def _set_context_variables(self, parent_context: ParentContext) -> None:
-        """Give the run's task its context variables."""
-        AMBIENT_TASK_JOURNAL.set(self.tasks)
-        AMBIENT_MESSAGE_SINK.set(self.messages)
-        TOOL_THREADS.set(self.tool_threads)
-        if not parent_context.depth:
-            # The caller may itself be inside a tool call or a task. Only a delegate's run keeps
-            # the caller's context.
-            leave_surroundings()
-
-    async def _free_slot(self, slot: ActiveRun, waits: bool, error: BaseException | None) -> None:
-        """Free the slot of a run that has ended or paused, after its dependencies were closed, and
-        report its thread as unattended if commands may wait there.
+    async def _free_slot(
+        self, slot: ActiveRun, result: AgentRunResult | None, error: BaseException | None
+    ) -> None:
+        """Free the slot of a run that has ended, paused or failed, after its dependencies were
+        closed, and report its thread as unattended if commands may wait there.
 
         This is done in the run's own task, so that a client that has read the run's last event can
         start the next run at once.
@@ -310,32 +316,38 @@ class AgentRuntime(Stopping):
                 await use_deps(slot, None, error)
         finally:
             slot.release()
+        waits = result is not None and result.waits
         if not waits:
             self.deps.forget(slot.run_id)
         if waits or slot.has_unread_commands or slot.notified_before_start or slot.has_queued_run:
-            self.unattended.tell(slot.thread_id)
+            self.unattended.notify(slot.thread_id)
 
-    async def _reserve_slot(self, request: RunRequest) -> ActiveRun:
+    def _reserve_slot(self, request: RunRequest) -> ActiveRun | None:
+        """The slot of the request's thread. Returns `None` if the request has to wait for it."""
         if self.is_stopping:
             raise RuntimeFault(f"the runtime is {'closed' if self.closed else 'draining'}")
         self.one_loop.bind()
         self.pending_commits.start_retrying()
-        while True:
-            try:
-                return self.active.reserve(request.thread_id)
-            except ThreadAlreadyRunning:
-                holder = self.active.find_by_thread(request.thread_id)
-                if request.when_busy is not WhenBusy.QUEUE or holder is None:
-                    raise
-                await holder.wait_ended(None)
-                if self.is_stopping:
-                    raise RuntimeFault("the runtime was closed while the request waited") from None
+        try:
+            return self.active.reserve(request.thread_id)
+        except ThreadAlreadyRunning:
+            if request.when_busy is not WhenBusy.QUEUE:
+                raise
+            return None
+
+    async def _wait_for_slot(self, request: RunRequest) -> ActiveRun:
+        """Wait until the thread has no live run here, and return its slot."""
+        while (holder := self.active.find_by_thread(request.thread_id)) is not None:
+            await holder.wait_ended(None)
+            if self.is_stopping:
+                raise RuntimeFault("the runtime was closed while the request waited")
+        return self.active.reserve(request.thread_id)
 
     async def _release_thread(
-        self, fence: Fence, commits: Sequence[ThreadCommit], error: BaseException
+        self, fence: Fence, commits: Sequence[ThreadCommit], error: BaseException | None = None
     ) -> None:
-        """Release the thread of a run that failed. If some of its commits were not made yet, hold
-        them instead, and release the thread after them.
+        """Release the thread after an attempt that did not end its run regularly. If some of the
+        run's commits were not made yet, make them later, and release the thread after them.
 
         A run that ends releases its thread with its last commit; a failed one may not have.
         """
@@ -356,49 +368,49 @@ class AgentRuntime(Stopping):
             run.abandon()
 
     async def _on_thread_released(self, thread_id: str) -> None:
-        self.unattended.tell(thread_id)
+        self.unattended.notify(thread_id)
 
-    async def _run_on_backend(self, opening: Opening) -> AgentRunResult:
+    async def _run_on_backend(self, activation: Activation) -> AttemptEnded | StartOver:
         """Run an agent on its backend, or end a run that was taken over too often.
 
         A request that the backend cannot carry out is refused before anything is started.
         """
-        agent = opening.agent
-        if opening.is_abandoned or isinstance(agent, ResolvedAgent):
-            return await end_abandoned(opening)
-        request, start = await remote_run(opening, agent)
+        agent = activation.agent
+        if activation.is_abandoned or isinstance(agent, ResolvedAgent):
+            return await end_abandoned(activation)
+        request, setup = await prepare_remote(activation, agent)
         created_at = self.clock.now_ms()
-        if not opening.sent.cancelled:
+        if not activation.commands.cancelled:
             can_go_on = agent.backend().capabilities().continuation.is_possible
-            if opening.is_cut_short and not can_go_on:
-                start.first.messages, start.first.acks = (), ()
-                if opening.asks_for_more:
+            if activation.is_cut_short and not can_go_on:
+                setup.first_commit.messages, setup.first_commit.acks = (), ()
+                if activation.asks_for_more:
                     # This request gets a run of its own: its sink must not see the old one end.
-                    request = msgspec.structs.replace(request, sink=NullEventSink())
-                ended = await remote.fail_interrupted(agent, request, created_at, start)
-                if opening.asks_for_more:
-                    raise AskAgain
-                return ended
+                    request.sink = setup.sink = NullEventSink()
+                ended = await remote.fail_interrupted(agent, request, created_at, setup)
+                return StartOver() if activation.asks_for_more else AttemptEnded(ended)
             validate_root_execution_request(agent, request)
         if not self.store.lease.held:
-            await self.store.lease.regained()
-        await self._begin(opening)
-        return await remote.execute_remote_root_lifecycle(
-            agent, request, created_at, opening.slot.token, request.persisted_state, start=start
+            await self.store.lease.wait_held()
+        if self._begin(activation):
+            await self.deliver(activation.slot.thread_id)
+        ended = await remote.execute_remote_root_lifecycle(
+            agent, request, created_at, activation.slot.token, request.persisted_state, setup=setup
         )
+        return AttemptEnded(ended)
 
-    async def _begin(self, opening: Opening) -> None:
-        """Let commands reach the run from now on. Those already in its context were read."""
-        slot = opening.slot
-        slot.begin(opening.fence, opening.context.commands)
-        self.claims.mark(opening.fence, ClaimUse.LIVE)
-        for command in opening.context.commands:
-            self.taken.tell(command)
-        if opening.sent.cancelled:
+    def _begin(self, activation: Activation) -> bool:
+        """Let commands reach the run from now on; those in its context were read already. Returns
+        whether a command came before, so that the caller has to deliver the thread's commands."""
+        slot = activation.slot
+        slot.begin(activation.fence, activation.context.commands)
+        self.claims.mark(activation.fence, ClaimUse.LIVE)
+        for command in activation.context.commands:
+            self.taken.notify(command)
+        if activation.commands.cancelled:
             slot.token.cancel()
-        if slot.notified_before_start:
-            slot.notified_before_start = False
-            await self.deliver(slot.thread_id)
+        was_notified, slot.notified_before_start = slot.notified_before_start, False
+        return was_notified
 
     async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
         """Claim the thread before it is read. The claim lasts until the run ends or pauses.
@@ -415,39 +427,25 @@ class AgentRuntime(Stopping):
                 if request.when_busy is not WhenBusy.QUEUE:
                     raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
             with interruptible(slot.token):
-                await self.store.released(request.thread_id)
+                await self.store.wait_released(request.thread_id)
 
-    async def _open(
-        self,
-        request: RunRequest,
-        slot: ActiveRun,
-        sink: EventSink,
-        fence: Fence,
-        parent_context: ParentContext,
-    ) -> Opening:
-        """Read the thread, resolve the agent, and choose the run.
+    async def _activate(
+        self, attempt: Attempt, slot: ActiveRun, fence: Fence, parent_context: ParentContext
+    ) -> Activation | MustEndFirst:
+        """Read the thread, resolve the agent, select the run, and give it its slot, its
+        dependencies and its account.
 
         Raises:
-            CancelFirst: the thread's open run has to end before the request can start its own.
             InvalidResume: the run cannot be continued, or a decision answers no open question.
         """
         if fence.taken_from is not None:
-            self.taken_over.tell(fence)
+            self.taken_over.notify(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
-        resolver = self._resolver()
-        chosen = await choose(self.store, self.delegates, resolver, self.clock, self.ids, request)
-        request, agent, context = chosen.request, chosen.agent, chosen.context
-        choice, sent = chosen.choice, chosen.sent
-        self.active.name(slot, choice.run_id)
-        slot.topic = self.bus.topic(fence)
-        slot.requester = Requester.of(request)
-        deps, previous = None, choice.previous
-        is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
-        if (self.deps.types or request.deps is not None) and not is_to_end:
-            deps = await self.deps.find(agent.spec.id, request, choice.run_id, parent_context.deps)
-            await use_deps(slot, deps)
+        request = attempt.request
+        if request.decisions:
+            await self.delegates.check_answers(request.thread_id)
         access = RunAccess(self, request.thread_id)
-        controls = slot.controls = RunControls(
+        controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
             look=access.deliver,
@@ -455,33 +453,38 @@ class AgentRuntime(Stopping):
             lease=self.store.lease,
             give_up=access.abandon,
         )
-        opening = Opening(
-            request=request,
-            sink=sink,
-            slot=slot,
-            fence=fence,
-            agent=agent,
-            context=context,
-            choice=choice,
-            sent=sent,
-            store=self.store,
-            resolver=resolver,
-            services=RunServices(
-                resolver=resolver,
-                profiles=profiles_of(self.profiles, context.thread.scope),
-                delegates=self.delegates,
-                blobs=blobs_of(self.blobs, context.thread.scope),
-                keep_requests=self.keep_requests,
-                clock=self.clock,
-                ids=self.ids,
-                deps=deps,
-            ),
-            controls=controls,
-        )
+        activation = await activate(attempt, slot, fence, self._services(), controls)
+        if isinstance(activation, MustEndFirst):
+            return activation
+        request, run_id = activation.request, activation.run.run_id
+        self.active.name(slot, run_id)
+        slot.controls = controls
+        slot.topic = self.bus.topic(fence)
+        slot.requester = Requester.of(request)
+        deps = None
+        if (self.deps.types or request.deps is not None) and not activation.is_only_ended:
+            deps = await self.deps.find(
+                activation.agent.spec.id, request, run_id, parent_context.deps
+            )
+            await use_deps(slot, deps)
+        if deps is not None or activation.context.thread.scope:
+            activation.services = _narrow(activation.services, activation.context.thread, deps)
         above = parent_context.budget
-        if opening.own_budget or above is not None or self.accounts.is_open(choice.run_id):
-            await open_account(opening, self.accounts, above)
-        return opening
+        if activation.own_budget or above is not None or self.accounts.is_open(run_id):
+            await open_account(activation, self.accounts, above)
+        return activation
+
+    def _services(self) -> RunServices:
+        return RunServices(
+            resolver=self._resolver(),
+            store=self.store,
+            profiles=self.profiles,
+            delegates=self.delegates,
+            blobs=self.blobs,
+            keep_requests=self.keep_requests,
+            clock=self.clock,
+            ids=self.ids,
+        )
 
     def _find_effect(self, agent_id: str, tool_name: str) -> ToolEffect | None:
         """The effect of an agent's tool; `None` if this process has no such agent or tool."""
@@ -495,15 +498,30 @@ class AgentRuntime(Stopping):
     def _resolver(self) -> ExecutionResolver:
         """The resolver for the run's agents. In a background task, the agents it resolves can
         cancel that task."""
-        known, task = RESOLVER.get() or self.registry.snapshot(), current_background_task_context()
+        resolver, task = RESOLVER.get() or self.registry.snapshot(), CURRENT_TASK.get()
         if task is None:
-            return known
-        return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
+            return resolver
+        return task.wrap_resolver(resolver, clock=self.clock, ids=self.ids)
 
     def _unsubscribe_when_idle(self, run: ActiveRun) -> None:
         """Stop listening for other processes' commands when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.on_command)
+
+
+def _pending_commits(activation: Activation | MustEndFirst | None) -> Sequence[ThreadCommit]:
+    """The commits of an attempt that the store did not take yet."""
+    return activation.pending_commits if isinstance(activation, Activation) else ()
+
+
+def _narrow(services: RunServices, thread: Thread, deps: RunDeps | None) -> RunServices:
+    """The services for a run of one tenant, with its dependencies."""
+    return msgspec.structs.replace(
+        services,
+        profiles=profiles_of(services.profiles, thread.scope),
+        blobs=blobs_of(services.blobs, thread.scope),
+        deps=deps,
+    )
 
 
 # -- errors of runs ---------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from awaken.core.run import PersistedState
 from awaken.errors import KeyDecode
 from awaken.ext.compaction.config import SECTION, CompactionConfig, section_schema
 from awaken.ext.compaction.plan import plan, summary_message
@@ -76,6 +77,11 @@ class CompactionPlugin:
         if threshold is not None and talk.tokens() >= threshold and talk.is_new_turn():
             self._begin(talk)
 
+    def last_summary_seq(self, thread_state: PersistedState) -> int | None:
+        """The position in the log of a thread's last summary; `None` if it has none."""
+        recorded = thread_state.extensions.get(COMPACTION.name)
+        return COMPACTION.load(recorded).last_summary_seq if recorded is not None else None
+
     # -- beginning ----------------------------------------------------------------------------
 
     def _begin(self, talk: LiveConversation) -> None:
@@ -112,8 +118,8 @@ class CompactionPlugin:
         if savings < _config(talk).min_savings_ratio:
             talk.state.update(COMPACTION, Skip(mishap=_mishap(talk, job, MIN_SAVINGS)))
             ppm = int(savings * 1_000_000)
-            told = {**about, "reason": MIN_SAVINGS, "savings_ppm": ppm}
-            return talk.emit(SKIPPED, job.task_id, told)
+            payload = {**about, "reason": MIN_SAVINGS, "savings_ppm": ppm}
+            return talk.emit(SKIPPED, job.task_id, payload)
         folded = talk.fold(job.boundary_message_id, summary)
         if folded is None:
             talk.state.update(COMPACTION, Forget(task_id=job.task_id))
@@ -127,8 +133,8 @@ class CompactionPlugin:
             at_ms=talk.clock.now_ms(),
         )
         talk.state.update(COMPACTION, Complete(task_id=job.task_id, boundary=boundary))
-        told = {**about, "summary_message_id": summary.id, "pre_tokens": before}
-        return talk.emit(COMPACTED, job.task_id, {**told, "post_tokens": after})
+        payload = {**about, "summary_message_id": summary.id, "pre_tokens": before}
+        return talk.emit(COMPACTED, job.task_id, {**payload, "post_tokens": after})
 
 
 def _config(talk: LiveConversation) -> CompactionConfig:

@@ -254,7 +254,7 @@ class _ThreadTree:
         seen = 0
         try:
             while True:
-                seen = await self._store.changed(self._root, seen)
+                seen = await self._store.wait_changed(self._root, seen)
                 await self._events.put(None)
         except Exception as error:
             await self._events.put(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from awaken.codec import dumps
 from awaken.core.identity import id_of
@@ -30,7 +30,8 @@ from awaken.stores.postgres.runs import recheck
 from awaken.stores.postgres.thread_reads import find_rewind
 from awaken.stores.rules import StoredKey, needs_idle_thread, steering_command
 from awaken.stores.sql.cursors import UnreadableRows
-from awaken.stores.sql.delta import encode_row, pack
+from awaken.stores.sql.delta import pack
+from awaken.stores.sql.submissions import PackedSubmission, Wanted
 
 _DELETED_AT = "SELECT at_ms FROM @deleted_threads WHERE id = ?"
 _KEY = "SELECT asked, run, cursor, at_ms FROM @submission_keys WHERE thread = ? AND key = ?"
@@ -63,9 +64,9 @@ WHERE pk = $1
 """
 
 _ANY_TO_TAKE = "ANY (ARRAY(SELECT @dead_owners_v1() WHERE @may_take_v1($5)))"
-# The agents' runs that can go on: running; waiting and answered, cancelled or expired; submitted,
-# due, and first in a thread without an open run. Each part is found by an index. Of each thread the
-# first run counts. $8 are the commands that cannot be read, which are passed over.
+# Runs of the agents that can continue: running; waiting, and answered, cancelled or expired;
+# submitted, due, and first in a thread without an open run. Each part is found by an index. Of each
+# thread the first run counts. $8 are the commands that cannot be read, which are passed over.
 _NEXT = f"""
 FROM (
     SELECT thread, min(pk) AS pk FROM @runs WHERE pk IN (
@@ -120,29 +121,6 @@ _MAX_CANDIDATES = 1000
 """The most runs that a node chooses from, so that many nodes seldom choose the same."""
 
 
-class PackedSubmission(NamedTuple):
-    """A submission with its rows encoded."""
-
-    submission: Submission
-    record: bytes
-    command: bytes
-    steering_command: bytes
-
-
-def pack_submission(submission: Submission) -> PackedSubmission:
-    """
-    Raises:
-        Serialization: a value in it cannot be encoded, or could not be read back.
-    """
-    what = f"submission to thread {submission.thread_id!r}"
-    return PackedSubmission(
-        submission,
-        encode_row(submission.record(), what),
-        encode_row(ThreadCommand.run(submission), what),
-        encode_row(steering_command(submission), what),
-    )
-
-
 async def submit(db: Db, unreadable: UnreadableRows, packed: PackedSubmission) -> Submitted:
     """Store a submission; see `Commands.submit`."""
     submission = packed.submission
@@ -164,7 +142,7 @@ async def submit(db: Db, unreadable: UnreadableRows, packed: PackedSubmission) -
         await db.run(_DROP_OLD_KEYS, oldest)
         await db.run(
             _ADD_KEY,
-            *(thread.pk, submission.key, submission.asked),
+            *(thread.pk, submission.key, submission.request_digest),
             *(run_id, thread.events, submission.at_ms),
         )
     return Submitted(thread_id=submission.thread_id, run_id=run_id, cursor=thread.events)
@@ -249,20 +227,10 @@ class ThreadAppeared(Exception):
 # -- claims -----------------------------------------------------------------------------------
 
 
-class Wanted(NamedTuple):
-    """Which runs a node would claim next; see `Commits.claim_next`."""
-
-    agents: Sequence[str]
-    limit: int
-    at_ms: int
-    overdue_ms: int
-    skip: Sequence[str]
-
-
 async def find_next(
     db: Db, node: int, unreadable: UnreadableRows, wanted: Wanted
 ) -> list[tuple[int, int]]:
-    """The threads of the runs that can go on, of those that are wanted, the oldest first, with
+    """The threads of the runs that can continue, of those that are wanted, the oldest first, with
     their epochs."""
     if wanted.limit <= 0:
         return []
@@ -274,7 +242,7 @@ async def find_next(
 async def claim_next(
     db: Db, node: int, unreadable: UnreadableRows, wanted: Wanted, seen: Sequence[tuple[int, int]]
 ) -> Sequence[tuple[Fence, RunRecord]]:
-    """Claim those of the threads whose runs can still go on; `seen` is what `find_next` found. A
+    """Claim those of the threads whose runs can still continue; `seen` is what `find_next` found. A
     run that cannot be read, or has a command that cannot be read, is passed over."""
     threads, epochs = zip(*seen, strict=True)
     rows = await db.rows(_LOCK_SOME, threads, epochs, wanted.limit)
@@ -305,7 +273,7 @@ async def claim_next(
 async def _has_readable_commands(
     db: Db, unreadable: UnreadableRows, thread: int, run_id: str, status: str, *, has_record: bool
 ) -> bool:
-    """Whether the commands of a run that is to begin, or to go on, can be read. If one cannot, the
+    """Whether the commands of a run that is to start or continue, can be read. If one cannot, the
     run is looked for again without it."""
     known = len(unreadable.commands)
     if status == RunStatus.CREATED:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from awaken.codec import dumps
 from awaken.core.identity import id_of
@@ -18,35 +17,13 @@ from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.rules import StoredKey, needs_idle_thread, steering_command
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
-from awaken.stores.sql.delta import encode_row, pack
+from awaken.stores.sql.delta import pack
+from awaken.stores.sql.submissions import PackedSubmission, Wanted
 from awaken.stores.sqlite.commands import add_command, cancel_tree, decide, send_if_there
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_run, find_thread, write_metadata
 from awaken.stores.sqlite.runs import recheck
 from awaken.stores.sqlite.threads import find_rewind
-
-
-class PackedSubmission(NamedTuple):
-    """A submission with its rows encoded."""
-
-    submission: Submission
-    record: bytes
-    command: bytes
-    steering_command: bytes
-
-
-def pack_submission(submission: Submission) -> PackedSubmission:
-    """
-    Raises:
-        Serialization: a value in it cannot be encoded, or could not be read back.
-    """
-    what = f"submission to thread {submission.thread_id!r}"
-    return PackedSubmission(
-        submission,
-        encode_row(submission.record(), what),
-        encode_row(ThreadCommand.run(submission), what),
-        encode_row(steering_command(submission), what),
-    )
 
 
 def submit(
@@ -77,7 +54,7 @@ def submit(
             (
                 thread.pk,
                 submission.key,
-                submission.asked,
+                submission.request_digest,
                 run_id,
                 thread.events,
                 submission.at_ms,
@@ -166,20 +143,10 @@ def _create_thread(db: sqlite3.Connection, submission: Submission) -> int:
 # -- claims -----------------------------------------------------------------------------------
 
 
-class Wanted(NamedTuple):
-    """Which runs a node would claim next; see `Commits.claim_next`."""
-
-    agents: frozenset[str]
-    limit: int
-    at_ms: int
-    overdue_ms: int
-    skip: frozenset[str]
-
-
 def find_next(
     db: sqlite3.Connection, owners: Owners, unreadable: UnreadableRows, wanted: Wanted
 ) -> Sequence[RunRecord]:
-    """The runs that can go on, of those that are wanted, oldest first. What cannot be read is
+    """The runs that can continue, of those that are wanted, oldest first. What cannot be read is
     passed over; then the next submission of its thread comes first."""
     recheck(db, unreadable)
     while True:
@@ -227,7 +194,7 @@ def _has_readable_commands(
     *,
     has_record: bool,
 ) -> bool:
-    """Whether the commands of a run that is to begin, or to go on, can be read. If one cannot, the
+    """Whether the commands of a run that is to start or continue, can be read. If one cannot, the
     run is looked for again without it."""
     known = len(unreadable.commands)
     if status == RunStatus.CREATED:
@@ -247,6 +214,6 @@ def claim_next(
     wanted: Wanted,
     claim: Callable[[str], Fence],
 ) -> Sequence[tuple[Fence, RunRecord]]:
-    """Claim the threads of the runs that can go on."""
+    """Claim the threads of the runs that can continue."""
     found = find_next(db, owners, unreadable, wanted)
     return [(claim(record.thread_id), record) for record in found]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
     from awaken.core.task import TaskStatus
     from awaken.core.thread_ids import is_given_in, is_scope, scoped_id
-    from awaken.engine.large_content import loaded
+    from awaken.engine.large_content import load_media
+    from awaken.ext.tasks.listing import list_tasks
     from awaken.plugin.resolved_agent import ResolvedAgent
     from awaken.runtime.assembly import Assembly, shapes_of, with_teams
     from awaken.runtime.live.follow import follow
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from awaken.runtime.stream import RunStream
     from awaken.runtime.submit import submit
     from awaken.runtime.sync import SyncDoor, call_in
-    from awaken.runtime.waiting import at_rest, list_tasks, over_or_asking, tree_at_rest
+    from awaken.runtime.waiting import at_rest, over_or_asking, tree_at_rest
     from awaken.stores.bus.local import LocalBus
     from awaken.worker.cancel_receipt import cancel_with_receipt
     from awaken.worker.edited_arguments import check_edit
@@ -64,7 +65,7 @@ __all__ = [
     "is_given_in",
     "is_scope",
     "list_tasks",
-    "loaded",
+    "load_media",
     "outline",
     "over_or_asking",
     "preview_of",
@@ -91,12 +92,13 @@ __getattr__, __dir__ = lazy_names(
         "awaken.runtime.stream": "RunStream",
         "awaken.runtime.submit": "submit",
         "awaken.runtime.sync": "SyncDoor call_in",
-        "awaken.runtime.waiting": "at_rest list_tasks over_or_asking tree_at_rest",
+        "awaken.ext.tasks.listing": "list_tasks",
+        "awaken.runtime.waiting": "at_rest over_or_asking tree_at_rest",
         "awaken.stores.bus.local": "LocalBus",
         "awaken.runtime.live.follow": "follow",
         "awaken.runtime.live.outline": "outline",
         "awaken.runtime.live.tree": "follow_tree",
-        "awaken.engine.large_content": "loaded",
+        "awaken.engine.large_content": "load_media",
         "awaken.plugin.resolved_agent": "ResolvedAgent",
         "awaken.worker.shutdown": "close_plugins",
         "awaken.worker.edited_arguments": "check_edit",

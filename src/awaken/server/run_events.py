@@ -24,7 +24,7 @@ from awaken.core.store.commands import CommandKind, Submission, ThreadCommand
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery
 from awaken.core.thread import Thread
-from awaken.engine.large_content import loaded
+from awaken.engine.large_content import load_media
 from awaken.runtime.live.follow import EventFollower
 from awaken.server.call import ApiCall
 from awaken.server.client_ids import ClientIds
@@ -153,7 +153,7 @@ async def with_media(call: ApiCall, messages: Sequence[Message]) -> Sequence[Mes
     if blobs is None:
         return messages
     scope = call.principal.scope
-    return await loaded(RunBlobs(blobs=blobs, uses=call.runtime.store, scope=scope), messages)
+    return await load_media(RunBlobs(blobs=blobs, uses=call.runtime.store, scope=scope), messages)
 
 
 class OpenRun(NamedTuple):

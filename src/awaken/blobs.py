@@ -3,6 +3,8 @@
 Re-exports only.
 """
 
+from typing import TYPE_CHECKING
+
 from awaken.core.blobs import (
     Blob,
     BlobStore,
@@ -13,6 +15,7 @@ from awaken.core.blobs import (
     put_bytes,
     read_bytes,
 )
+from awaken.lazy import lazy_names
 from awaken.stores.blobs.folder import FolderBlobs
 
 __all__ = [
@@ -26,3 +29,6 @@ __all__ = [
     "put_bytes",
     "read_bytes",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, {})

@@ -34,4 +34,7 @@ __all__ = [
     "Topic",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, {"awaken.stores.bus.nats.bus": "NatsBus"}, extra="nats")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"awaken.stores.bus.nats.bus": "NatsBus"}, extra="nats"
+    )

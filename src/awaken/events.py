@@ -3,6 +3,8 @@
 Re-exports only.
 """
 
+from typing import TYPE_CHECKING
+
 from awaken.codec import dumps_text
 from awaken.core.event import (
     DURABLE,
@@ -54,6 +56,7 @@ from awaken.core.lifecycle import (
     TerminationReason,
 )
 from awaken.core.tool import ProgressStatus, ToolCallProgress
+from awaken.lazy import lazy_names
 
 __all__ = [
     "DURABLE",
@@ -108,3 +111,6 @@ __all__ = [
     "dumps_text",
     "is_terminal",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, {})

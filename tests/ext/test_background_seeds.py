@@ -19,14 +19,11 @@ from awaken.backend import (
 from awaken.core.event import CollectingSink, EventSink, NullEventSink, RunStart
 from awaken.core.message import Message
 from awaken.core.state.store import StateStore
+from awaken.core.task import TaskParentContext
 from awaken.engine import build_agent_env
-from awaken.ext.tasks import (
+from awaken.ext.tasks import BackgroundTaskManager, BackgroundTaskPlugin, TaskResult, TaskStatus
+from awaken.ext.tasks.task import (
     AgentTaskContext,
-    BackgroundTaskManager,
-    BackgroundTaskPlugin,
-    TaskParentContext,
-    TaskResult,
-    TaskStatus,
     current_background_task_context,
     current_background_task_id,
 )

@@ -61,8 +61,8 @@ from awaken.errors import (
     PhaseError,
     StateError,
 )
-from awaken.ext.tasks import cancel_tasks_of, current_background_task_context
 from awaken.ext.tasks.resolver import BackgroundControlResolver
+from awaken.ext.tasks.task import cancel_tasks_of, current_background_task_context
 from awaken.ids import UUID7, Ids
 from awaken.plugin.env import ExecutionEnv, install_plugin
 from awaken.plugin.resolved_agent import ResolvedAgent

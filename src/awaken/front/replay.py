@@ -1,5 +1,7 @@
 """Kept until 1.0: the earlier path of `awaken.runtime.replay`, which exported tests import."""
 
+from typing import TYPE_CHECKING
+
 from awaken import lazy
 from awaken.runtime.replay import (
     Approval,
@@ -30,4 +32,5 @@ __all__ = [
     "replay",
 ]
 
-__getattr__, __dir__ = lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)

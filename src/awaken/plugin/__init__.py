@@ -1,8 +1,10 @@
-"""Plugins: they add hooks, gates, handlers, transforms, tools, services and state keys.
+"""The API of plugins: they add hooks, gates, handlers, transforms, tools, services and state keys.
 
 What every plugin uses (`Plugin`, `Registrar`, `PhaseContext`, `Command`) is in `awaken`; here are
-the names that fewer plugins need.
+the names that fewer plugins need. The built-in plugins are in `awaken.ext`.
 """
+
+from typing import TYPE_CHECKING
 
 from awaken.core.intercept import (
     Allow,
@@ -23,6 +25,7 @@ from awaken.core.state.command import (
     ScheduledActionSpec,
 )
 from awaken.core.state.run_keys import ACTIVE_AGENT
+from awaken.lazy import lazy_names
 from awaken.plugin.hook import (
     ActionHandler,
     Activates,
@@ -69,3 +72,6 @@ __all__ = [
     "ToolPolicyDecision",
     "ToolPolicyHook",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, {})

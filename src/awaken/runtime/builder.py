@@ -38,7 +38,7 @@ from awaken.errors import (
 from awaken.ext import compaction
 from awaken.ext import tasks as background
 from awaken.ext.stop import StopConditionPlugin
-from awaken.ext.tasks import BACKGROUND_PLUGIN_ID
+from awaken.ext.tasks.state import BACKGROUND_PLUGIN_ID
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Closes, Plugin
 from awaken.stores.bus.local import LocalBus

@@ -18,7 +18,8 @@ from awaken.core.task import TaskStatus
 from awaken.core.unreadable import UnreadableRow
 from awaken.core.value import Value
 from awaken.errors import NotFound, RunAbandoned
-from awaken.ext.tasks import TaskProgress, find_live_task
+from awaken.ext.tasks import TaskProgress
+from awaken.ext.tasks.task import find_live_task
 from awaken.worker import AgentRuntime, operations
 from awaken.worker.delegates import parent_of
 from awaken.worker.messages import root_of

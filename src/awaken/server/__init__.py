@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Authenticator", "Limits", "app"]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {".app": "app", ".keys": "Authenticator", ".limits": "Limits"},
-    extra="server",
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {".app": "app", ".keys": "Authenticator", ".limits": "Limits"},
+        extra="server",
+    )

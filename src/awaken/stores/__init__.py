@@ -130,11 +130,12 @@ __all__ = [
     "WaitingReason",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        ".memory": "MemoryProfiles MemoryStore",
-        ".postgres": "PostgresBlobs PostgresProfiles PostgresStore",
-        ".sqlite": "Compacted SqliteProfiles SqliteStore",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            ".memory": "MemoryProfiles MemoryStore",
+            ".postgres": "PostgresBlobs PostgresProfiles PostgresStore",
+            ".sqlite": "Compacted SqliteProfiles SqliteStore",
+        },
+    )

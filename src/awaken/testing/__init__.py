@@ -1,7 +1,10 @@
 """Helpers for tests of agents, tools and stores: scripted models, a fake clock, and a store that
 fails on demand. The checks that every store must pass are in `awaken.testing.conformance`."""
 
+from typing import TYPE_CHECKING
+
 from awaken.core.answer_stream import stream_of
+from awaken.lazy import lazy_names
 from awaken.testing.failing_store import CommitFailure, FailingStore
 from awaken.testing.fake_clock import FakeClock
 from awaken.testing.models import (
@@ -28,3 +31,6 @@ __all__ = [
     "tool_calls_response",
     "truncated_response",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, {})

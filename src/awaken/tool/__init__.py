@@ -1,10 +1,13 @@
 """Functions and types as tools, their schemas, and one call of one tool."""
 
+from typing import TYPE_CHECKING
+
 from awaken.core.schema import validate_against_schema
 from awaken.core.spec import ToolExecutorKind, ToolSelection
 from awaken.core.suspension import ResumeAction, ToolCallResumeMode
 from awaken.core.tool import Recover, ToolEffect, ToolKind
 from awaken.core.tool_context import AsksFirst, Tool, ToolTraits
+from awaken.lazy import lazy_names
 from awaken.tool.execute import execute_tool
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool, tool
@@ -31,3 +34,6 @@ __all__ = [
     "tool",
     "validate_against_schema",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, {})

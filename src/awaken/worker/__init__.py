@@ -24,12 +24,13 @@ __all__ = [
     "WhenBusy",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        ".live_runs": "ActiveRun ActiveRuns",
-        "awaken.core.defaults": "CANCEL_GRACE MAX_RUNS",
-        ".request": "RunKind RunRequest WhenBusy",
-        ".worker": "AgentRuntime",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            ".live_runs": "ActiveRun ActiveRuns",
+            "awaken.core.defaults": "CANCEL_GRACE MAX_RUNS",
+            ".request": "RunKind RunRequest WhenBusy",
+            ".worker": "AgentRuntime",
+        },
+    )

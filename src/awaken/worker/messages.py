@@ -40,7 +40,7 @@ from awaken.errors import (
     ThreadOwned,
     VersionConflict,
 )
-from awaken.ext import tasks
+from awaken.ext.tasks import lazy_tasks as tasks
 from awaken.ext.tasks.state import OUTBOX
 from awaken.worker.claims import Claims
 from awaken.worker.request import RunRequest

@@ -41,8 +41,8 @@ from awaken.core.tool import ABANDONED
 from awaken.engine.call_results import build_cancels
 from awaken.engine.inbox import payload_messages
 from awaken.errors import AwakenError, NotFound, StaleFence, StoreError
-from awaken.ext import tasks as background
-from awaken.ext.tasks import find_live_task
+from awaken.ext.tasks import lazy_tasks as background
+from awaken.ext.tasks.task import describe, find_live_task
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.thread_pool import TOOL_THREADS, ToolThreads
 from awaken.worker.budgets import Accounts
@@ -367,7 +367,7 @@ class Tasks:
             except Exception as error:
                 # The tool cannot resume from the record.
                 log.warning("task %s cannot be resumed", record.run_id, exc_info=True)
-                reason = f"{INTERRUPTED}, and it cannot go on: {background.describe(error)}"
+                reason = f"{INTERRUPTED}, and it cannot go on: {describe(error)}"
                 await self._end(live, *await self._describe_interrupted(stored, reason))
                 return False
             self._connect(live, left_on_close=True)

@@ -48,8 +48,8 @@ from awaken.errors import (
     ThreadOwned,
     describe,
 )
-from awaken.ext.tasks import current_background_task_context, leave_surroundings
 from awaken.ext.tasks.resolver import BackgroundControlResolver
+from awaken.ext.tasks.task import current_background_task_context, leave_surroundings
 from awaken.ids import UUID7, Ids
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.thread_pool import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads

@@ -1,5 +1,7 @@
 """Reading finished runs from the store and running them again, unchanged or with changes."""
 
+from typing import TYPE_CHECKING
+
 from awaken import lazy
 from awaken.runtime.replay.compare import Difference, first_difference
 from awaken.runtime.replay.play import EXPORT_AGAIN, replay
@@ -21,4 +23,5 @@ __all__ = [
     "replay",
 ]
 
-__getattr__, __dir__ = lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)

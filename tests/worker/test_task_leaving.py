@@ -24,7 +24,7 @@ from task_kit import (
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.core.run import RunRecord
-from awaken.core.task import TaskParentContext
+from awaken.core.task import StoredTask, TaskParentContext
 from awaken.core.thread_ids import agent_ids, task_uid
 from awaken.errors import RunLeft
 from awaken.ext.tasks import (
@@ -35,7 +35,6 @@ from awaken.ext.tasks import (
     TaskResult,
 )
 from awaken.testing import FunctionModel
-from awaken.worker.task_records import StoredTask
 
 pytestmark = pytest.mark.anyio
 
@@ -229,7 +228,7 @@ async def _said(runtime: Runtime, thread: str) -> None:
     seen = 0
     async with asyncio.timeout(100):
         while True:
-            seen = await runtime.store.changed(thread, seen)
+            seen = await runtime.store.wait_changed(thread, seen)
             log = await runtime.messages(thread)
             if log and log[-1].text().startswith("helper: "):
                 return
@@ -370,7 +369,7 @@ async def _asked(runtime: Runtime, child: str) -> list[str]:
     seen = 0
     async with asyncio.timeout(100):
         while True:
-            seen = await runtime.store.changed(child, seen)
+            seen = await runtime.store.wait_changed(child, seen)
             tickets = [t.key for t in await runtime.list_tickets() if t.run_id == child]
             if tickets:
                 return tickets

@@ -17,11 +17,11 @@ from awaken.core.lifecycle import CANCELLED, NATURAL_END
 from awaken.core.llm import InferenceRequest
 from awaken.core.store.commits import Committed, Fence, ThreadCommit
 from awaken.core.task import DurableMessageRequest
+from awaken.ext.tasks import task_inbox
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.worker import command_listener as listen
 from awaken.worker import recovery
-from awaken.worker import task_inbox as task_mail
 
 pytestmark = pytest.mark.anyio
 
@@ -49,10 +49,10 @@ class Odd(MemoryStore):
             self.raised.set()
             raise self.error
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         self.readers += 1
-        self._raise("told" if self.readers == 1 else "told again")
-        async for threads in super().told():
+        self._raise("watch" if self.readers == 1 else "watch again")
+        async for threads in super().watch_commands():
             yield threads
 
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
@@ -78,7 +78,7 @@ async def test_a_cancel_from_another_process_is_heard_after_an_odd_error(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(listen, "RETRY_LISTENING", 0)
-    store, begun = Odd(error, "told"), asyncio.Event()
+    store, begun = Odd(error, "watch"), asyncio.Event()
 
     @tool
     async def wait() -> str:
@@ -103,8 +103,8 @@ async def test_a_cancel_from_another_process_is_heard_after_an_odd_error(
 @pytest.mark.parametrize(
     ("method", "logged"),
     [
-        ("told", "ERROR cannot look for runs to resume"),
-        ("told again", "ERROR commands from other processes cannot be read"),
+        ("watch", "ERROR cannot look for runs to resume"),
+        ("watch again", "ERROR commands from other processes cannot be read"),
     ],
 )
 @pytest.mark.parametrize("error", ODD, ids=odd)
@@ -162,7 +162,7 @@ async def test_a_thread_that_cannot_be_woken_is_named_in_the_log(
 async def test_what_is_written_to_a_task_arrives_after_an_odd_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(task_mail, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(task_inbox, "RETRY_SECONDS", 0)
     store, yard = Odd(RuntimeError("odd"), "commit"), Yard()
     helper = yard.agent("helper", [("dig", {"n": 1})])
     child = {"relation": "child", "name": "bg_0"}

@@ -36,8 +36,8 @@ from awaken.errors import (
     ValidationFailed,
 )
 from awaken.ext import compaction
-from awaken.ext import tasks as background
 from awaken.ext.stop import StopConditionPlugin
+from awaken.ext.tasks import lazy_tasks as background
 from awaken.ext.tasks.state import BACKGROUND_PLUGIN_ID
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Closes, Plugin
@@ -275,6 +275,7 @@ class AgentRuntimeBuilder:
             ids=self._ids,
             tool_threads=self._tool_threads,
             bus=self._bus or LocalBus(),
+            make_task_journal=lambda host: background.StoreTaskJournal(host),
             max_runs=self._max_runs,
             keep_requests=self._keep_requests,
             blobs=blobs,

@@ -132,7 +132,7 @@ class Recovery:
         if thread is None:
             await self._release_idle_threads()
             runs = await self._claim_next()
-            if not engine.store.lease.may_take:
+            if not engine.store.lease.can_claim:
                 return runs  # the next search finds the others
         else:
             await engine.pending_commits.retry(thread)
@@ -223,7 +223,7 @@ class Recovery:
             if is_crash_looping(record):
                 self._hold(record, engine.owned.start(self._recover_in_turn(record)))
                 return []
-            await engine.tasks.take_up(record, engine.registry.snapshot())
+            await engine.tasks.recover(record)
         except (ThreadAlreadyRunning, ThreadOwned):
             return []  # another process has resumed it
         except StoreUnavailable:
@@ -285,7 +285,7 @@ class Recovery:
     @property
     def _search_interval(self) -> float:
         """Seconds between two searches of the whole store."""
-        return self._engine.store.lease.look_every
+        return self._engine.store.lease.poll_interval
 
     @property
     def _is_started(self) -> bool:
@@ -368,7 +368,7 @@ class Recovery:
         """Search the whole store, if it has anything to find."""
         engine = self._engine
         await self._release_idle_threads()
-        if await engine.store.lease.finds_work(
+        if await engine.store.lease.has_work(
             at_ms=engine.clock.now_ms(), overdue_ms=operations.expiry_cutoff_ms(engine)
         ):
             self._send_outboxes()
@@ -406,7 +406,7 @@ class Recovery:
     def _send_outboxes(self) -> None:
         """Send the messages in the outboxes of ended runs, in a task, since that may take long."""
         if self._sending is None or self._sending.done():
-            sending = self._engine.outboxes.send_all(self._engine.registry.snapshot())
+            sending = self._engine.tasks.send_outboxes()
             owned = self._engine.owned
             self._sending = owned.start_logged(sending, "cannot look for messages to send")
 
@@ -462,7 +462,7 @@ class Recovery:
         engine = self._engine
         async with self._crash_loop_gate.turn(record):
             try:
-                await engine.tasks.take_up(record, engine.registry.snapshot())
+                await engine.tasks.recover(record)
             except (ThreadAlreadyRunning, ThreadOwned):
                 return  # another process has resumed it
             except Exception as error:

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from awaken.core.task import BackgroundTaskError, TaskMessageError, TaskStatus
 from awaken.ext.tasks.state import TaskProgress, TaskSummary
-from awaken.ext.tasks.task import TaskContext, TaskResult
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from awaken.ext.tasks.manager import BackgroundTaskManager
     from awaken.ext.tasks.message_tools import MessagePolicy
     from awaken.ext.tasks.plugin import BackgroundTaskPlugin
+    from awaken.ext.tasks.task import TaskContext, TaskResult
 
 __all__ = [
     "BackgroundLimits",
@@ -42,5 +42,6 @@ if not TYPE_CHECKING:
             ".manager": "BackgroundTaskManager",
             ".message_tools": "MessagePolicy",
             ".plugin": "BackgroundTaskPlugin",
+            ".task": "TaskContext TaskResult",
         },
     )

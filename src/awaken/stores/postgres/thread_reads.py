@@ -41,7 +41,7 @@ from awaken.stores.postgres.rows import (
 )
 from awaken.stores.postgres.state import fold_at, fold_rewound, fold_rows, run_state
 from awaken.stores.sql.cursors import UnreadableRows
-from awaken.stores.sql.delta import events_in, messages_in, written_in
+from awaken.stores.sql.delta import events_within, find_message, messages_within, to_commit_view
 from awaken.stores.sql.fold import to_persisted_state
 
 # Everything that changes, and the commits that most callers need: those behind the last snapshot,
@@ -113,7 +113,7 @@ async def load_context(
     row = await db.row(_CONTEXT, _ALL if tail is None else max(0, min(tail, _ALL)), thread_id)
     if row is None:
         return None
-    read = _Context(row, unreadable)
+    read = _ContextRow(row, unreadable)
     thread, hidden = read.thread, read.hidden
     behind = [commit for commit in read.commits if commit.position > read.snapshot]
     fold = await fold_rows(db, thread.pk, read.snapshot, read.state, behind)
@@ -144,7 +144,7 @@ async def load_rewound(
     row = await db.row(_CONTEXT, 0, thread_id)
     if row is None:
         return None
-    read = _Context(row, unreadable)
+    read = _ContextRow(row, unreadable)
     thread = read.thread
     fold = await fold_rewound(db, thread.pk, read.hidden, thread.position, to)
     hidden = hidden_by([*read.spans, (to, thread.length)])
@@ -164,7 +164,7 @@ async def load_rewound(
     )
 
 
-class _Context:
+class _ContextRow:
     """A row of `_CONTEXT`."""
 
     def __init__(self, row: Sequence[Any], unreadable: UnreadableRows) -> None:
@@ -250,8 +250,7 @@ def cut_messages(rows: Sequence[CommitRow], after: int, stop: int) -> list[Messa
     for place, row in enumerate(rows):
         following = rows[place + 1].first_seq if place + 1 < len(rows) else stop + 1
         if following > after + 1 and row.first_seq <= stop:
-            messages = messages_in(row)
-            found.extend(messages[max(after + 1 - row.first_seq, 0) : stop + 1 - row.first_seq])
+            found.extend(messages_within(row, after, stop))
     return found
 
 
@@ -260,13 +259,10 @@ async def find_rewind(db: Db, thread_id: str, message_id: str) -> int:
     thread, hidden = await find_head(db, thread_id)
     is_known = False
     for row in await find_commits_naming(db, thread, message_id) if thread is not None else ():
-        messages = messages_in(row)
-        for index in range(len(messages) - 1, -1, -1):
-            if messages[index].id == message_id:
-                seq = row.first_seq + index
-                if not is_hidden(hidden, seq):
-                    return seq - 1
-                is_known = True
+        for seq in find_message(row, message_id):
+            if not is_hidden(hidden, seq):
+                return seq - 1
+            is_known = True
     raise RewindRefused(thread_id, message_id, is_hidden=is_known)
 
 
@@ -289,9 +285,7 @@ async def load_events(db: Db, thread_id: str, after: int, limit: int | None) -> 
     if after >= stop:
         return found
     for line in await db.rows(_EVENTS, thread.pk, thread.position, after + 1, stop):
-        row = CommitRow(*line)
-        events = events_in(row, thread_id)
-        found.extend(events[max(after + 1 - row.first_event, 0) : stop + 1 - row.first_event])
+        found.extend(events_within(CommitRow(*line), thread_id, after, stop))
     return found
 
 
@@ -308,23 +302,7 @@ async def load_commits(db: Db, thread_id: str, after: int, limit: int) -> Sequen
     following = found[1].first_event if len(found) > 1 else thread.events + 1
     if held and found and following <= after + 1:
         del found[0]  # that event is its last
-    return [_view(row, thread_id) for row in found[:limit]]
-
-
-def _view(row: CommitRow, thread_id: str) -> CommitView:
-    written = written_in(row)
-    return CommitView(
-        position=row.position,
-        first_seq=row.first_seq,
-        first_event=row.first_event,
-        at_ms=row.at_ms,
-        run_id=written.run if row.run is not None else None,
-        messages=messages_in(row),
-        events=tuple(events_in(row, thread_id)),
-        rewinds_to=written.rewinds_to,
-        changed_keys=tuple(sorted(written.thread_state)),
-        calls=written.calls,
-    )
+    return [to_commit_view(row, thread_id) for row in found[:limit]]
 
 
 async def load_stream_log(
@@ -348,11 +326,11 @@ async def state_at(db: Db, thread_id: str, seq: int) -> PersistedState:
     thread = await find_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
-    position, _, _ = await place_at(db, thread, seq)
+    position, _, _ = await find_position(db, thread, seq)
     return to_persisted_state((await fold_at(db, thread.pk, position)).thread)
 
 
-async def place_at(db: Db, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
+async def find_position(db: Db, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
     """The position of the commit that holds event `at`, and how many messages and events there
     are up to it; those of the last commit without `at`."""
     if at is None:
@@ -366,7 +344,7 @@ async def place_at(db: Db, source: ThreadRow, at: int | None) -> tuple[int, int,
     return position, behind.first_seq - 1, behind.first_event - 1
 
 
-async def used_blobs(db: Db, ids: Collection[str], thread_id: str | None) -> frozenset[str]:
+async def filter_used_blobs(db: Db, ids: Collection[str], thread_id: str | None) -> frozenset[str]:
     """Those of the blobs that a thread uses, or any thread if none is given."""
     if thread_id is None:
         rows = await db.rows(_USED, list(ids))

@@ -17,6 +17,7 @@ from awaken.core.message import Message, Role
 from awaken.core.request_manifest import RequestManifest
 from awaken.core.run import RunMessageOutput, RunRecord
 from awaken.core.store.commits import MAX_COMMIT, CallEntry, ThreadCommit
+from awaken.core.store.threads import CommitView
 from awaken.core.unreadable import RowKind
 from awaken.core.value import Value
 from awaken.errors import InvalidRecord, Serialization, UnreadableValue, describe
@@ -82,7 +83,7 @@ def pack(commit: ThreadCommit) -> Packed:
         run_state=commit.run_state,
         thread_state=commit.thread_state,
         calls=commit.calls,
-        events=tuple([_stored(event, run) for event in commit.events]),
+        events=tuple([_to_stored_event(event, run) for event in commit.events]),
         rewinds_to=commit.rewinds_to,
         requests=commit.requests,
     )
@@ -167,7 +168,7 @@ def scalars(run: RunRecord) -> RunRecord:
     return _replace(run, state=None, output=output)
 
 
-def _stored(event: RunEvent, run: RunRecord | None) -> StoredEvent:
+def _to_stored_event(event: RunEvent, run: RunRecord | None) -> StoredEvent:
     if run is not None and (event.run_id, event.parent_run_id) == (run.run_id, run.parent_run_id):
         return StoredEvent(at_ms=event.at_ms, event=event.event)
     return StoredEvent(
@@ -181,18 +182,18 @@ def _stored(event: RunEvent, run: RunRecord | None) -> StoredEvent:
 # -- parts ------------------------------------------------------------------------------------
 
 
-class _Messages(Value, frozen=True):
+class _MessagesPart(Value, frozen=True):
     messages: tuple[Message, ...] = ()
 
 
-class _Events(Value, frozen=True):
+class _EventsPart(Value, frozen=True):
     run: str | None = None
     parent_run: str | None = None
     events: tuple[StoredEvent, ...] = ()
 
 
-class Written(Value, frozen=True):
-    """What a reader of commits is told besides messages and events."""
+class _DetailsPart(Value, frozen=True):
+    """The parts of a commit that a `CommitView` has besides messages and events."""
 
     run: str | None = None
     thread_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
@@ -200,11 +201,11 @@ class Written(Value, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
-class _Calls(Value, frozen=True):
+class _CallsPart(Value, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
-class _Requests(Value, frozen=True):
+class _RequestsPart(Value, frozen=True):
     messages: tuple[Asking, ...] = ()
     requests: tuple[RequestManifest, ...] = ()
 
@@ -234,7 +235,13 @@ class StoredCommit(Protocol):
     @property
     def position(self) -> int: ...
     @property
+    def first_seq(self) -> int: ...
+    @property
     def first_event(self) -> int: ...
+    @property
+    def at_ms(self) -> int: ...
+    @property
+    def run(self) -> int | None: ...
     @property
     def delta(self) -> bytes: ...
 
@@ -251,30 +258,63 @@ def _part(row: StoredCommit, type_: type[T]) -> T:
 
 
 def messages_in(row: StoredCommit) -> tuple[Message, ...]:
-    return _part(row, _Messages).messages
-
-
-def written_in(row: StoredCommit) -> Written:
-    return _part(row, Written)
+    return _part(row, _MessagesPart).messages
 
 
 def requests_in(row: StoredCommit) -> tuple[Sequence[str], tuple[RequestManifest, ...]]:
     """The ids of a row's messages, and the requests kept with them."""
-    part = _part(row, _Requests)
+    part = _part(row, _RequestsPart)
     return [message.id for message in part.messages], part.requests
 
 
 def calls_in(row: StoredCommit) -> tuple[CallEntry, ...]:
-    return _part(row, _Calls).calls
+    return _part(row, _CallsPart).calls
 
 
 def changes_in(row: StoredCommit) -> Changes:
     return _part(row, Changes)
 
 
+def messages_within(row: StoredCommit, after: int, stop: int) -> Sequence[Message]:
+    """The messages of a row that have the numbers `after` + 1 to `stop` in the thread."""
+    begin = row.first_seq - 1
+    return messages_in(row)[max(after - begin, 0) : stop - begin]
+
+
+def find_message(row: StoredCommit, message_id: str) -> Iterator[int]:
+    """The numbers of the row's messages with this id, from the last to the first."""
+    messages = messages_in(row)
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].id == message_id:
+            yield row.first_seq + index
+
+
+def events_within(row: StoredCommit, thread_id: str, after: int, stop: int) -> list[RunEvent]:
+    """The events of a row that have the numbers `after` + 1 to `stop` in the thread."""
+    begin = row.first_event - 1
+    return events_in(row, thread_id)[max(after - begin, 0) : stop - begin]
+
+
+def to_commit_view(row: StoredCommit, thread_id: str) -> CommitView:
+    """The commit as readers see it."""
+    details = _part(row, _DetailsPart)
+    return CommitView(
+        position=row.position,
+        first_seq=row.first_seq,
+        first_event=row.first_event,
+        at_ms=row.at_ms,
+        run_id=details.run if row.run is not None else None,
+        messages=messages_in(row),
+        events=tuple(events_in(row, thread_id)),
+        rewinds_to=details.rewinds_to,
+        changed_keys=tuple(sorted(details.thread_state)),
+        calls=details.calls,
+    )
+
+
 def events_in(row: StoredCommit, thread_id: str) -> list[RunEvent]:
     """The events of a row, with thread, run and `seq`."""
-    part = _part(row, _Events)
+    part = _part(row, _EventsPart)
     return [
         RunEvent(
             thread_id=thread_id,

@@ -53,7 +53,7 @@ def fork(
     source = find_thread(db, thread_id)
     if source is None:
         raise NotFound("thread", thread_id)
-    position, length, events = _place(db, source, at)
+    position, length, events = _find_position(db, source, at)
     pk = _new_thread(db, new_id, at_ms)
     first, last = commit_id(source.pk, 1), commit_id(source.pk, position)
     shift = (commit_id(source.pk, 0), commit_id(pk, 0))
@@ -81,11 +81,13 @@ def state_at(db: sqlite3.Connection, thread_id: str, seq: int) -> PersistedState
     thread = find_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
-    position, _, _ = _place(db, thread, seq)
+    position, _, _ = _find_position(db, thread, seq)
     return to_persisted_state(fold_at(db, thread.pk, position).thread)
 
 
-def _place(db: sqlite3.Connection, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
+def _find_position(
+    db: sqlite3.Connection, source: ThreadRow, at: int | None
+) -> tuple[int, int, int]:
     """The position to copy up to, and how many messages and events there are up to it."""
     if at is None:
         return source.position, source.length, source.events
@@ -276,3 +278,9 @@ def compact(db: sqlite3.Connection, path: str, tidy: Callable[[], int]) -> Compa
 def _size(path: str) -> int:
     names = (path, f"{path}-wal")
     return sum(os.path.getsize(name) for name in names if os.path.exists(name))
+
+
+def check_write(db: sqlite3.Connection) -> None:
+    """Write a row and delete it: an update that leaves a row as it is would write no page."""
+    db.execute("INSERT INTO epochs (floor) VALUES (0)")
+    db.execute("DELETE FROM epochs WHERE rowid = last_insert_rowid()")

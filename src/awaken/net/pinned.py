@@ -93,7 +93,7 @@ class HttpStream:
             raise self._too_large()
         total = 0
         pieces = cast("AsyncGenerator[bytes, None]", self._response.aiter_stream())
-        with _translated(self.url):
+        with _MappedErrors(self.url):
             async with aclosing(pieces):
                 async for chunk in pieces:
                     total += len(chunk)
@@ -171,7 +171,7 @@ class Http:
             content=request.body,
             extensions={"timeout": _timeouts(request.read_timeout)},
         )
-        with _translated(url):
+        with _MappedErrors(url):
             response = await self._pool.handle_async_request(asked)
         return response, may_go or credentials is None
 
@@ -213,7 +213,7 @@ def _redirect(request: HttpRequest, response: httpcore.Response, url: HttpUrl) -
     return parse_redirect(url, locations[0].decode("latin-1"))
 
 
-class _translated:
+class _MappedErrors:
     """Translates httpcore's errors to ours."""
 
     def __init__(self, url: HttpUrl) -> None:

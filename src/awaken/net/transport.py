@@ -2,10 +2,10 @@
 
 Give it to an `httpx2.AsyncClient`. Each request is checked by itself, and so is each hop of a
 redirect. A host is looked up once a connection, which goes to an address that was checked. Proxies
-and connections to files are not used. Answers are limited in size and time, and are not
-decompressed, so that the limit holds for what the client gets.
+of the environment are not used. Answers are limited in size and time; compressed ones are refused,
+so that the limit holds for what the client gets.
 
-It is part of the extras that bring `httpx2`.
+It needs `httpx2`, which some extras bring.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._limits = limits if limits is not None else TransferLimits()
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=tls if tls is not None else httpcore2.default_ssl_context(),
-            network_backend=_CheckedNetwork(policy, lookup),
+            network_backend=_Httpx2Network(policy, lookup),
             max_connections=max_connections,
             keepalive_expiry=_KEEP_ALIVE_SECONDS,
         )
@@ -117,10 +117,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         loop = asyncio.get_running_loop()
         began, limits = loop.time(), self._limits
         total = limits.total
-        with _refused():
+        with _map_refusal():
             url = parse_url(str(request.url))
             self._policy.check_url(url)
-        with _translated(url):
+        with _map_errors(url):
             async with asyncio.timeout(limits.head if total is None else min(limits.head, total)):
                 response = await self._pool.handle_async_request(self._to_core(request, url))
         body = _Body(response, url, limits.body, None if total is None else began + total)
@@ -135,7 +135,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         try:
             _check_head(url, answer)
             if request.method != "HEAD":  # its answer declares the size of a body that is not sent
-                body.check_size(_declared_size(response))
+                body.check_size(_read_content_length(response))
         except BaseException:
             await body.aclose()
             raise
@@ -207,12 +207,12 @@ class _Body(httpx2.AsyncByteStream):
         await self._response.aclose()
 
     async def _next(self, pieces: AsyncGenerator[bytes]) -> bytes | None:
-        with _translated(self._url):
+        with _map_errors(self._url):
             async with asyncio.timeout_at(self._ends_at):
                 return await anext(pieces, None)
 
 
-class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
+class _Httpx2Network(httpcore2.AsyncNetworkBackend):
     """Connects only to addresses that were checked. TLS still verifies the host's name."""
 
     def __init__(self, policy: AddressPolicy, lookup: Lookup | None) -> None:
@@ -231,7 +231,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
             return self._network.connect_tcp(address, port, seconds, local_address, socket_options)
 
         try:
-            with _refused():
+            with _map_refusal():
                 return await connect_allowed(
                     self._policy,
                     host,
@@ -250,7 +250,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         await self._network.sleep(seconds)
 
 
-def _declared_size(response: httpcore2.Response) -> int:
+def _read_content_length(response: httpcore2.Response) -> int:
     sizes = [value for name, value in response.headers if name.lower() == b"content-length"]
     return int(sizes[0]) if sizes and sizes[0].isdigit() else 0
 
@@ -258,14 +258,14 @@ def _declared_size(response: httpcore2.Response) -> int:
 def _check_head(url: HttpUrl, answer: httpx2.Response) -> None:
     """Refuse an answer that redirects from https to http, or is compressed."""
     if answer.status_code in REDIRECTS and "location" in answer.headers:
-        with _refused():
+        with _map_refusal():
             parse_redirect(url, answer.headers["location"])
     if answer.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
         raise httpx2.RemoteProtocolError(f"{url.origin} answers compressed, though asked not to")
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
+def _map_refusal() -> Iterator[None]:
     try:
         yield
     except UrlRefused as error:
@@ -273,7 +273,7 @@ def _refused() -> Iterator[None]:
 
 
 @contextmanager
-def _translated(url: HttpUrl) -> Iterator[None]:
+def _map_errors(url: HttpUrl) -> Iterator[None]:
     """Translates the errors of `httpcore2` to those of `httpx2`, which have the same names."""
     try:
         yield

@@ -85,8 +85,7 @@ __all__ = [
     "tool",
 ]
 
-if not typing.TYPE_CHECKING:
-    __getattr__, __dir__ = lazy.lazy_names(
-        __name__,
-        {"._version": "__version__", ".runtime": "Runtime", ".worker": "RunRequest"},
-    )
+lazy.lazy_names(
+    __name__,
+    {"._version": "__version__", ".runtime": "Runtime", ".worker": "RunRequest"},
+)

@@ -3,8 +3,6 @@
 Re-exports only.
 """
 
-from typing import TYPE_CHECKING
-
 from awaken.core.blobs import (
     Blob,
     BlobStore,
@@ -30,5 +28,4 @@ __all__ = [
     "read_bytes",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, {})
+lazy_names(__name__, {})

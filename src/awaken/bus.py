@@ -34,7 +34,4 @@ __all__ = [
     "Topic",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__, {"awaken.stores.bus.nats.bus": "NatsBus"}, extra="nats"
-    )
+lazy_names(__name__, {"awaken.stores.bus.nats.bus": "NatsBus"}, extra="nats")

@@ -3,8 +3,6 @@
 Re-exports only.
 """
 
-from typing import TYPE_CHECKING
-
 from awaken.codec import dumps_text
 from awaken.core.event import (
     DURABLE,
@@ -112,5 +110,4 @@ __all__ = [
     "is_terminal",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, {})
+lazy_names(__name__, {})

@@ -15,19 +15,20 @@ def lazy_names(
     *,
     extra: str | None = None,
     otherwise: str | None = None,
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns a `__getattr__` and a `__dir__` for a module.
+) -> Callable[[str], Any]:
+    """Gives a module names that are loaded on first use: sets its `__getattr__`, which is returned,
+    and its `__dir__`.
 
     The first use of a name imports the module that defines it and keeps the value. So
     `from awaken.ext import tasks` is cheap, and `tasks.TaskOptions` imports what task options need.
-    For type checkers, the module imports the same names under `TYPE_CHECKING`. It assigns the two
-    functions under `if not TYPE_CHECKING`: a checker that sees a `__getattr__` accepts any name.
+    For type checkers, the module imports the same names under `TYPE_CHECKING`. It does not assign
+    the functions itself, because a checker that sees a `__getattr__` accepts any name.
 
     If a public module does not have a name, the error says what to use instead, where
     `awaken.paths` knows it.
 
     Args:
-        package: the `__name__` of the module that gets the two functions.
+        package: the `__name__` of the module.
         homes: the names that each module defines, separated by blanks. A package may write its own
             modules with a leading dot, as in `.limits`.
         otherwise: what an error for a name that is nowhere says besides.
@@ -55,7 +56,8 @@ def lazy_names(
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *home_of})
 
-    return find, names
+    vars(sys.modules[package]).update(__getattr__=find, __dir__=names)
+    return find
 
 
 def _unknown_name(package: str, name: str, otherwise: str | None) -> AttributeError | ImportError:

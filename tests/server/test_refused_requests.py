@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import errors
-from awaken.server.client_ids import Names
-from awaken.server.errors import Refused, answer_to
+from awaken.server.client_ids import ClientIds
+from awaken.server.errors import RequestRefused, to_error_response
 from awaken.server.parsing import MAX_DEPTH, Depth
 from awaken.server.protocols.base import BadRequest
 
@@ -149,7 +149,7 @@ def test_depth_is_counted_part_by_part_as_a_parser_would(value: Any, around: int
         for start in range(0, len(text), cut):
             depth.add(text[start : start + cut])
         is_refused = False
-    except Refused:
+    except RequestRefused:
         is_refused = True
     assert is_refused == (around + _depth(value) > MAX_DEPTH)
 
@@ -184,7 +184,7 @@ def _depth(value: Any) -> int:
 def test_every_error_has_its_status_and_hides_what_is_not_the_clients(
     error: Exception, status: int, hidden: str
 ) -> None:
-    answer = answer_to(error, Names("acme"))
+    answer = to_error_response(error, ClientIds("acme"))
     assert answer.status_code == status
     assert hidden not in bytes(answer.body).decode()
     assert ("retry-after" in answer.headers) == (status == 503)

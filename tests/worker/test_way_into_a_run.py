@@ -59,7 +59,6 @@ async def test_four_coroutines_lead_from_the_front_door_to_the_loop() -> None:
     assert before_the_loop == [
         "AgentRuntime._drive",
         "AgentRuntime._attempt",
-        "LocalBackend.execute_root",
     ]
 
 

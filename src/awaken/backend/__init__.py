@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         RemoteError,
     )
     from awaken.core.spec import RemoteEndpoint
-    from awaken.engine.prepared_run import ThreadContextSnapshot
+    from awaken.engine.run_setup import ThreadContextSnapshot
 
 __all__ = [
     "BACKEND_OUTPUT_STATE_KEY",
@@ -116,37 +116,36 @@ __all__ = [
     "validate_root_execution_request",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "awaken.core.backend": (
-                "BACKEND_OUTPUT_STATE_KEY BackendAbortRequest BackendAgentNotFound "
-                "BackendCancellationCapability BackendCapabilities "
-                "BackendContinuationCapability BackendControl BackendDelegateContinuation "
-                "BackendDelegatePersistence BackendDelegatePolicy BackendDelegateRunRequest "
-                "BackendLocalRootContext BackendLoopError BackendOutputArtifact "
-                "BackendOutputCapability BackendParentContext BackendRootRunRequest "
-                "BackendRunOutput BackendRunResult BackendRunStatus BackendStatusKind "
-                "BackendTranscriptCapability BackendWaitCapability ExecutionBackend "
-                "ExecutionBackendError ExecutionBackendFactory ExecutionBackendFactoryError "
-                "ExecutionFailed RemoteError"
-            ),
-            "awaken.core.spec": "RemoteEndpoint",
-            ".child_agent": "ChildAgentFailed run_child_agent run_child_agent_checked",
-            ".delegate_tool": (
-                "delegate_tool_name ErrorMode ProgressForwardingSink StreamingPassthroughSink"
-            ),
-            ".dispatch": (
-                "execute_resolved_delegate_execution execution_capabilities "
-                "validate_delegate_execution_request validate_root_execution_request"
-            ),
-            ".local": "LocalBackend map_termination",
-            ".remote": (
-                "execute_remote_root_lifecycle load_checkpoint_state "
-                "materialize_remote_message_log remote_backend_error_message "
-                "state_with_backend_output"
-            ),
-            "awaken.engine.prepared_run": "ThreadContextSnapshot",
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        "awaken.core.backend": (
+            "BACKEND_OUTPUT_STATE_KEY BackendAbortRequest BackendAgentNotFound "
+            "BackendCancellationCapability BackendCapabilities "
+            "BackendContinuationCapability BackendControl BackendDelegateContinuation "
+            "BackendDelegatePersistence BackendDelegatePolicy BackendDelegateRunRequest "
+            "BackendLocalRootContext BackendLoopError BackendOutputArtifact "
+            "BackendOutputCapability BackendParentContext BackendRootRunRequest "
+            "BackendRunOutput BackendRunResult BackendRunStatus BackendStatusKind "
+            "BackendTranscriptCapability BackendWaitCapability ExecutionBackend "
+            "ExecutionBackendError ExecutionBackendFactory ExecutionBackendFactoryError "
+            "ExecutionFailed RemoteError"
+        ),
+        "awaken.core.spec": "RemoteEndpoint",
+        ".child_agent": "ChildAgentFailed run_child_agent run_child_agent_checked",
+        ".delegate_tool": (
+            "delegate_tool_name ErrorMode ProgressForwardingSink StreamingPassthroughSink"
+        ),
+        ".dispatch": (
+            "execute_resolved_delegate_execution execution_capabilities "
+            "validate_delegate_execution_request validate_root_execution_request"
+        ),
+        ".local": "LocalBackend map_termination",
+        ".remote": (
+            "execute_remote_root_lifecycle load_checkpoint_state "
+            "materialize_remote_message_log remote_backend_error_message "
+            "state_with_backend_output"
+        ),
+        "awaken.engine.run_setup": "ThreadContextSnapshot",
+    },
+)

@@ -83,20 +83,19 @@ __all__ = [
     "TokenBudget",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            ".compaction": "COMPACTION CompactionConfig CompactionPlugin CompactionState",
-            ".handoff": "AgentOverlay Handoff HandoffInputPlugin HandoffPlugin InputFilter",
-            ".stop": (
-                "ConsecutiveErrors ContentMatch LoopDetection MaxRounds StopConditionPlugin "
-                "StopConditionSpec StopOnTool Timeout TokenBudget"
-            ),
-            ".tasks": (
-                "BackgroundLimits BackgroundTaskError BackgroundTaskManager BackgroundTaskPlugin "
-                "BackgroundTool MessagePolicy TaskContext TaskMessageError TaskOptions "
-                "TaskProgress TaskResult TaskStatus TaskSummary"
-            ),
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        ".compaction": "COMPACTION CompactionConfig CompactionPlugin CompactionState",
+        ".handoff": "AgentOverlay Handoff HandoffInputPlugin HandoffPlugin InputFilter",
+        ".stop": (
+            "ConsecutiveErrors ContentMatch LoopDetection MaxRounds StopConditionPlugin "
+            "StopConditionSpec StopOnTool Timeout TokenBudget"
+        ),
+        ".tasks": (
+            "BackgroundLimits BackgroundTaskError BackgroundTaskManager BackgroundTaskPlugin "
+            "BackgroundTool MessagePolicy TaskContext TaskMessageError TaskOptions "
+            "TaskProgress TaskResult TaskStatus TaskSummary"
+        ),
+    },
+)

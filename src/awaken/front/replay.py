@@ -1,7 +1,5 @@
 """Kept until 1.0: the earlier path of `awaken.runtime.replay`, which exported tests import."""
 
-from typing import TYPE_CHECKING
-
 from awaken import lazy
 from awaken.runtime.replay import (
     Approval,
@@ -32,5 +30,4 @@ __all__ = [
     "replay",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)
+lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)

@@ -193,22 +193,21 @@ __all__ = [
     "preview_of",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "awaken.models.bedrock": "BedrockConverse",
-            "awaken.models.circuit_breaker": "CircuitOpen",
-            "awaken.models.anthropic": "AnthropicMessages BedrockMessages VertexMessages",
-            "awaken.models.demo": "DemoModel",
-            "awaken.models.google": "GoogleGemini",
-            "awaken.models.history": "import_history",
-            "awaken.models.local": "LocalModel",
-            "awaken.models.stream_recovery": "MendingExecutor",
-            "awaken.models.provider_tools": "CodeExecution FileSearch WebSearch",
-            "awaken.models.openai": "AzureChat ChatDialect OpenAIChat OpenAIResponses",
-            "awaken.models.openai.connection": "ConnectionOptions",
-            "awaken.models.retry": "LlmRetryPolicy RetryingExecutor",
-            "awaken.core.answer_stream": "StreamListener",
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        "awaken.models.bedrock": "BedrockConverse",
+        "awaken.models.circuit_breaker": "CircuitOpen",
+        "awaken.models.anthropic": "AnthropicMessages BedrockMessages VertexMessages",
+        "awaken.models.demo": "DemoModel",
+        "awaken.models.google": "GoogleGemini",
+        "awaken.models.history": "import_history",
+        "awaken.models.local": "LocalModel",
+        "awaken.models.stream_recovery": "MendingExecutor",
+        "awaken.models.provider_tools": "CodeExecution FileSearch WebSearch",
+        "awaken.models.openai": "AzureChat ChatDialect OpenAIChat OpenAIResponses",
+        "awaken.models.openai.connection": "ConnectionOptions",
+        "awaken.models.retry": "LlmRetryPolicy RetryingExecutor",
+        "awaken.core.answer_stream": "StreamListener",
+    },
+)

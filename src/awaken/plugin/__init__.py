@@ -4,8 +4,6 @@ What every plugin uses (`Plugin`, `Registrar`, `PhaseContext`, `Command`) is in 
 the names that fewer plugins need. The built-in plugins are in `awaken.ext`.
 """
 
-from typing import TYPE_CHECKING
-
 from awaken.core.intercept import (
     Allow,
     AuditOnly,
@@ -73,5 +71,4 @@ __all__ = [
     "ToolPolicyHook",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, {})
+lazy_names(__name__, {})

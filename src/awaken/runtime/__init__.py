@@ -34,15 +34,14 @@ __all__ = [
     "StepOutline",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "awaken.core.identity": "Principal",
-            "awaken.core.run": "CancelItem CancelOutcome CancelReceipt",
-            "awaken.runtime.live.outline": "StepOutcome StepOutline",
-            ".runtime": "Runtime",
-            ".stream": "RunStream",
-            ".waiting": "BackgroundTask",
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        "awaken.core.identity": "Principal",
+        "awaken.core.run": "CancelItem CancelOutcome CancelReceipt",
+        "awaken.runtime.live.outline": "StepOutcome StepOutline",
+        ".runtime": "Runtime",
+        ".stream": "RunStream",
+        ".waiting": "BackgroundTask",
+    },
+)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
     from awaken.core.task import TaskStatus
     from awaken.core.thread_ids import is_given_in, is_scope, scoped_id
-    from awaken.engine.large_content import loaded
+    from awaken.engine.large_content import load_media
     from awaken.plugin.resolved_agent import ResolvedAgent
     from awaken.runtime.assembly import Assembly, shapes_of, with_teams
     from awaken.runtime.live.follow import follow
@@ -64,7 +64,7 @@ __all__ = [
     "is_given_in",
     "is_scope",
     "list_tasks",
-    "loaded",
+    "load_media",
     "outline",
     "over_or_asking",
     "preview_of",
@@ -77,34 +77,33 @@ __all__ = [
     "with_teams",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "awaken.core.task": "TaskStatus",
-            "awaken.core.blobs": "FreedBlobs RunBlobs",
-            "awaken.core.store.commits": "ThreadCommit",
-            "awaken.core.llm": "InferenceRequest preview_of",
-            "awaken.core.registry": "ContentResolver",
-            "awaken.core.store.threads": "ChildStrategy RunQuery ThreadQuery TicketQuery",
-            "awaken.core.thread_ids": "is_given_in is_scope scoped_id",
-            "awaken.runtime.assembly": "Assembly shapes_of with_teams",
-            "awaken.runtime.stream": "RunStream",
-            "awaken.runtime.submit": "submit",
-            "awaken.runtime.sync": "SyncDoor call_in",
-            "awaken.runtime.waiting": "at_rest list_tasks over_or_asking tree_at_rest",
-            "awaken.stores.bus.local": "LocalBus",
-            "awaken.runtime.live.follow": "follow",
-            "awaken.runtime.live.outline": "outline",
-            "awaken.runtime.live.tree": "follow_tree",
-            "awaken.engine.large_content": "loaded",
-            "awaken.plugin.resolved_agent": "ResolvedAgent",
-            "awaken.worker.shutdown": "close_plugins",
-            "awaken.worker.edited_arguments": "check_edit",
-            "awaken.worker.operations": "decide send",
-            "awaken.worker.read_thread": "resolve",
-            "awaken.worker.cancel_receipt": "cancel_with_receipt",
-            "awaken.worker.recovery": "Recovery",
-            "awaken.worker.worker": "RESOLVER",
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        "awaken.core.task": "TaskStatus",
+        "awaken.core.blobs": "FreedBlobs RunBlobs",
+        "awaken.core.store.commits": "ThreadCommit",
+        "awaken.core.llm": "InferenceRequest preview_of",
+        "awaken.core.registry": "ContentResolver",
+        "awaken.core.store.threads": "ChildStrategy RunQuery ThreadQuery TicketQuery",
+        "awaken.core.thread_ids": "is_given_in is_scope scoped_id",
+        "awaken.runtime.assembly": "Assembly shapes_of with_teams",
+        "awaken.runtime.stream": "RunStream",
+        "awaken.runtime.submit": "submit",
+        "awaken.runtime.sync": "SyncDoor call_in",
+        "awaken.runtime.waiting": "at_rest list_tasks over_or_asking tree_at_rest",
+        "awaken.stores.bus.local": "LocalBus",
+        "awaken.runtime.live.follow": "follow",
+        "awaken.runtime.live.outline": "outline",
+        "awaken.runtime.live.tree": "follow_tree",
+        "awaken.engine.large_content": "load_media",
+        "awaken.plugin.resolved_agent": "ResolvedAgent",
+        "awaken.worker.shutdown": "close_plugins",
+        "awaken.worker.edited_arguments": "check_edit",
+        "awaken.worker.operations": "decide send",
+        "awaken.worker.read_thread": "resolve",
+        "awaken.worker.cancel_receipt": "cancel_with_receipt",
+        "awaken.worker.recovery": "Recovery",
+        "awaken.worker.worker": "RESOLVER",
+    },
+)

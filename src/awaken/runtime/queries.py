@@ -146,7 +146,7 @@ class Archive:
         if self._blobs is None or head is None:
             return request
         keep = engine.RunBlobs(blobs=self._blobs, uses=self._store, scope=head.scope)
-        messages = await engine.loaded(keep, request.messages, may_lack=False)
+        messages = await engine.load_media(keep, request.messages, may_lack=False)
         return msgspec.structs.replace(request, messages=messages)
 
     async def load_manifest(self, thread: str, message_id: str) -> RequestManifest:

@@ -21,7 +21,7 @@ from awaken.errors import ConfigError
 from awaken.runtime.partial_json import PartialJson
 from awaken.runtime.result import NO_SHAPES, RunResult, Shapes
 from awaken.worker import AgentRuntime
-from awaken.worker.event_stream import EventStream, Start
+from awaken.worker.event_stream import RunEventStream, Start
 
 _STARTS_OVER = (StreamReset, ToolCallCancel)
 _WRITTEN = (Role.ASSISTANT, Role.TOOL)
@@ -54,7 +54,7 @@ class _Speakers:
         return self._agents.pop(step.message_id, "")
 
 
-class RunStream(EventStream[RunResult]):
+class RunStream(RunEventStream[RunResult]):
     """Use it as `async with runtime.stream(…) as events: async for event in events: …`.
 
     Each item is a `RunEvent`; match on its `event`. The events of delegates are among them, with

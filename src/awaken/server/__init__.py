@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Authenticator", "Limits", "app"]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {".app": "app", ".keys": "Authenticator", ".limits": "Limits"},
-        extra="server",
-    )
+lazy_names(
+    __name__,
+    {".app": "app", ".keys": "Authenticator", ".limits": "Limits"},
+    extra="server",
+)

@@ -130,12 +130,11 @@ __all__ = [
     "WaitingReason",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            ".memory": "MemoryProfiles MemoryStore",
-            ".postgres": "PostgresBlobs PostgresProfiles PostgresStore",
-            ".sqlite": "Compacted SqliteProfiles SqliteStore",
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        ".memory": "MemoryProfiles MemoryStore",
+        ".postgres": "PostgresBlobs PostgresProfiles PostgresStore",
+        ".sqlite": "Compacted SqliteProfiles SqliteStore",
+    },
+)

@@ -1,8 +1,6 @@
 """Helpers for tests of agents, tools and stores: scripted models, a fake clock, and a store that
 fails on demand. The checks that every store must pass are in `awaken.testing.conformance`."""
 
-from typing import TYPE_CHECKING
-
 from awaken.core.answer_stream import stream_of
 from awaken.lazy import lazy_names
 from awaken.testing.failing_store import CommitFailure, FailingStore
@@ -32,5 +30,4 @@ __all__ = [
     "truncated_response",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, {})
+lazy_names(__name__, {})

@@ -1,7 +1,5 @@
 """Functions and types as tools, their schemas, and one call of one tool."""
 
-from typing import TYPE_CHECKING
-
 from awaken.core.schema import validate_against_schema
 from awaken.core.spec import ToolExecutorKind, ToolSelection
 from awaken.core.suspension import ResumeAction, ToolCallResumeMode
@@ -35,5 +33,4 @@ __all__ = [
     "validate_against_schema",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, {})
+lazy_names(__name__, {})

@@ -186,7 +186,7 @@ class Entry(Value, frozen=True, kw_only=True):
 
 
 class StoreBudgetLedger:
-    """A `Book` that is one value in the store, written by compare-and-swap.
+    """A `BudgetLedger` that is one value in the store, written by compare-and-swap.
 
     A process publishes a reservation before the reserved call starts; to write the ledger it must
     have read what others have reserved. Spending is published before it is committed with its run.

@@ -69,7 +69,9 @@ async def resolve_and_read(
         if context is not None and context.thread.open_run_id is not None:
             raise ThreadBusy(request.thread_id, context.thread.open_run_id)
     if context is None:
-        context = ThreadContext(thread=await _new_thread(store, request), is_new=True)
+        parent = request.parent_thread_id
+        above = await store.load_thread(parent) if parent is not None else None
+        context = ThreadContext(thread=_new_thread(request, above), is_new=True)
     if agent is None or window is None:
         agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
         window = _LogWindow(agent)
@@ -87,11 +89,8 @@ async def resolve_and_read(
     return agent, context
 
 
-async def _new_thread(store: Store, request: RunRequest) -> Thread:
-    """The thread that the request's first commit will create."""
-    above = None
-    if request.parent_thread_id is not None:
-        above = await store.load_thread(request.parent_thread_id)
+def _new_thread(request: RunRequest, above: Thread | None) -> Thread:
+    """The thread that the request's first commit will create, below the thread `above`."""
     place = place_of(request.thread_id) if above is None else Place(above.scope, above.family)
     return Thread(id=request.thread_id, scope=place.scope, family=place.family)
 

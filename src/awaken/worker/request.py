@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from awaken.core.inbox import InboxReceiver
 
 
-class RunKind(StrEnum):
+class RequestKind(StrEnum):
     """A new run, one continued with an approver's decisions, or one continued without."""
 
     NEW = "new"
@@ -101,10 +101,10 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
         )
 
     @property
-    def kind(self) -> RunKind:
+    def kind(self) -> RequestKind:
         if self.continue_run_id is None:
-            return RunKind.NEW
-        return RunKind.HITL_RESUME if self.decisions else RunKind.CONTINUATION
+            return RequestKind.NEW
+        return RequestKind.HITL_RESUME if self.decisions else RequestKind.CONTINUATION
 
 
 def _check_id(name: str, id: str) -> None:

@@ -31,16 +31,13 @@ __all__ = [
     "state_with_backend_output",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            ".records": (
-                "backend_kind load_checkpoint_state materialize_remote_message_log "
-                "remote_backend_error_message state_with_backend_output"
-            ),
-            ".lifecycle": (
-                "fail_abandoned fail_interrupted INTERRUPTED execute_remote_root_lifecycle"
-            ),
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        ".records": (
+            "backend_kind load_checkpoint_state materialize_remote_message_log "
+            "remote_backend_error_message state_with_backend_output"
+        ),
+        ".lifecycle": ("fail_abandoned fail_interrupted INTERRUPTED execute_remote_root_lifecycle"),
+    },
+)

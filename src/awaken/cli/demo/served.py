@@ -37,9 +37,9 @@ from awaken.core.thread import ThreadPatch
 from awaken.runtime import Runtime
 from awaken.server import app
 from awaken.server.auth import LOCAL
-from awaken.server.call import Call
+from awaken.server.call import ApiCall
 from awaken.server.endpoint import Endpoint, Resource
-from awaken.server.limits import Limits, Streams
+from awaken.server.limits import Limits, StreamLimit
 from awaken.server.observe import set_up_logs
 from awaken.server.route import Role, Route
 from awaken.server.serve import Serving, address_of
@@ -129,11 +129,11 @@ class DemoServer:
             answers={},
         )
         return StarletteRoute(
-            route.path, Resource({"POST": Endpoint(route, self._runtime, Limits(), Streams(1))})
+            route.path, Resource({"POST": Endpoint(route, self._runtime, Limits(), StreamLimit(1))})
         )
 
 
-async def _kill(call: Call) -> ASGIApp:
+async def _kill(call: ApiCall) -> ASGIApp:
     # Answered first: a browser sends a request again whose connection breaks before its answer, and
     # would kill the next process as well.
     return Response(status_code=202, background=BackgroundTask(_kill_process))

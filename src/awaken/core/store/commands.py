@@ -273,7 +273,7 @@ class Submission(RunInput, frozen=True, kw_only=True):
 
     - `run_id` is the id that the new run gets.
     - `decisions` answer open tickets of the thread. A submission with decisions starts no run: the
-      run that asked goes on with them and with the messages.
+      run that asked continues with them and with the messages.
     - `rewind_to` is the id of a message in view. The run begins by rewinding the thread to before
       that message: its first commit takes that message and all behind it out of view, and adds the
       submission's own messages.

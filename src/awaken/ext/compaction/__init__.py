@@ -11,12 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPACTION", "CompactionConfig", "CompactionPlugin", "CompactionState"]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            ".config": "CompactionConfig",
-            ".plugin": "CompactionPlugin",
-            ".state": "COMPACTION CompactionState",
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        ".config": "CompactionConfig",
+        ".plugin": "CompactionPlugin",
+        ".state": "COMPACTION CompactionState",
+    },
+)

@@ -19,7 +19,4 @@ __all__ = [
     "InputFilter",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__, {".input": "HandoffInputPlugin", ".plugin": "HandoffPlugin"}
-    )
+lazy_names(__name__, {".input": "HandoffInputPlugin", ".plugin": "HandoffPlugin"})

@@ -29,5 +29,4 @@ __all__ = [
     "TokenBudget",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, {".plugin": "StopConditionPlugin"})
+lazy_names(__name__, {".plugin": "StopConditionPlugin"})

@@ -32,16 +32,15 @@ __all__ = [
     "background",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            ".admission": "TaskOptions",
-            ".background_tool": "BackgroundTool background",
-            ".limits": "BackgroundLimits",
-            ".manager": "BackgroundTaskManager",
-            ".message_tools": "MessagePolicy",
-            ".plugin": "BackgroundTaskPlugin",
-            ".task": "TaskContext TaskResult",
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        ".admission": "TaskOptions",
+        ".background_tool": "BackgroundTool background",
+        ".limits": "BackgroundLimits",
+        ".manager": "BackgroundTaskManager",
+        ".message_tools": "MessagePolicy",
+        ".plugin": "BackgroundTaskPlugin",
+        ".task": "TaskContext TaskResult",
+    },
+)

@@ -258,7 +258,11 @@ class BackgroundTool:
         delegates = ctx.delegates if self._runs_agent else None
         try:
             thread_id, key = ctx.run_identity.thread_id, ctx.idempotency_key
-            done = await delegates.done_by(thread_id, key) if delegates is not None else None
+            done = (
+                await delegates.summarize_delegate(thread_id, key)
+                if delegates is not None
+                else None
+            )
         except StoreError as error:
             log.warning("cannot read what task %s had done: %s", ctx.idempotency_key, error)
             done = "it is unknown what it had done before that"

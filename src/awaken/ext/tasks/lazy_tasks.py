@@ -35,19 +35,16 @@ __all__ = [
     "find_live_task",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "awaken.ext.tasks.background_tool": "background",
-            "awaken.ext.tasks.handles": "TaskHandles",
-            "awaken.ext.tasks.manager": "BackgroundTaskManager",
-            "awaken.ext.tasks.plugin": "BackgroundTaskPlugin",
-            "awaken.ext.tasks.resolver": "BackgroundControlResolver",
-            "awaken.ext.tasks.store_journal": "StoreTaskJournal",
-            "awaken.ext.tasks.task": (
-                "cancel_tasks_of current_background_task_context find_live_task"
-            ),
-            "awaken.ext.tasks.task_tools": "CANCEL_TASK_TOOL_ID CancelTaskTool",
-        },
-    )
+lazy_names(
+    __name__,
+    {
+        "awaken.ext.tasks.background_tool": "background",
+        "awaken.ext.tasks.handles": "TaskHandles",
+        "awaken.ext.tasks.manager": "BackgroundTaskManager",
+        "awaken.ext.tasks.plugin": "BackgroundTaskPlugin",
+        "awaken.ext.tasks.resolver": "BackgroundControlResolver",
+        "awaken.ext.tasks.store_journal": "StoreTaskJournal",
+        "awaken.ext.tasks.task": ("cancel_tasks_of current_background_task_context find_live_task"),
+        "awaken.ext.tasks.task_tools": "CANCEL_TASK_TOOL_ID CancelTaskTool",
+    },
+)

@@ -1,7 +1,5 @@
 """Reading finished runs from the store and running them again, unchanged or with changes."""
 
-from typing import TYPE_CHECKING
-
 from awaken import lazy
 from awaken.runtime.replay.compare import Difference, first_difference
 from awaken.runtime.replay.play import EXPORT_AGAIN, replay
@@ -23,5 +21,4 @@ __all__ = [
     "replay",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)
+lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)

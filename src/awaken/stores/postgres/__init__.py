@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Migrated", "PostgresBlobs", "PostgresProfiles", "PostgresStore", "migrate_address"]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            ".blobs": "PostgresBlobs",
-            ".migrations": "Migrated migrate_address",
-            ".profiles": "PostgresProfiles",
-            ".store": "PostgresStore",
-        },
-        extra="postgres",
-    )
+lazy_names(
+    __name__,
+    {
+        ".blobs": "PostgresBlobs",
+        ".migrations": "Migrated migrate_address",
+        ".profiles": "PostgresProfiles",
+        ".store": "PostgresStore",
+    },
+    extra="postgres",
+)

@@ -28,4 +28,4 @@ __all__ = [
     "read_bytes",
 ]
 
-lazy_names(__name__, {})
+lazy_names(__name__, {})  # an error about a name of another module says which

@@ -110,4 +110,4 @@ __all__ = [
     "is_terminal",
 ]
 
-lazy_names(__name__, {})
+lazy_names(__name__, {})  # an error about a name of another module says which

@@ -6,4 +6,4 @@ from awaken.tool.toolset import Toolset, toolset
 
 __all__ = ["RunInfo", "Toolset", "toolset"]
 
-lazy_names(__name__, {})
+lazy_names(__name__, {})  # an error about a name of another module says which

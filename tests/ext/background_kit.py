@@ -80,7 +80,7 @@ class Bench:
             await self.manager.wait(task_ids)
 
     def record(self, task_id: str) -> PersistedTaskMeta:
-        return self.manager.book.records()[task_id]
+        return self.manager.records.state_records()[task_id]
 
     def status(self, task_id: str) -> str:
         summary = self.manager.get(task_id)

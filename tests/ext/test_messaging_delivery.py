@@ -36,7 +36,7 @@ from awaken.ext.tasks import BackgroundTaskPlugin, TaskResult
 from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
     OUTBOX,
-    ClearDead,
+    ClearFailedMessages,
     DurableRoute,
     Enqueue,
     LiveInboxRoute,
@@ -290,7 +290,7 @@ async def test_a_hook_that_is_asked_twice_sends_once() -> None:
         async def deliver(self, request: DurableMessageRequest) -> None:
             self.tried.append(request.message_id)
             if request.message_id == "m2":
-                post.store.update(FAILED_MESSAGES, ClearDead())
+                post.store.update(FAILED_MESSAGES, ClearFailedMessages())
                 raise ConnectionError("no")
 
     post, gate = Post(sink := Meddling()), Gate()

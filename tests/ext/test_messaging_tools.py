@@ -21,13 +21,13 @@ from awaken.ext.tasks.message_tools import MessagePolicy, RecoverFailedMessagesT
 from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
     OUTBOX,
-    DeadLetter,
+    AddFailedMessage,
     DurableRoute,
     Enqueue,
+    FailedMessage,
     LiveInboxRoute,
     Outbox,
     OutboxEntry,
-    PushDead,
     RemoveMessage,
 )
 from awaken.ext.tasks.task import AgentTaskContext
@@ -280,8 +280,8 @@ async def test_messages_that_never_arrived_can_be_listed_replayed_and_cleared() 
     for n in range(2):
         route = entry(n).route
         assert isinstance(route, DurableRoute)
-        letter = DeadLetter(request=route.request, error="no answer")
-        store.update(FAILED_MESSAGES, PushDead(letter=letter))
+        failed = FailedMessage(request=route.request, error="no answer")
+        store.update(FAILED_MESSAGES, AddFailedMessage(message=failed))
 
     listed = await recover(store, {})
     assert listed.result.data == {

@@ -71,4 +71,4 @@ __all__ = [
     "ToolPolicyHook",
 ]
 
-lazy_names(__name__, {})
+lazy_names(__name__, {})  # an error about a name of another module says which

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from awaken.core.task import TaskStatus
     from awaken.core.thread_ids import is_given_in, is_scope, scoped_id
     from awaken.engine.large_content import load_media
+    from awaken.ext.tasks.listing import list_tasks
     from awaken.plugin.resolved_agent import ResolvedAgent
     from awaken.runtime.assembly import Assembly, shapes_of, with_teams
     from awaken.runtime.live.follow import follow
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from awaken.runtime.stream import RunStream
     from awaken.runtime.submit import submit
     from awaken.runtime.sync import SyncDoor, call_in
-    from awaken.runtime.waiting import at_rest, list_tasks, over_or_asking, tree_at_rest
+    from awaken.runtime.waiting import at_rest, over_or_asking, tree_at_rest
     from awaken.stores.bus.local import LocalBus
     from awaken.worker.cancel_receipt import cancel_with_receipt
     from awaken.worker.edited_arguments import check_edit
@@ -91,7 +92,8 @@ lazy_names(
         "awaken.runtime.stream": "RunStream",
         "awaken.runtime.submit": "submit",
         "awaken.runtime.sync": "SyncDoor call_in",
-        "awaken.runtime.waiting": "at_rest list_tasks over_or_asking tree_at_rest",
+        "awaken.ext.tasks.listing": "list_tasks",
+        "awaken.runtime.waiting": "at_rest over_or_asking tree_at_rest",
         "awaken.stores.bus.local": "LocalBus",
         "awaken.runtime.live.follow": "follow",
         "awaken.runtime.live.outline": "outline",

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     )
     from awaken.core.task import TaskStatus
     from awaken.core.thread import Thread
+    from awaken.ext.tasks.listing import BackgroundTask
     from awaken.runtime.live.follow import EventFollower
     from awaken.runtime.live.outline import StepOutline
-    from awaken.runtime.waiting import BackgroundTask
 
 V = TypeVar("V")
 Q = TypeVar("Q", bound=msgspec.Struct)

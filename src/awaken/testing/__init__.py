@@ -30,4 +30,4 @@ __all__ = [
     "truncated_response",
 ]
 
-lazy_names(__name__, {})
+lazy_names(__name__, {})  # an error about a name of another module says which

@@ -33,4 +33,4 @@ __all__ = [
     "validate_against_schema",
 ]
 
-lazy_names(__name__, {})
+lazy_names(__name__, {})  # an error about a name of another module says which

@@ -38,6 +38,6 @@ lazy_names(
             "backend_kind load_checkpoint_state materialize_remote_message_log "
             "remote_backend_error_message state_with_backend_output"
         ),
-        ".lifecycle": ("fail_abandoned fail_interrupted INTERRUPTED execute_remote_root_lifecycle"),
+        ".lifecycle": "fail_abandoned fail_interrupted INTERRUPTED execute_remote_root_lifecycle",
     },
 )

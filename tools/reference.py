@@ -52,6 +52,7 @@ MESSAGES = (
     "LlmStreamEvent StreamListener ContentBlockStop ReasoningDone ToolCallSigned import_history"
 )
 MODEL_PROTOCOLS = "LlmExecutor StreamDriver AnswerListener TokenCounter"
+SEARCH = "SearchPage SearchHit SearchState UsageRow"
 STORES = "MemoryStore SqliteStore PostgresStore MemoryProfiles SqliteProfiles PostgresProfiles"
 STORE_PROTOCOLS = "Store Commits Threads Commands ProfileStore"
 
@@ -71,9 +72,14 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         "What runs agents: it opens a store, keeps threads, and recovers runs.",
         (
             Part("awaken", "Runtime"),
-            Part("awaken.runtime", but="Agent RemoteAgent RunResult"),
+            Part("awaken.runtime", but=f"Agent RemoteAgent RunResult {SEARCH}"),
             Part("awaken", "RunRequest CancellationToken"),
         ),
+    ),
+    "search": (
+        "Search results",
+        "What `runtime.search` and `runtime.usage` return.",
+        (Part("awaken.runtime", SEARCH),),
     ),
     "replay": (
         "Record and replay",
@@ -103,7 +109,12 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
     "ext": (
         "Built-in plugins",
         "Hand-overs, background tasks, summaries of long threads, and conditions that end a run.",
-        (Part("awaken.ext"),),
+        (
+            Part("awaken.ext.tasks"),
+            Part("awaken.ext.handoff"),
+            Part("awaken.ext.compaction"),
+            Part("awaken.ext.stop"),
+        ),
     ),
     "models": (
         "Models",

@@ -51,8 +51,10 @@ AwakenError
 │   │   └── BlobNotFound · BlobDamaged · BlobRangeBeyondEnd
 │   ├── DecisionRefused           an approver's answer cannot be taken
 │   └── StoreUnavailable          the file, disk or server of a store cannot be used
+│       └── SearchUnavailable     the search index cannot be used; everything else works
 └── ConfigError                   a wrong name, address or argument: the message says what to do
-    └── InvalidId                 an id that a caller may not use for something new
+    ├── InvalidId                 an id that a caller may not use for something new
+    └── InvalidSearch             a part of a search query is wrong
 """
 
 from __future__ import annotations
@@ -90,6 +92,7 @@ __all__ = [
     "InvalidRecord",
     "InvalidRemoteEndpointConfig",
     "InvalidResume",
+    "InvalidSearch",
     "InvalidTransition",
     "KeyAlreadyRegistered",
     "KeyDecode",
@@ -123,6 +126,7 @@ __all__ = [
     "RunOpen",
     "RuntimeFailed",
     "RuntimeFault",
+    "SearchUnavailable",
     "Serialization",
     "StaleFence",
     "StateError",

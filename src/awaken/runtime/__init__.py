@@ -40,7 +40,7 @@ __all__ = [
     "UsageRow",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.core.identity": "Principal",

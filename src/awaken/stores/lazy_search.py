@@ -21,7 +21,7 @@ __all__ = [
     "SqliteSearchIndex",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.stores.memory.search": "MemorySearchIndex",

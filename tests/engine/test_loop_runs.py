@@ -729,7 +729,7 @@ async def test_an_override_of_the_model_lasts_over_continuations() -> None:
     model = CheckedModel(truncated_response("half"), "whole")
     stage = Stage(Agent("a", model=model, tools=[look]))
 
-    await stage.run(overrides=InferenceOverride(upstream_model="bigger", max_tokens=9))
+    await stage.run(settings=InferenceOverride(upstream_model="bigger", max_tokens=9))
 
     assert [r.upstream_model for r in model.asked] == ["bigger", "bigger"]
     assert [[d.id for d in r.tools] for r in model.asked] == [["look"], ["look"]]

@@ -91,7 +91,7 @@ async def _raw(desk: Desk, path: str, parts: AsyncIterator[bytes]) -> bytes:
         (b'{"messages":[]}', "bad_body"),
         (b'{"messages":["Hi"],"not_before":"2026-01-01T00:00:00"}', "bad_body"),
         (b'{"messages":["Hi"],"budget":{"tokens":-1}}', "bad_body"),
-        (b'{"messages":["Hi"],"overrides":{"temperature":-1}}', "bad_body"),
+        (b'{"messages":["Hi"],"settings":{"temperature":-1}}', "bad_body"),
         (b'{"messages":["Hi"],"labels":{"a=b":"c"}}', "bad_body"),
         (b'{"a":' * 65 + b"1" + b"}" * 65, "nested_too_deeply"),
     ],
@@ -100,6 +100,13 @@ async def test_a_body_that_makes_no_sense_is_refused(desk: Desk, body: bytes, co
     answer = await desk.ask("page", "POST", "/v1/threads/t/runs", content=body)
     assert (answer.status_code, code_of(answer)) == (400, code), answer.text
     assert (await desk.runtime.list_threads()).items == ()
+
+
+async def test_the_former_name_of_the_settings_is_answered_with_the_new_one(desk: Desk) -> None:
+    body = {"messages": ["Hi"], "overrides": {"temperature": 0.5}}
+    answer = await desk.ask("page", "POST", "/v1/runs", json=body)
+    assert (answer.status_code, code_of(answer)) == (400, "bad_body")
+    assert answer.json()["error"]["hint"].startswith("write settings: ")
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from awaken.runtime.live.tree import follow_tree
     from awaken.runtime.stream import RunStream
     from awaken.runtime.submit import submit
-    from awaken.runtime.sync import SyncDoor, call_in
-    from awaken.runtime.waiting import at_rest, over_or_asking, tree_at_rest
+    from awaken.runtime.sync import SyncBridge, call_in
+    from awaken.runtime.waiting import wait_for_end_or_question, wait_idle, wait_tree_idle
     from awaken.stores.bus.local import LocalBus
     from awaken.worker.cancel_receipt import cancel_with_receipt
     from awaken.worker.edited_arguments import check_edit
@@ -49,12 +49,11 @@ __all__ = [
     "RunBlobs",
     "RunQuery",
     "RunStream",
-    "SyncDoor",
+    "SyncBridge",
     "TaskStatus",
     "ThreadCommit",
     "ThreadQuery",
     "TicketQuery",
-    "at_rest",
     "call_in",
     "cancel_with_receipt",
     "check_edit",
@@ -67,18 +66,19 @@ __all__ = [
     "list_tasks",
     "load_media",
     "outline",
-    "over_or_asking",
     "preview_of",
     "resolve",
     "scoped_id",
     "send",
     "shapes_of",
     "submit",
-    "tree_at_rest",
+    "wait_for_end_or_question",
+    "wait_idle",
+    "wait_tree_idle",
     "with_teams",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.core.task": "TaskStatus",
@@ -91,9 +91,9 @@ __getattr__, __dir__ = lazy_names(
         "awaken.runtime.assembly": "Assembly shapes_of with_teams",
         "awaken.runtime.stream": "RunStream",
         "awaken.runtime.submit": "submit",
-        "awaken.runtime.sync": "SyncDoor call_in",
+        "awaken.runtime.sync": "SyncBridge call_in",
         "awaken.ext.tasks.listing": "list_tasks",
-        "awaken.runtime.waiting": "at_rest over_or_asking tree_at_rest",
+        "awaken.runtime.waiting": "wait_idle wait_for_end_or_question wait_tree_idle",
         "awaken.stores.bus.local": "LocalBus",
         "awaken.runtime.live.follow": "follow",
         "awaken.runtime.live.outline": "outline",

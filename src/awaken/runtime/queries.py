@@ -51,8 +51,8 @@ _PAGE = 500
 _DAY_MS = 86_400_000
 
 
-class Archive:
-    """The part of a runtime that needs no agents."""
+class StoreQueries:
+    """The methods of a runtime that read and change its store, and need no agents."""
 
     def __init__(
         self,

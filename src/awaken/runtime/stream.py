@@ -41,11 +41,11 @@ class _Speakers:
     def note(self, told: RunEvent) -> None:
         event = told.event
         if isinstance(event, StepStart):
-            self._agents[event.message_id] = self._handed_to(told.run_id) or self._first
+            self._agents[event.message_id] = self._find_active_agent(told.run_id) or self._first
         elif isinstance(event, RunStart) and event.identity is not None:
             self._first = event.identity.agent_id
 
-    def _handed_to(self, run_id: str) -> str | None:
+    def _find_active_agent(self, run_id: str) -> str | None:
         """The agent that a live run was handed to; `None` if it was not handed over."""
         live = self._live.find_by_run(run_id)
         return live.state.read(ACTIVE_AGENT) if live is not None and live.state else None

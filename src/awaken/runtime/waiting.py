@@ -12,24 +12,26 @@ from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import TicketStatus
 from awaken.errors import NotFound, RunAbandoned
-from awaken.ext import tasks as background
+from awaken.ext.tasks import lazy_tasks as background
 from awaken.worker import AgentRuntime, operations
 from awaken.worker.delegates import parent_of
 from awaken.worker.messages import root_of
 
-PATIENCE = 5.0
+OWNER_CHECK_SECONDS = 5.0
 """Seconds without a change after which a waiting caller checks that the run still has an owner."""
-GLANCE = 0.2
+TASK_CHECK_SECONDS = 0.2
 """Seconds between two checks of background tasks: there is no wake-up when their agents ask
 something."""
 
 
-WhyNot = Callable[[RunRecord, Iterable[str]], str | None]
+RefusalReason = Callable[[RunRecord, Iterable[str]], str | None]
 """Takes a run without an owner, and the ids of the open runs in its tree. Returns why this runtime
 will not resume it, or `None` if it will."""
 
 
-async def over_or_asking(engine: AgentRuntime, id: str, refusal_reason: WhyNot) -> RunRecord:
+async def wait_for_end_or_question(
+    engine: AgentRuntime, id: str, refusal_reason: RefusalReason
+) -> RunRecord:
     """Wait until a run, given by its run or thread id, is over or needs an answer. Returns its
     record. Any process may own the run.
 
@@ -53,7 +55,7 @@ async def over_or_asking(engine: AgentRuntime, id: str, refusal_reason: WhyNot) 
         if run.status is RunStatus.WAITING and await _asks(engine.store, run):
             return run
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(OWNER_CHECK_SECONDS):
                 seen, doubt = await engine.store.wait_changed(run.thread_id, seen), None
         except TimeoutError:
             # Checked twice: a run that passes from one owner to the next has none for a moment.
@@ -62,7 +64,7 @@ async def over_or_asking(engine: AgentRuntime, id: str, refusal_reason: WhyNot) 
                 raise RunAbandoned(run_id, doubt) from None
 
 
-async def _doubt(engine: AgentRuntime, run: RunRecord, refusal_reason: WhyNot) -> str | None:
+async def _doubt(engine: AgentRuntime, run: RunRecord, refusal_reason: RefusalReason) -> str | None:
     """Why a run will not go on; `None` if any thread of its tree has an owner, or it will be
     resumed here."""
     store = engine.store
@@ -87,22 +89,22 @@ async def _asks(store: Store, run: RunRecord) -> bool:
     return bool(len(await store.list_tickets(query)))
 
 
-async def at_rest(engine: AgentRuntime) -> None:
+async def wait_idle(engine: AgentRuntime) -> None:
     """Wait until no run is live here, and the runtime's own tasks have ended. Background tasks
     whose agents need an answer are not waited for."""
     while engine.owned or engine.active:
         if engine.owned:
-            await asyncio.wait(list(engine.owned), timeout=GLANCE)
+            await asyncio.wait(list(engine.owned), timeout=TASK_CHECK_SECONDS)
             continue
         for live in engine.active.all():
             if live.task is not None or not await _needs_answer(engine, live.thread_id):
-                await live.wait_ended(GLANCE)
+                await live.wait_ended(TASK_CHECK_SECONDS)
                 break
         else:
             return
 
 
-async def tree_at_rest(
+async def wait_tree_idle(
     engine: AgentRuntime, thread_id: str, work: Mapping[asyncio.Task[Any], str]
 ) -> None:
     """Wait until nothing in a thread's tree is live here, and no task of `work` (by thread id) is
@@ -115,13 +117,13 @@ async def tree_at_rest(
     while True:
         under_way = [task for task, thread in tuple(work.items()) if await is_of_tree(thread)]
         if under_way:
-            await asyncio.wait(under_way, timeout=GLANCE)
+            await asyncio.wait(under_way, timeout=TASK_CHECK_SECONDS)
             continue
         for live in engine.active.all():
             if not await is_of_tree(live.thread_id):
                 continue
             if live.task is not None or not await _needs_answer(engine, live.thread_id):
-                await live.wait_ended(GLANCE)
+                await live.wait_ended(TASK_CHECK_SECONDS)
                 break
         else:
             return
@@ -132,8 +134,8 @@ async def _needs_answer(engine: AgentRuntime, thread_id: str) -> bool:
     task = background.find_live_task(thread_id)
     if task is not None and task.queued:
         return True
-    for beneath in await operations.descendants(engine.store, thread_id):
-        run = await engine.store.load_run(beneath.open_run_id) if beneath.open_run_id else None
+    for child in await operations.descendants(engine.store, thread_id):
+        run = await engine.store.load_run(child.open_run_id) if child.open_run_id else None
         if run is not None and run.status is RunStatus.WAITING and await _asks(engine.store, run):
             return True
     return False

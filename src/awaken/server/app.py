@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from awaken.core.access import Door
 from awaken.core.access_store import Access
 from awaken.errors import ConfigError
-from awaken.runtime.metrics_hooks import RuntimeNews
+from awaken.runtime.metrics_hooks import RuntimeCallbacks
 from awaken.runtime.runtime import Runtime
 from awaken.server.auth import AllowAll, Authentication, Tokens
 from awaken.server.console import Audit, AuditMiddleware, Pages, Sessions
@@ -89,7 +89,7 @@ def app(
     application.router.default = _raise_not_found
     state = application.state
     state.tokens, state.limits, state.routes = tokens, limits, routes
-    state.keys, state.ticket_updates = key_source, TicketUpdates(RuntimeNews(runtime))
+    state.keys, state.ticket_updates = key_source, TicketUpdates(RuntimeCallbacks(runtime))
     state.sessions, state.pages = sessions, pages
     state.write_probe = WriteProbe(runtime.engine.clock)
     application.add_middleware(AuditMiddleware, Audit(access), routes)

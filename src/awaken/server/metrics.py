@@ -21,7 +21,7 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import Fence
 from awaken.core.store.store import CountsUnreadable, Store
 from awaken.errors import AwakenError
-from awaken.runtime.metrics_hooks import RuntimeNews
+from awaken.runtime.metrics_hooks import RuntimeCallbacks
 from awaken.runtime.runtime import Runtime
 from awaken.server.call import ApiCall
 from awaken.server.open_streams import OpenStreams
@@ -40,7 +40,7 @@ class Metrics:
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds: dict[str, Histogram] = {}
         self._submissions: Counter[tuple[str, str]] = Counter()
-        self._of_runs = RunMetrics(runtime, RuntimeNews(runtime))
+        self._of_runs = RunMetrics(runtime, RuntimeCallbacks(runtime))
         self._of_store = StoreMetrics(runtime.store)
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -144,7 +144,7 @@ class RunMetrics:
     """Counts what the runs of one runtime do, from now on. A run that pauses is counted when it has
     ended, by the process in which it ends."""
 
-    def __init__(self, runtime: Runtime, news: RuntimeNews) -> None:
+    def __init__(self, runtime: Runtime, news: RuntimeCallbacks) -> None:
         self._runtime = runtime
         self._queue = Histogram()
         self._commands: dict[str, Histogram] = {}

@@ -19,6 +19,10 @@ BYTES_A_SECOND = 16 * 1024
 _TOKEN = "token"
 """The parameter of a query that the edge reads: a stream token."""
 
+_FORMER_FIELDS = {
+    "unknown field `overrides`": "write settings: the parameters of the model for this run",
+}
+"""Hints for fields that a request had in an earlier version."""
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _STRUCTURE = b'[]{}"'
 _OTHERS = bytes(set(range(256)) - set(_STRUCTURE))
@@ -87,7 +91,8 @@ async def read_body(request: Request, type_: Any, limit: int, seconds: float) ->
     try:
         return msgspec.json.decode(body, type=type_)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise RequestRefused(400, "bad_body", explain_json(body, error)) from None
+        hint = next((hint for name, hint in _FORMER_FIELDS.items() if name in str(error)), None)
+        raise RequestRefused(400, "bad_body", explain_json(body, error), hint=hint) from None
 
 
 # The connection of a refused body is closed, so that the rest of the body is not read.

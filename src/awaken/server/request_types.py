@@ -170,7 +170,7 @@ class GivenOverrides(RequestPart, frozen=True, kw_only=True):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     reasoning_effort: EffortWord | GivenReasoning | None = None
 
-    def overrides(self) -> InferenceOverride:
+    def settings(self) -> InferenceOverride:
         given = self.reasoning_effort
         effort: ReasoningEffort | None = (
             ReasoningBudget(budget=int(given.budget))
@@ -197,7 +197,7 @@ class RunAsked(RequestPart, frozen=True, kw_only=True):
     messages: GivenMessages
     mode: SubmitMode = SubmitMode.QUEUE
     not_before: Annotated[datetime, Meta(tz=True)] | None = None
-    overrides: GivenOverrides | None = None
+    settings: GivenOverrides | None = None
     budget: GivenBudget | None = None
     frontend_tools: tuple[GivenTool, ...] = ()
     user: Line | None = None

@@ -99,7 +99,7 @@ async def carry_out(call: ApiCall, intake: Intake, extras: Extras = NO_EXTRAS) -
 async def _carry_out(call: ApiCall, intake: Intake, extras: Extras) -> Submitted:
     if intake.thread_id is not None:
         await load_visible_thread(call, intake.thread_id)
-    if intake.overrides is not None:
+    if intake.settings is not None:
         check_may_configure(call, "the model and its parameters are chosen")
     for key, _ in intake.decisions:
         await _check_answer(call, intake.thread_id, key)
@@ -110,7 +110,7 @@ async def _carry_out(call: ApiCall, intake: Intake, extras: Extras) -> Submitted
         intake.messages,
         thread=intake.thread_id,
         answers=dict(intake.decisions) or None,
-        overrides=intake.overrides,
+        settings=intake.settings,
         budget=limit_budget(extras.budget, call.terms.budget),
         frontend_tools=intake.frontend_tools,
         mode=intake.mode,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from awaken.core.run import AgentRunResult
 from awaken.core.store.commands import CommandKind, ThreadCommand
-from awaken.runtime.metrics_hooks import RuntimeNews
+from awaken.runtime.metrics_hooks import RuntimeCallbacks
 
 POLL_SECONDS = 1.0
 """Seconds after which a stream reads the changes of other processes."""
@@ -21,7 +21,7 @@ class TicketUpdates:
     """Wakes its listeners when a run of this process has paused with questions, has ended, or has
     received answers."""
 
-    def __init__(self, news: RuntimeNews) -> None:
+    def __init__(self, news: RuntimeCallbacks) -> None:
         self._listeners: set[asyncio.Event] = set()
         news.commands.subscribe(self._take)
         news.ended.subscribe(self._end)

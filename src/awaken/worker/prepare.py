@@ -176,7 +176,7 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
 
 
 def complete_request(request: RunRequest, previous: RunRecord | None) -> RunRequest:
-    """The request, completed with the parent ids, front-end tools, overrides and budget of the run
+    """The request, completed with the parent ids, front-end tools, settings and budget of the run
     that it continues. Principal, user, labels and `deps_key` stay those that the run
     began with."""
     asked = previous.request if previous is not None else None
@@ -192,8 +192,8 @@ def complete_request(request: RunRequest, previous: RunRecord | None) -> RunRequ
         "labels": asked.labels,
     }
     extras = asked.request_extras if isinstance(asked.request_extras, dict) else {}
-    if request.overrides is None and "overrides" in extras:
-        known["overrides"] = from_json(extras["overrides"], InferenceOverride)
+    if request.settings is None and "overrides" in extras:
+        known["settings"] = from_json(extras["overrides"], InferenceOverride)
     if request.budget is None and "budget" in extras:
         known["budget"] = from_json(extras["budget"], Budget)
     if request.forwarded_props is None and "forwarded_props" in extras:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import msgspec
 
-from awaken.cli.builtin_agent import built_in_agent
+from awaken.cli.builtin_agent import build_builtin_agent
 from awaken.cli.commands.db import is_postgres, migrate_tables, migration_lines
 from awaken.cli.entry import ITSELF
 from awaken.cli.exit_codes import ExitCode, Mistake
@@ -372,7 +372,7 @@ def _load_target(options: ServeOptions) -> Target:
         return load_served(options.target)
     if options.is_console:
         return Target("no agents", [])
-    return Target(BUILT_IN, [built_in_agent()])
+    return Target(BUILT_IN, [build_builtin_agent()])
 
 
 def _bind_socket(options: ServeOptions, port: int | None = None) -> socket.socket:

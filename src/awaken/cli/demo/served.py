@@ -22,9 +22,9 @@ from starlette.types import ASGIApp
 from awaken.cli.demo.story import (
     PROMPT,
     STOCK_PROMPT,
-    BookEntry,
-    Books,
+    EffectFile,
     EffectHooks,
+    EffectRecord,
     stock_agent,
     story_agents,
 )
@@ -72,7 +72,7 @@ class DemoServer:
         self._listening = socket.socket(fileno=options.socket)
         home, speed = Path(options.home), options.speed
         agents = story_agents(
-            speed, Books(home / "books.jsonl"), EffectHooks(self._wait_after_effect, _ignore)
+            speed, EffectFile(home / "books.jsonl"), EffectHooks(self._wait_after_effect, _ignore)
         )
         self._runtime = Runtime(
             [*agents, stock_agent(speed)], store=f"sqlite:///{home / 'demo.db'}", prices=_PRICE
@@ -114,7 +114,7 @@ class DemoServer:
         say("stop with Ctrl-C")
         sys.stdout.flush()
 
-    async def _wait_after_effect(self, tool: str, entry: BookEntry) -> None:
+    async def _wait_after_effect(self, tool: str, entry: EffectRecord) -> None:
         """The side effect has happened and the call has not ended: no worse moment for a kill."""
         await SYSTEM_CLOCK.sleep(KILL_WINDOW_SECONDS)
 
@@ -143,7 +143,7 @@ async def _kill_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _ignore(tool: str, entry: BookEntry) -> None:
+def _ignore(tool: str, entry: EffectRecord) -> None:
     """A later process has found a side effect in the books; the page shows that by itself."""
 
 

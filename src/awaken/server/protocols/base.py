@@ -91,7 +91,7 @@ class Intake(Value, frozen=True, kw_only=True):
     decisions: tuple[Decision, ...] = ()
     rewind_to: str | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
-    overrides: InferenceOverride | None = None
+    settings: InferenceOverride | None = None
     state: dict[str, Json] = msgspec.field(default_factory=_nothing)
     forwarded_props: Json = None
     mode: SubmitMode = SubmitMode.QUEUE

@@ -98,7 +98,7 @@ async def _submit(call: ApiCall, thread_id: str) -> ASGIApp:
             thread_id=thread_id,
             agent_id=asked.agent_id,
             messages=parse_messages(call, asked.messages),
-            overrides=asked.overrides.overrides() if asked.overrides is not None else None,
+            settings=asked.settings.settings() if asked.settings is not None else None,
             frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
             mode=asked.mode,
             key=idempotency_key(call),

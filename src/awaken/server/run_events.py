@@ -38,7 +38,7 @@ UNSCOPED = ClientIds("")
 
 
 def follow_run(call: ApiCall, run: RunRecord, *, after: int) -> EventFollower:
-    """The events of a run's thread and of the delegates beneath it, behind event `after`, with ids
+    """The events of a run's thread and of its delegates, behind event `after`, with ids
     as the client sees them. A run that is withdrawn gets an end, as in `with_end`."""
     events = call.follow(run.thread_id, after=after, tree=True)
     return with_end(call.runtime.store, run, events, after=after, ids=call.ids)

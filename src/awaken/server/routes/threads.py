@@ -148,8 +148,8 @@ async def fork(call: ApiCall) -> ASGIApp:
 async def get_usage(call: ApiCall) -> ASGIApp:
     thread = await find_thread(call, call.path("thread"))
     own = await _all_runs(call, RunQuery(thread_id=thread.id, limit=_MAX_RESULTS))
-    beneath = await _all_runs(call, RunQuery(ancestor_thread_id=thread.id, limit=_MAX_RESULTS))
-    runs = [*own, *beneath]
+    descendants = await _all_runs(call, RunQuery(ancestor_thread_id=thread.id, limit=_MAX_RESULTS))
+    runs = [*own, *descendants]
     given, made = sum(run.input_tokens for run in runs), sum(run.output_tokens for run in runs)
     known = [run.cost for run in runs if run.cost is not None]
     return JsonResponse(

@@ -70,10 +70,10 @@ const start = events.find((told) => told.event.event_type === 'step_start');
 const live = (event) => ({ thread_id: start.thread_id, run_id: runId, at_ms: start.at_ms, event });
 const upTo = events.slice(0, events.indexOf(start) + 1);
 const tree = grow([...upTo, live({ event_type: 'text_delta', delta: 'I thi' }), live({ event_type: 'tool_call_start', id: 'x', name: 'pay' })]);
-assert.equal(tree.root.children[0].said, 'I thi');
+assert.equal(tree.root.children[0].text, 'I thi');
 assert.equal(tree.root.children[0].children.length, 1);
 tree.take(live({ event_type: 'stream_reset', reason: 'again' }));
-assert.equal(tree.root.children[0].said, '');
+assert.equal(tree.root.children[0].text, '');
 assert.deepEqual(shown(tree), shown(grow(upTo)));
 
 // A run that waited for two days is readable: the wait is one cut.
@@ -139,7 +139,7 @@ assert.equal(pieces('👩🏽‍🔧').length, 1);
 assert.deepEqual(pieces('a\u200db').map((piece) => piece.mark ?? piece.text), ['a', 'U+200D', 'b']);
 
 // A tool's colours are pieces, and no other escape is taken away.
-const { coloured } = await load('format.mjs');
+const { splitColours } = await load('format.mjs');
 assert.deepEqual(splitColours('a\u001b[1;31mb\u001b[0mc\u001b[2J'), [{ text: 'a', colour: null }, { text: 'b', colour: 1 }, { text: 'c\u001b[2J', colour: null }]);
 
 // Arguments become fields and come back as they were, with every digit of their numbers.

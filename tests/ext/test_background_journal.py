@@ -21,10 +21,10 @@ from awaken.ext.tasks import (
     BackgroundTaskError,
     BackgroundTaskManager,
     TaskContext,
-    TaskHandles,
     TaskOptions,
     TaskResult,
 )
+from awaken.ext.tasks.handles import TaskHandles
 from awaken.ext.tasks.record_rules import shorten_record
 
 pytestmark = pytest.mark.anyio

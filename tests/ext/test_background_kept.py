@@ -7,14 +7,10 @@ from background_kit import Bench, MemoryJournal, call, call_context, giving
 
 from awaken.codec import dumps_text
 from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
-from awaken.ext.tasks import (
-    BackgroundTaskManager,
-    TaskContext,
-    TaskResult,
-    WaitTaskTool,
-)
+from awaken.ext.tasks import BackgroundTaskManager, TaskContext, TaskResult
 from awaken.ext.tasks.record_rules import ERROR_KEPT, shorten_record
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
+from awaken.ext.tasks.task_tools import WaitTaskTool
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ from background_kit import (
 )
 
 from awaken.codec import Json
-from awaken.core.task import PersistedTaskMeta, TaskStatus
-from awaken.ext.tasks import BackgroundTaskManager, TaskOptions, TaskParentContext
+from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
+from awaken.ext.tasks import BackgroundTaskManager, TaskOptions
 from awaken.ext.tasks.message_tools import SEND_MESSAGE_TOOL_ID, SendMessageTool
 
 pytestmark = pytest.mark.anyio

@@ -12,13 +12,8 @@ from awaken.core.aio.cancel import CancellationToken
 from awaken.core.inbox import inbox_channel
 from awaken.core.state.store import StateStore
 from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
-from awaken.ext.tasks import (
-    BackgroundTaskManager,
-    TaskContext,
-    TaskHandles,
-    TaskOptions,
-    TaskResult,
-)
+from awaken.ext.tasks import BackgroundTaskManager, TaskContext, TaskOptions, TaskResult
+from awaken.ext.tasks.handles import TaskHandles
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, ReplaceTasks
 from awaken.ids import SequentialIds
 

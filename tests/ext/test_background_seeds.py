@@ -17,13 +17,10 @@ from awaken.backend import (
 from awaken.core.event import CollectingSink, NullEventSink, RunStart
 from awaken.core.message import Message
 from awaken.core.state.store import StateStore
-from awaken.ext.tasks import (
+from awaken.core.task import TaskParentContext
+from awaken.ext.tasks import BackgroundTaskManager, BackgroundTaskPlugin, TaskResult, TaskStatus
+from awaken.ext.tasks.task import (
     AgentTaskContext,
-    BackgroundTaskManager,
-    BackgroundTaskPlugin,
-    TaskParentContext,
-    TaskResult,
-    TaskStatus,
     current_background_task_context,
     current_background_task_id,
 )

@@ -32,7 +32,7 @@ from awaken.core.task import (
 )
 from awaken.engine.phases import PhaseRuntime
 from awaken.errors import StoreUnavailable
-from awaken.ext.tasks import AgentTaskContext, BackgroundTaskPlugin, TaskResult
+from awaken.ext.tasks import BackgroundTaskPlugin, TaskResult
 from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
     OUTBOX,
@@ -42,6 +42,7 @@ from awaken.ext.tasks.state import (
     LiveInboxRoute,
     OutboxEntry,
 )
+from awaken.ext.tasks.task import AgentTaskContext
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.env import ExecutionEnv
 from awaken.stores.memory import MemoryStore

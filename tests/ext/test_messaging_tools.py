@@ -16,14 +16,8 @@ from awaken.core.state.key import Merge, Scope
 from awaken.core.state.run_keys import TOOL_RETRIES
 from awaken.core.task import DurableMessageRequest
 from awaken.core.tool_context import ToolOutput
-from awaken.ext.tasks import (
-    AgentTaskContext,
-    BackgroundTaskPlugin,
-    RecoverFailedMessagesTool,
-    SendMessageTool,
-    TaskResult,
-)
-from awaken.ext.tasks.message_tools import MessagePolicy
+from awaken.ext.tasks import BackgroundTaskPlugin, TaskResult
+from awaken.ext.tasks.message_tools import MessagePolicy, RecoverFailedMessagesTool, SendMessageTool
 from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
     OUTBOX,
@@ -36,6 +30,7 @@ from awaken.ext.tasks.state import (
     OutboxEntry,
     RemoveMessage,
 )
+from awaken.ext.tasks.task import AgentTaskContext
 from awaken.plugin.env import ExecutionEnv
 from awaken.tool import execute_tool
 

@@ -116,7 +116,7 @@ __all__ = [
     "validate_root_execution_request",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.core.backend": (

@@ -62,7 +62,7 @@ from awaken.errors import (
     PhaseError,
     StateError,
 )
-from awaken.ext import tasks as background
+from awaken.ext.tasks import lazy_tasks as background
 from awaken.ids import UUID7, Ids
 from awaken.plugin.env import ExecutionEnv, install_plugin
 from awaken.plugin.resolved_agent import ResolvedAgent

@@ -25,7 +25,7 @@ from awaken.core.aio.cancel import is_ours
 from awaken.core.event import RunEvent
 from awaken.core.storable import leave_out_unstorable
 from awaken.core.store.commands import ThreadCommand
-from awaken.core.store.commits import Commits, Committed, ThreadCommit, has_outcomes
+from awaken.core.store.commits import Commits, Committed, ThreadCommit, commit_once, has_outcomes
 from awaken.core.suspension import Ticket
 from awaken.errors import CommitUnknown, StorageError, StoreUnavailable
 
@@ -160,8 +160,7 @@ async def commit_again(
         else:
             raise StorageError(error) from error
         try:
-            committed = await commits.find_commit(commit)
-            return committed if committed is not None else await commits.commit(commit)
+            return await commit_once(commits, commit, is_tried=True)
         except BaseException as next_error:
             if is_ours(next_error):
                 raise

@@ -34,7 +34,7 @@ __all__ = [
     "StepOutline",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.core.identity": "Principal",

@@ -14,7 +14,7 @@ from awaken.core.llm import LlmExecutor
 from awaken.core.profile import ProfileStore
 from awaken.core.spec import AgentSpec, ModelPoolSpec, ModelSpec
 from awaken.errors import ConfigError
-from awaken.ext import compaction
+from awaken.ext.compaction.config import summary_model
 from awaken.ext.handoff import Handoff
 from awaken.ids import Ids
 from awaken.plugin.hook import Plugin
@@ -86,7 +86,7 @@ class Assembly:
                 builder.with_agent_spec(agent)
                 continue
             models.add(agent.spec.model_id, agent.model)
-            if (name := compaction.summary_model(agent.spec)) is not None:
+            if (name := summary_model(agent.spec)) is not None:
                 models.add(name, name)
             ids = tuple(_register(builder, known, agent.id, plugin) for plugin in agent.plugins)
             spec = msgspec.structs.replace(agent.spec, plugin_ids=ids)

@@ -36,9 +36,9 @@ from awaken.errors import (
     ValidationFailed,
 )
 from awaken.ext import compaction
-from awaken.ext import tasks as background
 from awaken.ext.stop import StopConditionPlugin
-from awaken.ext.tasks import BACKGROUND_PLUGIN_ID
+from awaken.ext.tasks import lazy_tasks as background
+from awaken.ext.tasks.state import BACKGROUND_PLUGIN_ID
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Closes, Plugin
 from awaken.stores.bus.local import LocalBus

@@ -78,7 +78,7 @@ __all__ = [
     "with_teams",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.core.task": "TaskStatus",

@@ -12,7 +12,7 @@ from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import TicketStatus
 from awaken.errors import NotFound, RunAbandoned
-from awaken.ext import tasks as background
+from awaken.ext.tasks import lazy_tasks as background
 from awaken.worker import AgentRuntime, operations
 from awaken.worker.delegates import parent_of
 from awaken.worker.messages import root_of

@@ -1,4 +1,4 @@
-"""Activating a run: selecting the run for a request, and preparing it for its backend.
+"""Activating a run: selecting the run for a request, and preparing it for the engine or a backend.
 
 `activate` reads the claimed thread and selects the run and its agent. `prepare_local` makes the
 `RunSetup` of an agent that runs in this process. For an agent on a remote backend, `prepare_remote`
@@ -152,10 +152,9 @@ class Activation(msgspec.Struct, kw_only=True):
     """One activation of a run: the claim on the thread, the thread as read under the claim, and the
     selected run and agent.
 
-    `commands` are those that waited for the run. `slot` is
-    the run's place among the live runs of this process. `answers` are the answers to the questions
-    of a remote run. `pending_commits` receives the commits that the store did not take before the
-    run failed.
+    `commands` are those that waited for the run. `slot` is the run's slot among the live runs of
+    this process. `answers` are the answers to the questions of a remote run. `pending_commits`
+    receives the commits that the store did not take before the run failed.
 
     The garbage collector has to track this struct: the slot leads to the run's task.
     """
@@ -231,6 +230,7 @@ class Activation(msgspec.Struct, kw_only=True):
 
     @property
     def store(self) -> Store:
+        """The worker's store."""
         store = self.services.store
         assert store is not None, "a worker has a store"
         return store
@@ -246,8 +246,8 @@ class Activation(msgspec.Struct, kw_only=True):
         self.slot.inbox = self.controls.owner_inbox = sender
 
 
-async def open_account(activation: Activation, accounts: Accounts, above: Account | None) -> None:
-    """Give the run its account, within that of the run above it.
+async def open_account(activation: Activation, accounts: Accounts, parent: Account | None) -> None:
+    """Give the run its account, within that of its parent run.
 
     Raises:
         ResolveFailed: it counts money, and the price of the agent's model is unknown.
@@ -256,7 +256,7 @@ async def open_account(activation: Activation, accounts: Accounts, above: Accoun
     account = activation.controls.budget = await accounts.open(
         run.run_id,
         activation.own_budget,
-        above,
+        parent,
         run.state,
         activation.context,
         activation.request.parent_run_id,
@@ -268,8 +268,8 @@ async def open_account(activation: Activation, accounts: Accounts, above: Accoun
 
 def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
     """The request with the delegate's share of its parent's budget, so that its record keeps it."""
-    above = account.parent if account is not None else None
-    if account is None or above is None or above.budget.share == 1:
+    parent = account.parent if account is not None else None
+    if account is None or parent is None or parent.budget.share == 1:
         return request
     return msgspec.structs.replace(request, budget=account.budget)
 

@@ -69,9 +69,9 @@ async def resolve_and_read(
         if context is not None and context.thread.open_run_id is not None:
             raise ThreadBusy(request.thread_id, context.thread.open_run_id)
     if context is None:
-        parent = request.parent_thread_id
-        above = await store.load_thread(parent) if parent is not None else None
-        context = ThreadContext(thread=_new_thread(request, above), is_new=True)
+        parent_id = request.parent_thread_id
+        parent = await store.load_thread(parent_id) if parent_id is not None else None
+        context = ThreadContext(thread=_new_thread(request, parent), is_new=True)
     if agent is None or window is None:
         agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
         window = _LogWindow(agent)
@@ -89,9 +89,9 @@ async def resolve_and_read(
     return agent, context
 
 
-def _new_thread(request: RunRequest, above: Thread | None) -> Thread:
-    """The thread that the request's first commit will create, below the thread `above`."""
-    place = place_of(request.thread_id) if above is None else Place(above.scope, above.family)
+def _new_thread(request: RunRequest, parent: Thread | None) -> Thread:
+    """The thread that the request's first commit will create."""
+    place = place_of(request.thread_id) if parent is None else Place(parent.scope, parent.family)
     return Thread(id=request.thread_id, scope=place.scope, family=place.family)
 
 

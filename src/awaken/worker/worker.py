@@ -469,9 +469,9 @@ class AgentRuntime(Stopping):
             await use_deps(slot, deps)
         if deps is not None or activation.context.thread.scope:
             activation.services = _narrow(activation.services, activation.context.thread, deps)
-        above = parent_context.budget
-        if activation.own_budget or above is not None or self.accounts.is_open(run_id):
-            await open_account(activation, self.accounts, above)
+        parent = parent_context.budget
+        if activation.own_budget or parent is not None or self.accounts.is_open(run_id):
+            await open_account(activation, self.accounts, parent)
         return activation
 
     def _services(self) -> RunServices:

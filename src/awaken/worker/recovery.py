@@ -37,7 +37,7 @@ from awaken.worker.crash_loop import (
 )
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.orphans import recover_run
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 MAX_SINGLE_LOOKUPS = 10
 """Up to this many threads with news are searched one by one; for more, the whole store is."""
@@ -79,7 +79,7 @@ class Recovery:
     news.
     """
 
-    def __init__(self, engine: AgentRuntime) -> None:
+    def __init__(self, engine: Worker) -> None:
         self._engine = engine
         self._room = asyncio.Semaphore(engine.max_runs)
         self._crash_loop_gate = CrashLoopGate(engine.store, engine.owned)

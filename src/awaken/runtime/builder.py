@@ -43,7 +43,7 @@ from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Closes, Plugin
 from awaken.stores.bus.local import LocalBus
 from awaken.tool.thread_pool import DEFAULT_LIMIT
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 T = TypeVar("T")
 
@@ -247,11 +247,11 @@ class AgentRuntimeBuilder:
             raise ValidationFailed("; ".join(failures))
         return resolver
 
-    def build_unchecked(self) -> AgentRuntime:
+    def build_unchecked(self) -> Worker:
         """A runtime whose agents are resolved, and checked, only when they are used."""
         return self._build(self.resolver())
 
-    def build(self, sources: Collection[str] = ()) -> AgentRuntime:
+    def build(self, sources: Collection[str] = ()) -> Worker:
         """A runtime whose agents can all be resolved; see `build_resolver` for `sources`.
 
         Raises:
@@ -259,7 +259,7 @@ class AgentRuntimeBuilder:
         """
         return self._build(self.build_resolver(sources))
 
-    def _build(self, resolver: RegistryResolver) -> AgentRuntime:
+    def _build(self, resolver: RegistryResolver) -> Worker:
         if self._store is None:
             raise BuildError("a runtime needs a store: call with_thread_run_store")
         blobs = None
@@ -267,7 +267,7 @@ class AgentRuntimeBuilder:
             blobs = RunBlobs(
                 blobs=self._blobs, uses=self._store, max_inline_result=self._max_inline_result
             )
-        return AgentRuntime(
+        return Worker(
             RegistryHandle(resolver),
             self._store,
             profiles=self._profiles,

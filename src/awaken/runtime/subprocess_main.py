@@ -59,7 +59,7 @@ from awaken.runtime.agent import Agent
 from awaken.runtime.loading import import_from_folder
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.runtime import Runtime
-from awaken.worker import AgentRuntime, RunRequest, operations
+from awaken.worker import RunRequest, Worker, operations
 from awaken.worker.request import continuation
 
 log = logging.getLogger("awaken.front.child")
@@ -272,7 +272,7 @@ async def run(
 
 
 async def to_its_end(
-    engine: AgentRuntime, request: RunRequest, sink: EventSink, token: CancellationToken
+    engine: Worker, request: RunRequest, sink: EventSink, token: CancellationToken
 ) -> tuple[AgentRunResult, tuple[str, ...]]:
     """Run to the end. Returns the result, and the tools that need an answer, if any do.
 
@@ -300,7 +300,7 @@ async def to_its_end(
 
 
 async def wait_report_or_question(
-    engine: AgentRuntime, thread_id: str, stirred: asyncio.Event
+    engine: Worker, thread_id: str, stirred: asyncio.Event
 ) -> tuple[str, ...]:
     """Wait until a background task reports to the run of a thread, or an agent in a task needs an
     answer. Returns the tools that need it; none if a task has reported."""

@@ -55,7 +55,7 @@ log = logging.getLogger("awaken.runtime")
 
 
 class RunFunction(Protocol):
-    """Starts a run: `AgentRuntime.run`."""
+    """Starts a run: `Worker.run`."""
 
     def __call__(
         self, request: RunRequest, sink: EventSink, parent_context: ParentContext
@@ -63,7 +63,7 @@ class RunFunction(Protocol):
 
 
 class Delegates:
-    """Runs delegates with `AgentRuntime.run`, like every other run."""
+    """Runs delegates with `Worker.run`, like every other run."""
 
     def __init__(
         self,

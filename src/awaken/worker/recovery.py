@@ -37,7 +37,7 @@ from awaken.worker.crash_loop import (
 )
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.orphans import recover_run
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 MAX_SINGLE_LOOKUPS = 10
 """Up to this many ready threads are looked at one by one; for more, the whole store is searched."""
@@ -79,7 +79,7 @@ class Recovery:
     has reported.
     """
 
-    def __init__(self, engine: AgentRuntime) -> None:
+    def __init__(self, engine: Worker) -> None:
         self._engine = engine
         self._slots = asyncio.Semaphore(engine.max_runs)
         self._crash_loop_gate = CrashLoopGate(engine.store, engine.owned)

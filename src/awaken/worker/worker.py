@@ -1,4 +1,4 @@
-"""`AgentRuntime`: takes requests, claims their threads, and runs their agents.
+"""`Worker`: takes requests, claims their threads, and runs their agents.
 
 `error_for_caller` translates the errors of a run's task for the caller of the run.
 """
@@ -90,8 +90,8 @@ RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", d
 _NO_SINK, _NO_PARENT = NullEventSink(), ParentContext()
 
 
-class AgentRuntime(Stopping):
-    """Runs agents; each thread has at most one live run.
+class Worker(Stopping):
+    """Claims the threads of requests and runs their agents. Each thread has at most one live run.
 
     Subscribers of `waited` are called with the seconds from the submission of a run, or the time
     that it names, to its start here; those of `taken_over` with each claim on a thread whose owner

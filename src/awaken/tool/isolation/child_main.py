@@ -50,7 +50,7 @@ def main(inherited: int) -> None:
     received = receive_frame(channel)
     if received is None:
         return
-    worker = Worker(pickle.loads(received[1]))
+    worker = FunctionServer(pickle.loads(received[1]))
     send_frame(channel, worker.get_ready(), received[0])
     while (received := receive_frame(channel)) is not None:
         number, frame = received
@@ -76,7 +76,7 @@ def _watch(lifeline: int) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-class Worker:
+class FunctionServer:
     """One function, and its calls."""
 
     def __init__(self, setup: Setup) -> None:

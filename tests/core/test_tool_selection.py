@@ -121,7 +121,7 @@ def test_patterns_that_fit_no_tool_are_told() -> None:
         allowed_patterns=("read*", "raed*"), excluded_patterns=("*_raw", "web_*")
     )
 
-    assert selection.unmatched(TOOLS) == ["raed*", "*_raw"]
+    assert selection.find_unmatched(TOOLS) == ["raed*", "*_raw"]
 
 
 def escaped(text: str) -> str:

@@ -31,7 +31,7 @@ from awaken.errors import AgentNotFound, ConfigError, InvalidResume, PhaseError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response
 from awaken.testing.models import Response
-from awaken.worker import RunKind
+from awaken.worker import RequestKind
 
 pytestmark = pytest.mark.anyio
 
@@ -198,8 +198,8 @@ async def test_a_named_run_is_continued() -> None:
 
     assert result.run_id == waiting.run_id
     plain = RunRequest(thread_id="t")
-    assert plain.kind is RunKind.NEW
-    assert RunRequest(thread_id="t", continue_run_id="r").kind is RunKind.CONTINUATION
+    assert plain.kind is RequestKind.NEW
+    assert RunRequest(thread_id="t", continue_run_id="r").kind is RequestKind.CONTINUATION
 
 
 @pytest.mark.parametrize("field", ["thread_id", "agent_id", "continue_run_id"])

@@ -287,7 +287,7 @@ class DurableDelegates(Protocol):
         """
         ...
 
-    async def done_by(self, thread_id: str, key: str) -> str | None:
+    async def summarize_delegate(self, thread_id: str, key: str) -> str | None:
         """What the delegate of the call `key` of a thread, and those beneath it, have done:
         `before that it had done: …`
 

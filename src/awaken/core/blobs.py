@@ -77,7 +77,7 @@ class OpenBlob(Protocol):
 class BlobUses(Protocol):
     """The part of a store that a blob store asks before it deletes."""
 
-    async def used_blobs(
+    async def list_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
         """Those of the ids that commits of the thread use; without `thread_id`, of any thread."""

@@ -133,7 +133,7 @@ _NEXT_MOVES = {
 }
 
 
-def unfinished(reason: TerminationReason) -> str | None:
+def explain_unfinished(reason: TerminationReason) -> str | None:
     """Why a run that ended like this has not finished, and what to do; `None` if it has."""
     match reason:
         case NaturalEnd() | BehaviorRequested():

@@ -21,7 +21,7 @@ Hidden = tuple[HiddenSpan, ...]
 """The spans that are out of view, in order; no two of them overlap or touch."""
 
 
-def hidden_by(rewinds: Iterable[tuple[int, int]]) -> Hidden:
+def find_hidden_spans(rewinds: Iterable[tuple[int, int]]) -> Hidden:
     """The spans that rewinds have taken out of view, given in the order in which they were made:
     each reaches to the end that the log had."""
     spans: list[HiddenSpan] = []

@@ -62,7 +62,7 @@ def validate_against_schema(schema: Json, args: Json) -> None:
     """
     if schema is None or schema is True or schema == {}:
         return
-    problem = compiled(schema).problem(args)
+    problem = compile_schema(schema).problem(args)
     if problem is not None:
         raise ToolError.invalid_arguments(problem)
 
@@ -111,17 +111,17 @@ class CompiledSchema:
         # `iter_errors` makes all errors before it gives the first one.
         if self._work(args, _MAX_LISTED) <= _MAX_LISTED:
             found = list(islice(self._validator.iter_errors(args), _MOST_TOLD + 1))
-            return told_of([_violation(error) for error in found])
+            return join_faults([_violation(error) for error in found])
         if self._has_alternatives:  # whose error has all errors of each alternative in it
             return "they do not fit the schema, and are too large to say where: send fewer"
         try:
             self._validator.validate(args)
         except ValueError as error:
-            return told_of([_violation(error)])
+            return join_faults([_violation(error)])
         return "they do not fit the schema"
 
 
-def compiled(schema: Json) -> CompiledSchema:
+def compile_schema(schema: Json) -> CompiledSchema:
     """The compiled form of `schema`; equal schemas share one.
 
     Raises:
@@ -147,16 +147,16 @@ def _violation(error: Any) -> str:
         place.append(error.kind.property)
         text = "required, but missing"
     # The library quotes the whole value, which may be long.
-    return f"{shortened(path_text(place)) or 'arguments'}: {shortened(text)}"
+    return f"{shorten_text(path_text(place)) or 'arguments'}: {shorten_text(text)}"
 
 
-def told_of(faults: Sequence[str]) -> str:
+def join_faults(faults: Sequence[str]) -> str:
     """The first 20 faults in one line, for the model that made them."""
     more = ["and more"] if len(faults) > _MOST_TOLD else []
     return "; ".join([*faults[:_MOST_TOLD], *more])
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """A long text without its middle: a model need not read all that it wrote again."""
     if len(text) <= _MAX_TEXT:
         return text

@@ -78,7 +78,7 @@ class ToolSelection(Value, frozen=True, kw_only=True):
             and not any(p.fullmatch(id) for p in deny)
         }
 
-    def unmatched(self, ids: Iterable[str]) -> list[str]:
+    def find_unmatched(self, ids: Iterable[str]) -> list[str]:
         """The patterns that match no tool, which is usually a typing error."""
         known = list(ids)
         globs = (*(self.allowed_patterns or ()), *self.excluded_patterns)

@@ -69,7 +69,7 @@ def parse_value(name: str, value: object, type_: Any, such_as: str = "") -> Any:
         return None
     if struct is not None and not isinstance(value, struct):
         example = such_as and f", such as {such_as}"
-        raise ConfigError(f"{name} is a {struct.__name__}{example}, not {_shown(value)}")
+        raise ConfigError(f"{name} is a {struct.__name__}{example}, not {_short_repr(value)}")
     try:
         return read_back(value, type_)
     except msgspec.ValidationError as error:
@@ -142,7 +142,7 @@ def _misfit(name: str, value: object, text: str) -> str:
     limit = expected["limit"] or ""
     for sign, words in _LIMITS.items():
         limit = limit.replace(sign, words)
-    return f"{where} is {kinds}{limit}, not {_shown(part)}"
+    return f"{where} is {kinds}{limit}, not {_short_repr(part)}"
 
 
 def _follow(value: Any, path: str) -> tuple[str, Any]:
@@ -240,7 +240,7 @@ def _struct_of(type_: Any) -> tuple[type[msgspec.Struct] | None, bool]:
     return first if is_struct else None, len(wanted) < len(members)
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # `__repr__` may be user code

@@ -122,19 +122,19 @@ class ThreadPatch(Value, frozen=True, kw_only=True):
         }
         return msgspec.structs.replace(
             known,
-            labels=_merged(known.labels, self.labels),
-            custom=_merged(known.custom, self.custom),
+            labels=_merge_entries(known.labels, self.labels),
+            custom=_merge_entries(known.custom, self.custom),
             revision=known.revision + 1,
             **fields,
         )
 
 
-def forked(known: ThreadMetadata, by: str | None) -> ThreadMetadata:
+def fork_metadata(known: ThreadMetadata, by: str | None) -> ThreadMetadata:
     """The metadata of a fork that `by` makes."""
     return msgspec.structs.replace(known, created_by=by, revision=0)
 
 
-def _merged(known: Mapping[str, Json], changes: Mapping[str, Json]) -> dict[str, Json]:
+def _merge_entries(known: Mapping[str, Json], changes: Mapping[str, Json]) -> dict[str, Json]:
     return {name: v for name, v in {**known, **changes}.items() if v is not None}
 
 

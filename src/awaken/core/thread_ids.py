@@ -20,22 +20,22 @@ _GIVEN = re.compile(r"[A-Za-z0-9._:@=+-]{1,200}")
 _TASK = "task-"
 
 
-class Place(NamedTuple):
+class ThreadFamily(NamedTuple):
     """Where a thread belongs: its tenant, and the tree of threads it is part of."""
 
     scope: str
     family: str
 
 
-def place_of(thread_id: str) -> Place:
+def parse_family(thread_id: str) -> ThreadFamily:
     """The place of a new thread that has no parent. A thread with a parent has its parent's."""
     if "/" not in thread_id and "~" not in thread_id:
-        return Place("", thread_id)
+        return ThreadFamily("", thread_id)
     scope, slash, name = thread_id.partition("/")
     if not slash or not _SCOPE.fullmatch(scope):
         scope, name = "", thread_id
     family = name.partition("~")[0]
-    return Place(scope, family) if family else Place("", thread_id)
+    return ThreadFamily(scope, family) if family else ThreadFamily("", thread_id)
 
 
 def is_given_id(id: object) -> bool:
@@ -67,7 +67,7 @@ def is_given_in(scope: str, id: str) -> bool:
     return bool(slash) and before == scope and is_given_id(name)
 
 
-def scoped_id(scope: str, id: str) -> str:
+def join_scope(scope: str, id: str) -> str:
     """The id of a caller's thread in a scope; the default scope is the empty text.
 
     Raises:
@@ -84,7 +84,7 @@ def scoped_id(scope: str, id: str) -> str:
 def without_scope(text: str, thread_id: str) -> str:
     """An error text for a model, without the scope in the ids of a thread's tree. Elsewhere the
     scope may be an ordinary word, and stays."""
-    scope, family = place_of(thread_id)
+    scope, family = parse_family(thread_id)
     if not scope or f"{scope}/{family}" not in text:
         return text
     id = rf"(?<![\w./:@=+-]){re.escape(scope)}/(?={re.escape(family)}(?![\w/@=+-]|[.:]\w))"

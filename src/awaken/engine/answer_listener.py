@@ -26,7 +26,7 @@ from awaken.engine.stream_log import StreamLog
 from awaken.errors import AwakenError
 
 
-class AnswerListener(StreamListener):
+class AnswerRecorder(StreamListener):
     """Assembles an answer, sends its deltas to the run's listeners, and counts its cost."""
 
     __slots__ = ("_began", "_passing_on", "_run", "attempts", "cost", "first_ms", "stream_log")
@@ -48,7 +48,7 @@ class AnswerListener(StreamListener):
         if text := self.stream_log.restore(self):
             # The listeners in this process have not received that text.
             await self.emit(TextDelta(delta=text))
-        for id, name, arguments in self.written_calls():
+        for id, name, arguments in self.list_call_texts():
             await self.emit(ToolCallStart(id=id, name=name))
             await self.emit(ToolCallDelta(id=id, args_delta=arguments))
 

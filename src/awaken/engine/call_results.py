@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.backend import DurableDelegates
 from awaken.core.event import ToolCallDone, ToolCallResumed
 from awaken.core.identity import RunIdentity
@@ -194,7 +194,7 @@ async def rewritten(run: LiveRun, step: StepCalls, index: int, output: ToolOutpu
         try:
             result = await hook.call(ctx, result)
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 raise
             log.exception("plugin %r could not rewrite a result", hook.plugin_id)
             told = f"the result is withheld: plugin {hook.plugin_id!r} failed to look at it"
@@ -570,7 +570,7 @@ async def done_beneath(delegates: DurableDelegates | None, thread_id: str, key: 
     if delegates is None:
         return None
     try:
-        return await delegates.done_by(thread_id, key)
+        return await delegates.summarize_delegate(thread_id, key)
     except StoreError as error:
         log.warning("what was done for call %s cannot be read: %s", key, error)
         return "it is unknown what it had done before that"

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.clock import Clock
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.event import RunEvent
 from awaken.core.storable import leave_out_unstorable
 from awaken.core.store.commands import ThreadCommand
@@ -163,6 +163,6 @@ async def commit_again(
             committed = await commits.find_commit(commit)
             return committed if committed is not None else await commits.commit(commit)
         except BaseException as next_error:
-            if is_ours(next_error):
+            if is_cancellation(next_error):
                 raise
             error = next_error

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.event import Error, RunFinish, StepEnd, ToolCallDone
 from awaken.core.inference import TokenUsage
 from awaken.core.lifecycle import (
@@ -71,7 +71,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
         **run.took,
         tickets=record.waiting.tickets if record and record.waiting else (),
         waits=record is not None and record.waiting is not None,
-        spent=run.budget.counted if run.budget is not None else None,
+        spent=run.budget.counted_usage if run.budget is not None else None,
     )
 
 
@@ -200,7 +200,7 @@ async def _attempt(work: Awaitable[None], what: str) -> None:
     try:
         await work
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         log.exception("%s failed while the run broke off", what)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from awaken.core.agent_services import PromptSource
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.answer_builder import total_usage
 from awaken.core.answer_stream import drive_of
 from awaken.core.context_message import ContextMessage, place
@@ -27,7 +27,7 @@ from awaken.core.state.step_keys import (
     ClearFilter,
 )
 from awaken.core.tool import ToolDescriptor
-from awaken.engine.answer_listener import AnswerListener
+from awaken.engine.answer_listener import AnswerRecorder
 from awaken.engine.context_window import Context, context_of
 from awaken.engine.large_content import with_media
 from awaken.engine.live_run import LiveRun, wait_for_lease
@@ -216,7 +216,7 @@ async def _written_prompt(run: LiveRun) -> str | None:
     except Cancelled:
         raise
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         raise HookFailed("system_prompt", _BEFORE_INFERENCE, error) from error
     return text
@@ -330,7 +330,7 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
-    heard = run.reading = run.streamed = AnswerListener(run)
+    heard = run.reading = run.streamed = AnswerRecorder(run)
     made = request
     if not run.lease.held:
         await wait_for_lease(run)
@@ -345,7 +345,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     except StorageError:
         raise  # without the store it is unknown what is left of the budget
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         heard.count()
         answer = _broken_off(heard, Cancelled() if not heard.is_wanted else error)
@@ -365,7 +365,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
 
 
 def _sent(
-    run: LiveRun, made: InferenceRequest, sent: InferenceRequest, heard: AnswerListener
+    run: LiveRun, made: InferenceRequest, sent: InferenceRequest, heard: AnswerRecorder
 ) -> SentRequest | None:
     """The request that led to an answer, or `None` if it is not kept: that is turned off, or a
     process that died has made it and has left the complete answer."""
@@ -378,7 +378,7 @@ async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -
     """Send a `ToolCallCancel` for each call that was streamed and will not be made. The calls whose
     ids are in `kept` will be made."""
     heard, run.streamed = run.streamed, None
-    dropped = heard.started_calls() if heard is not None else []
+    dropped = heard.list_started_calls() if heard is not None else []
     if not dropped:
         return
     if run.reading is not None:
@@ -390,9 +390,9 @@ async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -
                 await run.journal.send(begun)
 
 
-def _broken_off(heard: AnswerListener, error: BaseException) -> Answer:
+def _broken_off(heard: AnswerRecorder, error: BaseException) -> Answer:
     """The part of an answer that arrived, and why it broke off."""
-    answer = Answer(heard.cancelled(), cost=heard.cost)  # the text, without calls
+    answer = Answer(heard.finish_cancelled(), cost=heard.cost)  # the text, without calls
     match error:
         case Cancelled():
             answer.cancelled = True

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from awaken.clock import Clock
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.bus import NO_TOPIC, Progress, Topic
 from awaken.core.event import AgentEvent, EventSink, RunEvent, StepSnapshot, StreamReset
@@ -313,7 +313,7 @@ class Journal(EventSender):
         try:
             committed = await commits.commit(commit)
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 self._set_state(Lost(commit, later))
                 raise
             committed = await self._after_error(commits, commit, later, error)
@@ -483,7 +483,7 @@ class Journal(EventSender):
         try:
             await self._commits.append_stream(self.fence, piece)
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 raise
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False

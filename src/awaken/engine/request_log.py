@@ -26,7 +26,7 @@ from awaken.core.request_manifest import (
     UnloggedMessage,
 )
 from awaken.core.tool import ToolDescriptor
-from awaken.core.transcript import MessageView
+from awaken.core.transcript import MessageSequence
 from awaken.engine.journal import Journal
 from awaken.engine.transcript import Transcript
 
@@ -141,7 +141,7 @@ class RequestKeeper:
         shows, from its beginning and with no message put in."""
         view, known, last = request.messages, self._list, self._alike
         return (
-            type(view) is MessageView
+            type(view) is MessageSequence
             and known is not None
             and last is not None
             and view.is_start_of(known.source)
@@ -161,7 +161,7 @@ class RequestKeeper:
         view, source = request.messages, transcript.items
         if self._list is not None or sent.asked is not request or sent.attempts:
             return None
-        if type(view) is not MessageView or not view.is_start_of(source):
+        if type(view) is not MessageSequence or not view.is_start_of(source):
             return None
         count, low = len(view), transcript.first_seq
         if not count or low + count != transcript.next_seq:
@@ -189,7 +189,7 @@ class RequestKeeper:
         more: Sequence[Message] = ()
         if asked is not sent.sent and asked.messages is not sent.sent.messages:
             shown, more = _asked_with_more(sent)
-        view = shown if isinstance(shown, MessageView) else MessageView(list(shown))
+        view = shown if isinstance(shown, MessageSequence) else MessageSequence(list(shown))
         source, stop, first, last = view.parts()
         known = self._list
         if known is None or source is not known.source or stop < known.seen:

@@ -239,7 +239,7 @@ class Archive:
         parse_argument("at", at, Count | None)
         parse_id("new", new, str | None)
         parse_principal(principal)
-        name = engine.scoped_id(scope_of(principal), self._ids.new() if new is None else new)
+        name = engine.join_scope(scope_of(principal), self._ids.new() if new is None else new)
         now, by = self._clock.now_ms(), id_of(principal)
         return await self._store.fork(thread, name, at=at, at_ms=now, by=by)
 
@@ -260,7 +260,7 @@ class Archive:
         parse_id("thread", thread, str | None)
         parse_principal(principal)
         patch = ThreadPatch() if patch is None else _parse_patch(patch)
-        id = engine.scoped_id(scope_of(principal), self._ids.new() if thread is None else thread)
+        id = engine.join_scope(scope_of(principal), self._ids.new() if thread is None else thread)
         if await self._store.load_thread(id) is not None:
             raise AlreadyExists("thread", id)
         made = engine.ThreadCommit(thread_id=id, expected_length=0, at_ms=self._clock.now_ms())

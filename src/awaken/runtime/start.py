@@ -239,7 +239,7 @@ class Running(Control):
         """
         parse_principal(principal)
         if thread is None and principal is not None and not answers:
-            thread = engine.scoped_id(principal.scope, self._ids.new())
+            thread = engine.join_scope(principal.scope, self._ids.new())
         request = self._request(
             *(agent, input, thread, answers, overrides, budget, frontend_tools),
             WhenBusy.QUEUE,

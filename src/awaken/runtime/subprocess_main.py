@@ -35,7 +35,7 @@ from awaken.backend.subprocess.protocol import (
     read_to_child,
 )
 from awaken.codec import clean_text, dumps
-from awaken.core.aio.cancel import CancellationToken, first_of, interruptible
+from awaken.core.aio.cancel import CancellationToken, interruptible, wait_first
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.budget import Budget
 from awaken.core.event import (
@@ -320,7 +320,7 @@ async def told_or_asking(
         questions = await engine.store.list_tickets(TicketQuery(status=TicketStatus.OPEN))
         if len(questions):
             return tuple(dict.fromkeys(ticket.tool_name for ticket in questions))
-        await first_of(changed(), left())
+        await wait_first(changed(), left())
 
 
 _ORIGINS = {origin.run_origin: origin for origin in RequestOrigin}

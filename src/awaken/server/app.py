@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
-from awaken.core.access import Door
+from awaken.core.access import AuthMode
 from awaken.core.access_store import Access
 from awaken.errors import ConfigError
 from awaken.runtime.metrics_hooks import RuntimeNews
@@ -64,14 +64,14 @@ def app(
         raise ConfigError("give either keys or auth: each tells who makes a request")
     limits = limits or Limits()
     access = runtime.store.access
-    known, door = _keys(keys, access), Door.OPEN
+    known, auth_mode = _keys(keys, access), AuthMode.OPEN
     if known is not None or auth is not None:
-        door = Door.OWN if known is None else Door.KEYS
-    is_open = door is Door.OPEN
+        auth_mode = AuthMode.OWN if known is None else AuthMode.KEYS
+    is_open = auth_mode is AuthMode.OPEN
     origins = tuple(cors_origins)
     if ANY in origins and is_open:
         raise ConfigError("pages of every origin (*) may use a server only if it has keys")
-    tokens, sessions = Tokens(_Secret(known, access)), Sessions(access, door, known)
+    tokens, sessions = Tokens(_Secret(known, access)), Sessions(access, auth_mode, known)
     authentication = Authentication(known or auth or Everyone(), tokens, sessions)
     pages, routes = Pages(), [route for route in ROUTES if metrics or route.path != METRICS]
     steps: list[Step] = [Connections(limits.connections), Heads()]

@@ -23,7 +23,7 @@ from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import Failed, TerminationReason
 from awaken.core.message import Message
 from awaken.core.suspension import AskedCall, Asker, SuspendTicket
-from awaken.core.thread_ids import scoped_id, without_scope
+from awaken.core.thread_ids import join_scope, without_scope
 from awaken.core.tool import PROGRESS_ACTIVITY, ToolResult
 
 _replace = msgspec.structs.replace
@@ -51,7 +51,7 @@ class Names:
         Raises:
             InvalidId: clients may not name threads so.
         """
-        return scoped_id(self.scope, given)
+        return join_scope(self.scope, given)
 
     def inside(self, given: str) -> str:
         """The id of a thread that should exist, which may be one that a run has made."""

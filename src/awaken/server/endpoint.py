@@ -15,7 +15,7 @@ from awaken.server.call import Call
 from awaken.server.errors import Refused, unauthorized
 from awaken.server.limits import Limits, Streams
 from awaken.server.parsing import read_body, read_query
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
 NO_ONE = Principal(id="")
 """Who makes a request without a key, to a route that needs none."""
@@ -85,7 +85,7 @@ def permitted(route: Route, scope: Scope) -> Principal:
         return principal or NO_ONE
     if principal is None:
         raise unauthorized("this needs a key")
-    if Role.ADMIN not in principal.roles and not set(route.needs) & set(principal.roles):
+    if KeyRole.ADMIN not in principal.roles and not set(route.needs) & set(principal.roles):
         names = " or ".join(sorted(route.needs))
         raise Refused(403, "missing_role", f"this needs the role {names}")
     if scope.get("token_thread") is not None and not route.takes_tokens:

@@ -21,18 +21,18 @@ from awaken.errors import InvalidRecord, UnreadableRecord
 from awaken.server.call import Call
 from awaken.server.errors import Refused, unknown
 from awaken.server.response_types import PageView, UnreadableView
-from awaken.server.route import Role
+from awaken.server.route import KeyRole
 
 T = TypeVar("T")
 Query = TypeVar("Query", RunQuery, ThreadQuery, TicketQuery)
 
-READERS = (Role.READ,)
-DECIDERS = (Role.READ, Role.DECIDE)
+READERS = (KeyRole.READ,)
+DECIDERS = (KeyRole.READ, KeyRole.DECIDE)
 _MOST_PAGES = 20
 """How many pages of a list are read for one page of what the client may see."""
 
 
-async def find_thread(call: Call, given: str, see_all: tuple[Role, ...] = READERS) -> Thread:
+async def find_thread(call: Call, given: str, see_all: tuple[KeyRole, ...] = READERS) -> Thread:
     """The thread that a client names. Callers without one of the roles `see_all` see only threads
     that they have begun.
 
@@ -47,7 +47,7 @@ async def find_thread(call: Call, given: str, see_all: tuple[Role, ...] = READER
 
 
 async def find_run(
-    call: Call, given: str, see_all: tuple[Role, ...] = READERS
+    call: Call, given: str, see_all: tuple[KeyRole, ...] = READERS
 ) -> tuple[RunRecord, Thread]:
     """The run that a client names, without its state, and its thread.
 
@@ -79,13 +79,13 @@ async def find_ticket(call: Call, key: str) -> Ticket:
     raise unknown("ticket")
 
 
-async def may_see_in(call: Call, thread_id: str, see_all: tuple[Role, ...]) -> bool:
+async def may_see_in(call: Call, thread_id: str, see_all: tuple[KeyRole, ...]) -> bool:
     """Whether the client may see what lies in a thread, by the thread's id inside."""
     thread = await call.runtime.store.load_thread(thread_id)
     return thread is not None and await may_see(call, thread, see_all)
 
 
-async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool:
+async def may_see(call: Call, thread: Thread, see_all: tuple[KeyRole, ...]) -> bool:
     """Whether the client may see a thread. With a token it sees no more than the token's maker
     sees now."""
     who = call.principal
@@ -99,13 +99,13 @@ async def may_see(call: Call, thread: Thread, see_all: tuple[Role, ...]) -> bool
     return who.agents is None or await _is_narrowed_to(call, root, who.agents)
 
 
-def _may_see_others(call: Call, root: Thread, see_all: tuple[Role, ...]) -> bool:
+def _may_see_others(call: Call, root: Thread, see_all: tuple[KeyRole, ...]) -> bool:
     """Whether the caller may see a thread that others have begun."""
     if call.has(*see_all):
         return True
     # A token may be read with, whichever roles it has, in the thread that its maker saw: it was
     # made for that one. What `see_all` allows beyond reading needs a role of the token's own.
-    is_reading = Role.READ in see_all
+    is_reading = KeyRole.READ in see_all
     is_seen_thread = call.token_thread_created_at == root.created_at
     return is_reading and is_seen_thread and call.has_token_maker(*see_all)
 

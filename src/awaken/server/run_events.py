@@ -30,7 +30,7 @@ from awaken.server.call import Call
 from awaken.server.client_ids import Names
 from awaken.server.errors import Refused
 from awaken.server.lookup import may_see_in
-from awaken.server.route import Role
+from awaken.server.route import KeyRole
 
 Batches = AsyncGenerator[list[RunEvent], None]
 INSIDE = Names("")
@@ -139,8 +139,8 @@ async def on_leave(call: Call, id: str, thread_id: str) -> Callable[[], Awaitabl
 
 
 async def _may_cancel(call: Call, thread_id: str) -> bool:
-    can = call.has(Role.INVOKE, Role.DECIDE)
-    return can and await may_see_in(call, thread_id, (Role.DECIDE,))
+    can = call.has(KeyRole.INVOKE, KeyRole.DECIDE)
+    return can and await may_see_in(call, thread_id, (KeyRole.DECIDE,))
 
 
 async def with_media(call: Call, messages: Sequence[Message]) -> Sequence[Message]:

@@ -21,7 +21,7 @@ from awaken.server.lookup import READERS, may_see
 from awaken.server.metrics import Metrics
 from awaken.server.protocols.base import LOOKED_AT, Intake, Known
 from awaken.server.request_types import GivenMessages, messages_of
-from awaken.server.route import Role
+from awaken.server.route import KeyRole
 
 _MANY = 1_000
 
@@ -42,7 +42,7 @@ async def known(call: Call, thread_id: str) -> Known:
 
 
 async def existing(
-    call: Call, thread_id: str, see_all: tuple[Role, ...] = READERS
+    call: Call, thread_id: str, see_all: tuple[KeyRole, ...] = READERS
 ) -> Thread | None:
     """The thread with this id inside, or `None` if there is none yet. Callers without one of the
     roles `see_all` see only threads that they have begun.
@@ -150,7 +150,7 @@ async def _check_interrupt(call: Call, intake: Intake) -> None:
     if intake.thread_id is None or not is_harsh:
         return
     thread = await call.runtime.store.load_thread(intake.thread_id)
-    if thread is None or await may_see(call, thread, (Role.DECIDE,)):
+    if thread is None or await may_see(call, thread, (KeyRole.DECIDE,)):
         return
     for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CREATED):
         query = RunQuery(thread_id=thread.id, status=status, limit=_MANY)
@@ -178,7 +178,7 @@ def check_may_configure(call: Call, what: str) -> None:
     Raises:
         Refused: the caller may not say how a run asks its model. No stream token may.
     """
-    if call.only_thread is not None or not call.has(Role.CONFIGURE):
+    if call.only_thread is not None or not call.has(KeyRole.CONFIGURE):
         raise Refused(403, "missing_role", f"{what} with the role configure")
 
 
@@ -203,7 +203,7 @@ def check_may_answer(call: Call, ticket: Ticket) -> None:
         Refused: the caller does not have it.
     """
     is_approval = ticket.answer_mode is not ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
-    if is_approval and not call.has(Role.DECIDE):
+    if is_approval and not call.has(KeyRole.DECIDE):
         raise Refused(403, "missing_role", "an approval needs the role decide")
 
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import inspect as shapes
 
 from awaken.codec import Json, loads
-from awaken.core.schema import json_kind, path_text, shortened, told_of
+from awaken.core.schema import join_faults, json_kind, path_text, shorten_text
 from awaken.core.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.tool.output import to_data
@@ -84,7 +84,7 @@ class FunctionReader:
                 raise
             given = {name: args[name] for name in self._pydantic if name in args}
             wrong = [text for name in given for text in self._read_one(name, given[name])[1]]
-            told = [error.message, told_of(_in_words(wrong))] if wrong else [error.message]
+            told = [error.message, join_faults(_in_words(wrong))] if wrong else [error.message]
             raise ToolError.invalid_arguments("; ".join(told)) from None
         if self._pydantic:
             self._read_pydantic(decoded)
@@ -210,12 +210,13 @@ def _as_object(args: Json) -> Json:
 
 def _refuse(wrong: list[Complaint]) -> None:
     if wrong:
-        raise ToolError.invalid_arguments(told_of(_in_words(wrong)))
+        raise ToolError.invalid_arguments(join_faults(_in_words(wrong)))
 
 
 def _in_words(wrong: list[Complaint]) -> list[str]:
     return [
-        f"{shortened(path_text(place)) or 'arguments'}: {shortened(text)}" for place, text in wrong
+        f"{shorten_text(path_text(place)) or 'arguments'}: {shorten_text(text)}"
+        for place, text in wrong
     ]
 
 
@@ -230,12 +231,12 @@ def _explain(message: str, schema: Json) -> str:
         what, place = found["what"], found["place"]
     within = _at(schema, place)
     if field := re.fullmatch(_FIELD, what):
-        place = shortened(f"{place}.{field['name']}".removeprefix("."))
+        place = shorten_text(f"{place}.{field['name']}".removeprefix("."))
         if field["what"] == "missing required":
             return f"{place}: required, but missing"
         known = ", ".join(within.get("properties") or ()) or "none"
         return f"{place}: unknown argument (known: {known})"
-    what, place = shortened(f"{what[:1].lower()}{what[1:]}"), shortened(place) or "arguments"
+    what, place = shorten_text(f"{what[:1].lower()}{what[1:]}"), shorten_text(place) or "arguments"
     if found and found["key"]:
         return f"{place}: in a key, {what}"
     allowed = within.get("enum")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from awaken.codec import Json, clean_text
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.lifecycle import Stopped, StoppedReason
 from awaken.core.message import ToolCall
@@ -70,7 +70,7 @@ async def execute_tool(
     except RunLeft:
         raise  # a run that the tool waits for goes on in another process, and so does the call
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         _log.exception("tool %r failed in call %r", call.name, call.id)
         if isinstance(error, asyncio.CancelledError):
@@ -150,7 +150,7 @@ async def _settled(work: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseExce
     try:
         return await work(), None
     except BaseException as error:
-        if isinstance(error, GeneratorExit) and is_ours(error):
+        if isinstance(error, GeneratorExit) and is_cancellation(error):
             raise
         return None, error
 

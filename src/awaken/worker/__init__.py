@@ -10,7 +10,7 @@ from awaken.lazy import lazy_names
 if TYPE_CHECKING:
     from awaken.core.defaults import CANCEL_GRACE, MAX_RUNS
     from awaken.worker.live_runs import ActiveRun, ActiveRuns
-    from awaken.worker.request import RunKind, RunRequest, WhenBusy
+    from awaken.worker.request import RequestKind, RunRequest, WhenBusy
     from awaken.worker.worker import AgentRuntime
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "ActiveRun",
     "ActiveRuns",
     "AgentRuntime",
-    "RunKind",
+    "RequestKind",
     "RunRequest",
     "WhenBusy",
 ]
@@ -29,7 +29,7 @@ __getattr__, __dir__ = lazy_names(
     {
         ".live_runs": "ActiveRun ActiveRuns",
         "awaken.core.defaults": "CANCEL_GRACE MAX_RUNS",
-        ".request": "RunKind RunRequest WhenBusy",
+        ".request": "RequestKind RunRequest WhenBusy",
         ".worker": "AgentRuntime",
     },
 )

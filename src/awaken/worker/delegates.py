@@ -15,7 +15,7 @@ import msgspec
 from awaken.backend.local import map_termination
 from awaken.clock import Clock
 from awaken.codec import Json, dumps_text, from_json
-from awaken.core.aio.cancel import first_of
+from awaken.core.aio.cancel import wait_first
 from awaken.core.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendDelegateRunRequest,
@@ -138,7 +138,7 @@ class Delegates:
                 return
             left = _time_left(record, self._clock.now_ms())
             expiry = () if left is None else (min(left, LOOK_AT_CLOCK_SECONDS),)
-            await first_of(changed(), *map(self._clock.sleep, expiry))
+            await wait_first(changed(), *map(self._clock.sleep, expiry))
 
     def _is_overdue(self, record: RunRecord) -> bool:
         left = _time_left(record, self._clock.now_ms())
@@ -162,7 +162,7 @@ class Delegates:
             except NotFound:
                 seen = await self._store.changed(child, seen)
 
-    async def done_by(self, thread_id: str, key: str) -> str | None:
+    async def summarize_delegate(self, thread_id: str, key: str) -> str | None:
         """What the delegate of the call `key` of a thread and the runs below it have done. Returns
         `None` if none of their calls has ended or may have taken effect."""
         return await self._summary.summarize(await find_child(self._store, thread_id, key))

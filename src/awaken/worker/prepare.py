@@ -438,7 +438,11 @@ async def _find_known_result(
     """The text for the model about a superseded call. Returns `None` if the call had no effect."""
     if call.asker is not None:
         delegates = services.delegates
-        done = await delegates.done_by(thread_id, call.key) if delegates is not None else None
+        done = (
+            await delegates.summarize_delegate(thread_id, call.key)
+            if delegates is not None
+            else None
+        )
         return f"superseded; {done}" if done is not None else None
     if call.suspension_reason == OUTCOME_UNKNOWN:
         return unknown_outcome(call.tool_name, "superseded").model_text()

@@ -17,8 +17,8 @@ from awaken.core.state.run_keys import CONTEXT_WINDOW
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ThreadContext
 from awaken.core.thread import Thread
-from awaken.core.thread_ids import Place, place_of
-from awaken.core.window import shortened
+from awaken.core.thread_ids import ThreadFamily, parse_family
+from awaken.core.window import shorten_message
 from awaken.engine.context_window import counter_of, policy_of
 from awaken.errors import ResolveError, ResolveFailed, ThreadBusy
 from awaken.ext import compaction
@@ -92,7 +92,11 @@ async def _new_thread(store: Store, request: RunRequest) -> Thread:
     above = None
     if request.parent_thread_id is not None:
         above = await store.load_thread(request.parent_thread_id)
-    place = place_of(request.thread_id) if above is None else Place(above.scope, above.family)
+    place = (
+        parse_family(request.thread_id)
+        if above is None
+        else ThreadFamily(above.scope, above.family)
+    )
     return Thread(id=request.thread_id, scope=place.scope, family=place.family)
 
 
@@ -149,7 +153,7 @@ class _LogWindow:
         known = context.thread_state.extensions.get(CONTEXT_WINDOW.name)
         factor = CONTEXT_WINDOW.load(known).factor if known is not None else 1.0
         for message in messages:
-            self._tokens += self._counter.message(shortened(message)) * factor
+            self._tokens += self._counter.message(shorten_message(message)) * factor
             if message.metadata is not None and message.metadata.compaction is not None:
                 self._covered = max(self._covered, message.metadata.compaction.to_seq)
 

@@ -10,7 +10,7 @@ import msgspec
 from awaken.core.deps import RunDeps
 from awaken.core.identity import RunMode
 from awaken.core.store.commands import RunInput
-from awaken.core.suspension import signed
+from awaken.core.suspension import sign_decisions
 from awaken.core.thread import check_labels
 from awaken.errors import ConfigError, RuntimeFault
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from awaken.core.inbox import InboxReceiver
 
 
-class RunKind(StrEnum):
+class RequestKind(StrEnum):
     """A new run, one continued with an approver's decisions, or one continued without."""
 
     NEW = "new"
@@ -88,7 +88,7 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
         another one."""
         if self.principal is None or not self.decisions:
             return self
-        decisions = signed(self.decisions, self.principal.id)
+        decisions = sign_decisions(self.decisions, self.principal.id)
         return msgspec.structs.replace(self, decisions=decisions)
 
     @property
@@ -101,10 +101,10 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
         )
 
     @property
-    def kind(self) -> RunKind:
+    def kind(self) -> RequestKind:
         if self.continue_run_id is None:
-            return RunKind.NEW
-        return RunKind.HITL_RESUME if self.decisions else RunKind.CONTINUATION
+            return RequestKind.NEW
+        return RequestKind.HITL_RESUME if self.decisions else RequestKind.CONTINUATION
 
 
 def _check_id(name: str, id: str) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable
 
 from awaken.clock import Clock
-from awaken.core.aio.cancel import CancellationToken, is_ours
+from awaken.core.aio.cancel import CancellationToken, is_cancellation
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.run import AgentRunResult
@@ -142,7 +142,7 @@ async def close_plugins(plugins: Iterable[Closes], *, leave: bool) -> HookFailed
         try:
             await plugin.close(leave=leave)
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 raise
             log.exception("plugin %r could not be closed", name)
             if first is None:

@@ -447,7 +447,11 @@ class Tasks:
             completed_at_ms=self._clock.now_ms(),
         )
         agent = stored.agent_key
-        done = await self._delegates.done_by(ended.uid, agent) if agent is not None else None
+        done = (
+            await self._delegates.summarize_delegate(ended.uid, agent)
+            if agent is not None
+            else None
+        )
         ended = cut_short(ended, "; ".join(word for word in (reason, done) if word) or None)
         return ended, {**terminal_event(ended), "interrupted": True}
 

@@ -17,7 +17,7 @@ from awaken.backend.remote.records import remote_backend_error_message
 from awaken.backend.remote.run import RemoteRun
 from awaken.codec import clean_text
 from awaken.core.account import Account
-from awaken.core.aio.cancel import CancellationToken, interruptible, is_ours
+from awaken.core.aio.cancel import CancellationToken, interruptible, is_cancellation
 from awaken.core.backend import (
     BackendAbortRequest,
     BackendAgentNotFound,
@@ -209,7 +209,7 @@ async def _reserve_step(account: Account, run_id: str, steps: int) -> None:
 
     Raises:
         BudgetExhausted: there are not enough left.
-        StorageError: the book of the run tree could not be read or written.
+        StorageError: the ledger of the run tree could not be read or written.
     """
     try:
         while (reserved := await account.reserve_shared(run_id, Amount(steps=steps))) is None:
@@ -228,7 +228,7 @@ def _time_left(account: Account) -> float | None:
     limits = [(one.limit("seconds"), one) for one in account.chain()]
     return min(
         (
-            limit - one.spent.seconds
+            limit - one.usage.seconds
             for limit, one in limits
             if limit is not None and one.budget.at_limit == "stop"
         ),
@@ -255,7 +255,7 @@ async def _execute(
     except RunLeft:
         raise
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             if isinstance(error, GeneratorExit):
                 raise  # the coroutine is being closed and must not await
             if token.is_cancelled() or not _is_cancelled(run.controls.leave):

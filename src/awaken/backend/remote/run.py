@@ -373,7 +373,7 @@ class RemoteRun:
             steps=steps,
             tickets=record.waiting.tickets if record.waiting is not None else (),
             waits=status is RunStatus.WAITING,
-            spent=self.controls.budget.counted if self.controls.budget is not None else None,
+            spent=self.controls.budget.counted_usage if self.controls.budget is not None else None,
         )
 
     def _note_end(

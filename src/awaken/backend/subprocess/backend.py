@@ -33,7 +33,7 @@ from awaken.backend.subprocess.protocol import (
 )
 from awaken.codec import dumps, from_json
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.aio.child_process import how_it_ended
+from awaken.core.aio.child_process import describe_exit
 from awaken.core.backend import (
     BackendAbortRequest,
     BackendAgentNotFound,
@@ -377,7 +377,7 @@ class _TreeSink:
 
 
 async def _exit_error(process: Process, agent_id: str) -> RemoteError:
-    how = how_it_ended(await process.wait())
+    how = describe_exit(await process.wait())
     errors = await process.last_errors()
     said = "; the end of its stderr:\n" + "\n".join(errors) if errors else ", its stderr is empty"
     return RemoteError(f"agent '{agent_id}': its process {how} before its run ended{said}")

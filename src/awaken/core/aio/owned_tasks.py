@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Never, TypeVar
 
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.errors import AwakenError, StoreUnavailable
 
 V = TypeVar("V")
@@ -23,7 +23,7 @@ def start_task(work: Coroutine[Any, Any, V], name: str | None = None) -> asyncio
     return asyncio.create_task(work, name=name)
 
 
-def when_ended(task: asyncio.Task[Any]) -> asyncio.Future[None]:
+def wait_task(task: asyncio.Task[Any]) -> asyncio.Future[None]:
     """A future that is done when the task has ended, however it ended; the caller then asks the
     task for its result. Cancelling the caller does not cancel the task.
 
@@ -118,7 +118,7 @@ class OwnedTasks:
             except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
-                if is_ours(error):
+                if is_cancellation(error):
                     raise
                 log_error(error, failed, self._log)
                 await asyncio.sleep(pause)
@@ -146,7 +146,7 @@ class OwnedTasks:
                 self._log.error("task %s was cancelled and goes on", task.get_name())
 
 
-async def or_log(work: Awaitable[V], failed: str, log: logging.Logger) -> V | None:
+async def log_errors(work: Awaitable[V], failed: str, log: logging.Logger) -> V | None:
     """Do `work` that concerns one thread of many. An error in it is logged as `failed`, and `None`
     is returned, so that the other threads go on.
 

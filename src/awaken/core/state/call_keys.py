@@ -136,7 +136,7 @@ def _tool_calls(state: ToolCallStatesValue, update: ToolCallUpdate) -> ToolCallS
     return ToolCallStatesValue(calls={**state.calls, call.call_id: call}, turn=turn)
 
 
-def _unsettled(state: ToolCallStatesValue) -> ToolCallStatesValue | None:
+def _drop_settled_calls(state: ToolCallStatesValue) -> ToolCallStatesValue | None:
     """The calls a restarted process needs from the state, or `None` if there are none.
 
     It reads about ended calls in the message log and the call ledger. A call that ended is kept
@@ -162,5 +162,5 @@ TOOL_CALL_STATES: StateKey[ToolCallStatesValue, ToolCallUpdate] = BuiltInKey(
     apply=_tool_calls,
     merge=Merge.COMMUTATIVE,
     scope=Scope.THREAD,
-    durable=_unsettled,
+    durable=_drop_settled_calls,
 )

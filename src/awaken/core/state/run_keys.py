@@ -305,7 +305,7 @@ class StopConditionStats(Value, frozen=True, kw_only=True):
     recent_response_texts: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
 
 
-def _stored_stats(stats: StopConditionStats) -> StopConditionStats:
+def _drop_last_response(stats: StopConditionStats) -> StopConditionStats:
     # The message log has the last answer already: storing it here too would double every commit.
     return _replace(stats, last_response_text="")
 
@@ -314,7 +314,7 @@ STOP_STATS: StateKey[StopConditionStats, StopConditionStats] = BuiltInKey(
     "__runtime.stop_condition_stats",
     initial=StopConditionStats,
     apply=lambda _, stats: stats,
-    encode=_stored_stats,
+    encode=_drop_last_response,
 )
 
 

@@ -230,7 +230,7 @@ class BackgroundTool:
             ctx,
             run_identity=task.identity_within(ctx.run_identity),
             cancellation_token=task.cancel_token,
-            activity_sink=_Progress(task),
+            activity_sink=_ProgressReporter(task),
             forward=None,
             in_background=True,
         )
@@ -258,7 +258,11 @@ class BackgroundTool:
         delegates = ctx.delegates if self._runs_agent else None
         try:
             thread_id, key = ctx.run_identity.thread_id, ctx.idempotency_key
-            done = await delegates.done_by(thread_id, key) if delegates is not None else None
+            done = (
+                await delegates.summarize_delegate(thread_id, key)
+                if delegates is not None
+                else None
+            )
         except StoreError as error:
             log.warning("cannot read what task %s had done: %s", ctx.idempotency_key, error)
             done = "it is unknown what it had done before that"
@@ -307,7 +311,7 @@ async def _relay(
             log_error(error, f"a message to the agent of task {key} was dropped", log)
 
 
-class _Progress:
+class _ProgressReporter:
     """Turns a tool's progress events into its task's progress."""
 
     def __init__(self, task: TaskContext) -> None:

@@ -19,7 +19,7 @@ from awaken.core.llm import (
     Stop,
 )
 from awaken.core.message import Message, Role
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.errors import ConfigError
 from awaken.models.anthropic.errors import AnthropicErrors
 from awaken.models.anthropic.model_names import Platform, abilities_of_model
@@ -248,7 +248,7 @@ def common_options(
     """
     if base_url is not None and not base_url.startswith(("http://", "https://")):
         raise ConfigError(
-            f"base_url {shown_address(base_url)!r} begins with neither http:// nor https://"
+            f"base_url {redact_address(base_url)!r} begins with neither http:// nor https://"
         )
     if not timeout > 0:
         raise ConfigError(f"timeout is {timeout}: give seconds above zero")

@@ -21,7 +21,7 @@ from awaken.core.llm import (
     ProviderError,
     Unauthorized,
 )
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.errors import ConfigError
 from awaken.models.anthropic.clouds import REGIONS, first_env_value, region_of_profile
 from awaken.models.anthropic.executor import common_options
@@ -190,7 +190,7 @@ class BedrockConverse:
             return InferenceTimeout(f"no word from Bedrock for {self._timeout:g} s")
         if isinstance(error, self._http.ConnectError):
             return ProviderError(
-                f"connection error: nothing answers at {shown_address(self._url)} ({words})"
+                f"connection error: nothing answers at {redact_address(self._url)} ({words})"
             )
         if isinstance(error, self._http.HTTPError):
             return ProviderError(f"connection reset: {words}")

@@ -15,7 +15,7 @@ from awaken.core.llm import (
     LlmStreamEvent,
     ModelAbilities,
 )
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
 from awaken.models.google.contents import wire_name
@@ -111,7 +111,8 @@ class GoogleGemini:
         )
         if base_url is not None and not base_url.startswith(("http://", "https://")):
             raise ConfigError(
-                f"Gemini: base_url begins with http:// or https://, not {shown_address(base_url)!r}"
+                "Gemini: base_url begins with http:// or https://, not "
+                f"{redact_address(base_url)!r}"
             )
         if not timeout > 0:
             raise ConfigError(f"Gemini: timeout is a number of seconds above 0, not {timeout!r}")
@@ -132,7 +133,7 @@ class GoogleGemini:
         return "google_vertex" if self._vertex else "google"
 
     def __repr__(self) -> str:
-        shown = None if self._base_url is None else repr(shown_address(self._base_url))
+        shown = None if self._base_url is None else repr(redact_address(self._base_url))
         return f"GoogleGemini(vertex={self._vertex}, base_url={shown})"
 
     def abilities(self, upstream_model: str) -> ModelAbilities:

@@ -11,7 +11,7 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import from_json, to_json
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.core.value import Value
 from awaken.errors import ConfigError
 from awaken.models.openai.errors import Destination
@@ -148,12 +148,12 @@ def parse_timeout(whose: str, options: ConnectionOptions) -> float:
 def parse_url(whose: str, url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise ConfigError(
-            f"{whose}: {shown_address(url)!r} is no address: it begins with http:// or https://"
+            f"{whose}: {redact_address(url)!r} is no address: it begins with http:// or https://"
         )
     try:
         _ = urlsplit(url).port
     except ValueError as error:
-        raise ConfigError(f"{whose}: {shown_address(url)!r} is no address: {error}") from None
+        raise ConfigError(f"{whose}: {redact_address(url)!r} is no address: {error}") from None
     return url
 
 

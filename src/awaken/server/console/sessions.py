@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.access import NO_TERMS, Door, Session, Terms
+from awaken.core.access import NO_TERMS, AuthMode, Session, Terms
 from awaken.core.access_store import Access
 from awaken.core.identity import Principal
 from awaken.server.errors import unauthorized
@@ -34,15 +34,19 @@ class Sessions:
 
     Args:
         access: where sessions are kept, for all nodes.
-        door: how this server lets people in. A session that began at another door, before the
-            server was started with keys, say, is not good at this one.
-        keys: those that sessions end with, at the door of keys.
+        auth_mode: how this server authenticates clients. A session that began under another mode,
+            for example before the server was started with keys, is not accepted.
+        keys: the API keys, with which the sessions of mode `KEYS` end.
     """
 
     def __init__(
-        self, access: Access, door: Door, keys: Keys | None = None, clock: Clock = SYSTEM_CLOCK
+        self,
+        access: Access,
+        auth_mode: AuthMode,
+        keys: Keys | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._access, self._door, self._keys, self._clock = access, door, keys, clock
+        self._access, self._auth_mode, self._keys, self._clock = access, auth_mode, keys, clock
         self._words: dict[str, Session] = {}
 
     # -- words ----------------------------------------------------------------------------------
@@ -76,7 +80,7 @@ class Sessions:
         meant = self._words.pop(id, None)
         if meant is None and not word.startswith(_PREFIX):
             meant = await self._access.end_session(id)
-        if meant is None or meant.door != self._door or self._is_late(meant):
+        if meant is None or meant.auth_mode != self._auth_mode or self._is_late(meant):
             raise unauthorized("the link was used before, or is older than ten minutes")
         return await self.begin(meant.principal, key=meant.key)
 
@@ -108,7 +112,7 @@ class Sessions:
         """The session and its terms, if it is not over. Who it is, and what they may do, is as the
         key says now."""
         session = await self._access.find_session(id)
-        if session is None or session.is_word or session.door != self._door:
+        if session is None or session.is_word or session.auth_mode != self._auth_mode:
             return None
         if self._is_late(session):
             return None
@@ -128,7 +132,7 @@ class Sessions:
             id=digest(shown),
             principal=who,
             expires_at_ms=self._clock.now_ms() + seconds * 1000,
-            door=self._door,
+            auth_mode=self._auth_mode,
             key=key,
         )
 

@@ -33,7 +33,7 @@ from awaken.server.protocols.ag_ui.reconcile import is_current
 from awaken.server.protocols.ag_ui.state import capabilities
 from awaken.server.protocols.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
 from awaken.server.protocols.base import BadRequest, Known
-from awaken.server.route import CHAT_LIMIT, Role, Route
+from awaken.server.route import CHAT_LIMIT, KeyRole, Route
 from awaken.server.run_events import follow_run, on_leave, with_media
 from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
 from awaken.server.submit import carry_out, existing, known
@@ -388,7 +388,7 @@ def _routes(base: str, name: str) -> tuple[Route, ...]:
             name=f"run_{name}",
             summary="Run an agent (AG-UI)",
             protocol=DOCS,
-            needs=(Role.INVOKE,),
+            needs=(KeyRole.INVOKE,),
             body=bytes,
             body_limit=CHAT_LIMIT,
             answers={},
@@ -403,7 +403,7 @@ def _routes(base: str, name: str) -> tuple[Route, ...]:
             name=f"get_{name}_capabilities",
             summary="What an agent can do (AG-UI)",
             protocol=DOCS,
-            needs=(Role.INVOKE, Role.READ),
+            needs=(KeyRole.INVOKE, KeyRole.READ),
             answers={200: dict[str, Json]},
         ),
         Route(
@@ -413,7 +413,7 @@ def _routes(base: str, name: str) -> tuple[Route, ...]:
             name=f"connect_{name}",
             summary="Watch a thread (AG-UI)",
             protocol=DOCS,
-            needs=(Role.INVOKE, Role.READ),
+            needs=(KeyRole.INVOKE, KeyRole.READ),
             answers={},
             streams=True,
             takes_tokens=True,

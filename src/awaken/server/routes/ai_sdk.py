@@ -26,7 +26,7 @@ from awaken.server.protocols.ai_sdk.history import History, frontend_of
 from awaken.server.protocols.ai_sdk.ingest import ingest
 from awaken.server.protocols.ai_sdk.request import ChatRequest, major_version, read_request
 from awaken.server.protocols.base import Known
-from awaken.server.route import CHAT_LIMIT, Role, Route
+from awaken.server.route import CHAT_LIMIT, KeyRole, Route
 from awaken.server.run_events import event_before, find_open_run, follow_run, on_leave, with_media
 from awaken.server.sse import EventStream
 from awaken.server.submit import carry_out, existing, known
@@ -134,7 +134,7 @@ async def _stream(
 async def cancel(call: Call) -> ASGIApp:
     """Cancel the open run, with everything that it has started."""
     # A key that may only invoke cancels its own runs.
-    thread = await _existing(call, (Role.DECIDE,))
+    thread = await _existing(call, (KeyRole.DECIDE,))
     receipt = await call.runtime.cancel(thread, principal=call.principal)
     return JsonResponse({"cancelled": bool(receipt)})
 
@@ -166,7 +166,7 @@ async def _runs(call: Call, thread: str) -> list[RunRecord]:
         query = RunQuery(thread_id=thread, limit=_PAGE, cursor=page.cursor)
 
 
-async def _existing(call: Call, see_all: tuple[Role, ...] = READERS) -> str:
+async def _existing(call: Call, see_all: tuple[KeyRole, ...] = READERS) -> str:
     """The id inside of the chat that the path names, if there is one."""
     thread = call.names.inside(call.path("chat"))
     if await existing(call, thread, see_all) is None:
@@ -178,7 +178,7 @@ async def _existing(call: Call, see_all: tuple[Role, ...] = READERS) -> str:
 
 
 def _routes(api: str, chat: str) -> tuple[Route, ...]:
-    asks = (Role.INVOKE,)
+    asks = (KeyRole.INVOKE,)
     return (
         Route(
             method="POST",

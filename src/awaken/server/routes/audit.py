@@ -12,7 +12,7 @@ from awaken.server.call import Call, JsonResponse
 from awaken.server.lookup import unreadable_rows
 from awaken.server.request_types import Given, PageSize
 from awaken.server.response_types import UnreadableView, View
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
 
 class AuditAsked(Given, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ ROUTES = (
         handle=list_deeds,
         name="list_audit",
         summary="What people and programs did through the servers of this store",
-        needs=(Role.ADMIN,),
+        needs=(KeyRole.ADMIN,),
         query=AuditAsked,
         answers={200: AuditView},
     ),

@@ -21,11 +21,11 @@ from awaken.server.event_frames import Cursor, EventFrames
 from awaken.server.lookup import find_run, find_thread
 from awaken.server.request_types import CursorText, Given, PageSize
 from awaken.server.response_types import View
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.run_events import can_go_on, on_leave, with_end
 from awaken.server.sse import EventStream, until_run_ends
 
-_NEEDS = (Role.INVOKE, Role.READ)
+_NEEDS = (KeyRole.INVOKE, KeyRole.READ)
 PAGE = 500
 _MOST_READ = 5_000
 """How many events of a thread are looked through for one page of a run's."""

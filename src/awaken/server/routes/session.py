@@ -23,12 +23,12 @@ from awaken.server.errors import Refused, unauthorized, unknown
 from awaken.server.lookup import DECIDERS, find_run, find_thread, find_ticket, root_of
 from awaken.server.request_types import Given, OneTokenAsked, TokenAsked
 from awaken.server.response_types import View
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.submit import existing
 
-_ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
+_ANYONE = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE, KeyRole.INSPECT)
 
-_OF_A_THREAD = (Role.INVOKE, Role.READ, Role.DECIDE)
+_OF_A_THREAD = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE)
 WORD_LIMIT = 4 * 1024
 """The most bytes of a body that anyone may send: it has one word."""
 
@@ -232,7 +232,7 @@ ROUTES = (
         handle=make_word,
         name="create_session_word",
         summary="Make a one-time word, which begins a session of the caller in another browser",
-        needs=(Role.ADMIN,),
+        needs=(KeyRole.ADMIN,),
         answers={201: WordMade},
     ),
     Route(

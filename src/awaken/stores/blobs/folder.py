@@ -117,7 +117,7 @@ class FolderBlobs:
         blobs = size = 0
         for start in range(0, len(old), _BATCH):
             batch = old[start : start + _BATCH]
-            used = await self._uses.used_blobs({_id_of(path) for path in batch})
+            used = await self._uses.list_used_blobs({_id_of(path) for path in batch})
             for freed in await asyncio.to_thread(_delete, batch, used, before_ms):
                 blobs, size = blobs + 1, size + freed
         return FreedBlobs(blobs=blobs, bytes=size)

@@ -10,8 +10,8 @@ import msgspec
 from awaken.core.run import PersistedState
 from awaken.core.store.commands import KEY_KEPT_MS
 from awaken.core.store.threads import ChildStrategy, Freed
-from awaken.core.thread import Thread, ThreadPatch, forked
-from awaken.core.thread_ids import place_of
+from awaken.core.thread import Thread, ThreadPatch, fork_metadata
+from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.memory.history import hidden_after, last_turn, state_after
 from awaken.stores.memory.tables import ThreadRow, to_persisted_state
@@ -35,7 +35,7 @@ class MemoryMaintenance(MemoryReads):
         commits = len(origin.commits) if at is None else _commits_until(origin, at)
         if new_id in self._threads or new_id in self._owners:
             raise AlreadyExists("thread", new_id)
-        copy = ThreadRow(new_id, place_of(new_id), at_ms, self._first_version)
+        copy = ThreadRow(new_id, parse_family(new_id), at_ms, self._first_version)
         copied = origin.commits[:commits]
         copy.commits = [msgspec.structs.replace(row, run_id=None) for row in copied]
         last = copy.commits[-1]
@@ -52,7 +52,7 @@ class MemoryMaintenance(MemoryReads):
         copy.hidden = hidden_after(copy, commits)
         copy.turn, copy.scanned = last_turn(copy, commits), len(copy.messages)
         copy.state = state_after(copy, commits)
-        copy.metadata = forked(origin.metadata, by)
+        copy.metadata = fork_metadata(origin.metadata, by)
         copy.forked_from, copy.forked_at = thread_id, len(copy.events)
         self._add_thread(copy)
         self._touch(copy)
@@ -130,7 +130,7 @@ class MemoryMaintenance(MemoryReads):
         ]
         return self._delete(doomed, at_ms)
 
-    async def used_blobs(
+    async def list_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
         if thread_id is not None:

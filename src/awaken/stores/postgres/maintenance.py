@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from awaken.codec import dumps
-from awaken.core.account import book_key
+from awaken.core.account import ledger_key
 from awaken.core.profile import ProfileOwner
 from awaken.core.store.commands import KEY_KEPT_MS
 from awaken.core.store.threads import ChildStrategy, Freed
-from awaken.core.thread import NO_METADATA, Thread, forked
-from awaken.core.thread_ids import place_of
+from awaken.core.thread import NO_METADATA, Thread, fork_metadata
+from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.lease import FORGET_NODES
@@ -77,8 +77,8 @@ async def fork(
         raise AlreadyExists("thread", new_id)
     for copy in _COPIES:
         await db.run(copy, pk, source.pk, position)
-    await db.run(_FORKED, pk, at_ms, length, events, position, thread_id, *place_of(new_id))
-    if (said := forked(source.metadata(), by)) != NO_METADATA:
+    await db.run(_FORKED, pk, at_ms, length, events, position, thread_id, *parse_family(new_id))
+    if (said := fork_metadata(source.metadata(), by)) != NO_METADATA:
         await write_metadata(db, pk, said, dumps(said))
     return (await thread_of(db, pk)).thread()
 
@@ -109,7 +109,7 @@ _DELETE_COMMITS = """
 WITH gone AS (DELETE FROM @commits WHERE thread = ANY (?::bigint[]) RETURNING length(delta) AS size)
 SELECT count(*), coalesce(sum(size), 0)::bigint FROM gone
 """
-# The key of a tree's budget book ends with the id of its root run.
+# The key of a tree's budget ledger ends with the id of its root run.
 _DELETE_BOOKS = """
 DELETE FROM @profiles WHERE owner = $1
 AND key IN (SELECT $2 || id FROM @runs WHERE thread = ANY ($3::bigint[]))
@@ -190,7 +190,7 @@ async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> Freed:
     commits, size = await db.row(_DELETE_COMMITS, pks)
     texts = [digest for (digest,) in await db.rows(_LOCK_TEXTS, pks)]
     await db.run(_DELETE_TEXTS, texts, pks)
-    await db.run(_DELETE_BOOKS, str(ProfileOwner()), book_key(""), pks)
+    await db.run(_DELETE_BOOKS, str(ProfileOwner()), ledger_key(""), pks)
     runs = await db.run(_DELETE_RUNS, pks)
     for delete in _DELETES:
         await db.run(delete, pks)

@@ -178,11 +178,11 @@ class PostgresThreads:
         engine.watch.mark_all()
         return freed
 
-    async def used_blobs(
+    async def list_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
         engine = await self._opening.engine()
-        return await engine.read(lambda db: thread_reads.used_blobs(db, ids, thread_id))
+        return await engine.read(lambda db: thread_reads.list_used_blobs(db, ids, thread_id))
 
     async def load_request(self, thread_id: str, message_id: str) -> InferenceRequest:
         engine = await self._opening.engine()

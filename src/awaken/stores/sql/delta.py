@@ -204,7 +204,7 @@ class _Calls(Value, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
-class _Requests(Value, frozen=True):
+class _RequestMessages(Value, frozen=True):
     messages: tuple[Asking, ...] = ()
     requests: tuple[RequestManifest, ...] = ()
 
@@ -260,7 +260,7 @@ def written_in(row: StoredCommit) -> Written:
 
 def requests_in(row: StoredCommit) -> tuple[Sequence[str], tuple[RequestManifest, ...]]:
     """The ids of a row's messages, and the requests kept with them."""
-    part = _part(row, _Requests)
+    part = _part(row, _RequestMessages)
     return [message.id for message in part.messages], part.requests
 
 

@@ -7,13 +7,13 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from awaken.codec import dumps
-from awaken.core.account import book_key
+from awaken.core.account import ledger_key
 from awaken.core.profile import ProfileOwner
 from awaken.core.run import PersistedState
 from awaken.core.store.commands import KEY_KEPT_MS
 from awaken.core.store.threads import ChildStrategy, Freed
-from awaken.core.thread import NO_METADATA, Thread, forked
-from awaken.core.thread_ids import place_of
+from awaken.core.thread import NO_METADATA, Thread, fork_metadata
+from awaken.core.thread_ids import parse_family
 from awaken.core.value import Value
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.sql import queries
@@ -68,11 +68,11 @@ def fork(
         queries.FORKED,
         (
             *(at_ms, at_ms, length, events, position, snapshot, thread_id, events, at_ms),
-            *place_of(new_id),
+            *parse_family(new_id),
             pk,
         ),
     )
-    if (said := forked(source.metadata(), by)) != NO_METADATA:
+    if (said := fork_metadata(source.metadata(), by)) != NO_METADATA:
         write_metadata(db, pk, said, dumps(said))
     return thread_of(db, pk).thread()
 
@@ -233,7 +233,7 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) ->
         commits, size = db.execute(queries.SIZE_OF_COMMITS, between).fetchone()
         db.execute(queries.DELETE_COMMITS, between)
         db.execute(queries.DELETE_SNAPSHOTS, between)
-        db.execute(queries.DELETE_BOOKS, (str(ProfileOwner()), book_key(""), thread.pk))
+        db.execute(queries.DELETE_BOOKS, (str(ProfileOwner()), ledger_key(""), thread.pk))
         runs = db.execute(queries.DELETE_RUNS, (thread.pk,)).rowcount
         db.execute(queries.DELETE_TICKETS, (thread.pk,))
         db.execute(queries.DELETE_COMMANDS, (thread.pk,))

@@ -314,10 +314,10 @@ class SqliteStore(SqliteFile):
             ),
         )
 
-    async def used_blobs(
+    async def list_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
-        return await self._ready().read(lambda db: threads.used_blobs(db, ids, thread_id))
+        return await self._ready().read(lambda db: threads.list_used_blobs(db, ids, thread_id))
 
     async def load_request(self, thread_id: str, message_id: str) -> InferenceRequest:
         return await self._ready().read(lambda db: requests.load_request(db, thread_id, message_id))

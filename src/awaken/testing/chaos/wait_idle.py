@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.aio.cancel import first_of
+from awaken.core.aio.cancel import wait_first
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import CommandKind
@@ -101,7 +101,7 @@ class ThreadChanges:
 
     async def wait(self, runs: Iterable[RunRecord]) -> None:
         threads = {run.thread_id for run in runs}
-        await first_of(*map(self._wait_changed, threads), asyncio.sleep(POLL_SECONDS))
+        await wait_first(*map(self._wait_changed, threads), asyncio.sleep(POLL_SECONDS))
 
     async def _wait_changed(self, thread_id: str) -> None:
         self._seen[thread_id] = await self._store.changed(thread_id, self._seen.get(thread_id, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from awaken.core.access import Deed, Door, KeyEntry, Role, Session
+from awaken.core.access import AuthMode, Deed, KeyEntry, KeyRole, Session
 from awaken.core.budget import Budget
 from awaken.core.identity import Principal
 from awaken.core.store.store import Store
@@ -16,18 +16,18 @@ ENTRY = KeyEntry(
     sha256="a" * 64,
     name="Änne \U0001f511 \0",
     scope="acme",
-    roles=(Role.INVOKE, Role.READ),
+    roles=(KeyRole.INVOKE, KeyRole.READ),
     agents=("support",),
     rate=2.5,
     burst=7,
     budget=Budget(tokens=1_000, money=0.5),
 )
-OTHER = KeyEntry(sha256="b" * 64, roles=(Role.ADMIN,))
+OTHER = KeyEntry(sha256="b" * 64, roles=(KeyRole.ADMIN,))
 
 
 def signed_in(id: str, until: int = 1_000, scope: str = "", key: str | None = None) -> Session:
     who = Principal(id=f"who of {id} \0", scope=scope, roles=("read",))
-    return Session(id=id, principal=who, expires_at_ms=until, door=Door.KEYS, key=key)
+    return Session(id=id, principal=who, expires_at_ms=until, auth_mode=AuthMode.KEYS, key=key)
 
 
 def a_deed(at: int, scope: str = "", who: str = "ann") -> Deed:

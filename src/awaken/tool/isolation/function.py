@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.core.aio.child_process import how_it_ended
+from awaken.core.aio.child_process import describe_exit
 from awaken.core.tool import ToolError
 from awaken.core.tool_context import ToolCallContext, ToolOutput
 from awaken.errors import ConfigError
@@ -69,7 +69,7 @@ class IsolatedFunction:
         if isinstance(outcome, Exception) and not isinstance(outcome, BadFrame):
             raise outcome
         if isinstance(outcome, int | BadFrame):
-            how = how_it_ended(outcome) if isinstance(outcome, int) else f"was ended: {outcome}"
+            how = describe_exit(outcome) if isinstance(outcome, int) else f"was ended: {outcome}"
             why = f"the worker process {how}"
             _log.error("tool %r failed in call %r: %s", self._tool, ctx.call_id, why)
             return cut_short_result(self._tool, ToolError.execution_failed(why), WORKER_DIED)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from awaken.core.aio.child_process import FORK_LOCK, ChildProcess, how_it_ended, inherited
+from awaken.core.aio.child_process import FORK_LOCK, ChildProcess, child_environment, describe_exit
 from awaken.errors import ConfigError
 from awaken.tool.isolation.frames import READY, BadFrame, Setup, receive_answer, send_frame
 
@@ -62,7 +62,7 @@ class WorkerProcess:
                 with theirs:
                     self._child = ChildProcess(
                         _command(theirs.fileno()),
-                        env=inherited(setup.pass_env),
+                        env=child_environment(setup.pass_env),
                         stdout=_STDERR,
                         stderr=None,
                         pass_fds=[theirs.fileno()],
@@ -92,7 +92,7 @@ class WorkerProcess:
             pass  # it died, and its return code says how
         if said != READY:
             code = self.end()
-            why = said.decode() if said else wrong or f"it {how_it_ended(code)}"
+            why = said.decode() if said else wrong or f"it {describe_exit(code)}"
             raise ConfigError(
                 f"the worker process of tool {self._setup.tool!r} did not get to import "
                 f"{self._setup.target}: {why}"

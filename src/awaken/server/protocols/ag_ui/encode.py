@@ -44,7 +44,7 @@ from awaken.server.protocols.ag_ui.interrupts import interrupt, is_frontend
 from awaken.server.protocols.ag_ui.messages import WireMessage, wire_messages
 from awaken.server.protocols.ag_ui.reconcile import reconcile
 from awaken.server.protocols.ag_ui.run_stream import Branch, Chunk
-from awaken.server.protocols.ag_ui.state import ClientState, Usage
+from awaken.server.protocols.ag_ui.state import ClientState, UsageTotals
 from awaken.server.protocols.ag_ui.transcript import Transcript
 from awaken.server.protocols.ag_ui.wire import PROTOCOL_VERSION
 
@@ -79,7 +79,7 @@ class AgUiEncoder:
         if watched.is_told:
             self._transcript.logged.update(str(message["id"]) for message in watched.messages)
         self._state = ClientState(watched.state)
-        self._usage = Usage()
+        self._usage = UsageTotals()
         self._root = Branch(self._transcript, None)
         self._branches = {watched.run_id: self._root}
         self._subagents: list[str] = []

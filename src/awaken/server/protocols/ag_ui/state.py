@@ -98,7 +98,7 @@ _FIELDS = {
 }
 
 
-class Usage:
+class UsageTotals:
     """The tokens of a stream's model calls, by model."""
 
     def __init__(self) -> None:

@@ -324,11 +324,11 @@ class Account:
             account._wake()
         return note
 
-    def restore(self, run_id: str, known: Spending) -> None:
+    def restore(self, run_id: str, recorded: Spending) -> None:
         """Count the spending in a run's record, unless it is counted already."""
         for account, name in self._names_of_run(run_id):
-            account._count(name, known.beyond(account.spending_of(name)))
-            known = (account.own_spending() if account is self._part else known).as_parents()
+            account._count(name, recorded.beyond(account.spending_of(name)))
+            recorded = (account.own_spending() if account is self._part else recorded).as_parents()
 
     def merge_run(self, run_id: str, into: str) -> Spending:
         """Count the spending of a finished run under `into`, the run that started it.
@@ -337,9 +337,9 @@ class Account:
         """
         merged = self.spending_of(run_id)
         for account, name in self._names_of_run(into):
-            known = account._runs.pop(run_id, None)
-            if known is not None:
-                account._runs[name] = account.spending_of(name) + known
+            spending = account._runs.pop(run_id, None)
+            if spending is not None:
+                account._runs[name] = account.spending_of(name) + spending
         return merged
 
     def merge_all_runs(self, into: str) -> Spending:
@@ -376,25 +376,25 @@ class Account:
 
     def own_spending(self) -> Spending:
         """The spending of the runs of this part, without the parts beneath it."""
-        mine = [known for name, known in self._runs.items() if name not in self._parts]
+        mine = [spending for name, spending in self._runs.items() if name not in self._parts]
         return sum(mine, Spending())
 
     def local_reservations(self) -> Amount:
         """The sum that this process has reserved for calls of this part."""
         return sum([each.amount for each in self._reservations], _NOTHING)
 
-    def update_part(self, name: str, known: Spending, reserved: Amount) -> None:
+    def update_part(self, name: str, published: Spending, reserved: Amount) -> None:
         """Count what another process published about a part that it runs.
 
-        The part is this account's own or one beneath it; `known` is counted from this account.
+        The part is this account's own or one beneath it; `published` is counted from this account.
         """
         for account in self.chain():
             counted = account.own_spending() if account.name == name else account.spending_of(name)
-            account._count(name, known.beyond(counted))
+            account._count(name, published.beyond(counted))
             account._reserved_elsewhere[name] = reserved
             if account.name != name:
                 account._parts.add(name)
-            known = known.as_parents()
+            published = published.as_parents()
 
     async def publish(self, *, leaves: bool = False) -> None:
         """Publish what was spent to the other processes of the tree.

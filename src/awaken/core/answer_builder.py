@@ -36,7 +36,7 @@ from awaken.core.llm import (
 from awaken.core.message import Citation, ContentBlock, Opaque, Text, Thinking, ToolCall
 from awaken.core.value import EMPTY
 
-# One for all: on Python 3.11 every `frozenset()` is a new one of 216 bytes.
+# Shared by all answers: on Python 3.11 every `frozenset()` is a new one of 216 bytes.
 _NO_IDS: frozenset[str] = frozenset()
 _NONE_YET: Any = ()
 
@@ -205,7 +205,7 @@ class StreamAccumulator:
         return StreamResult(content=content, tool_calls=tuple(calls), usage=self._usage)
 
     def snapshot(self) -> StreamSnapshot:
-        """What has arrived so far, for the code that continues a broken stream.
+        """The answer so far, for the code that continues a broken stream.
 
         A call is completed once its arguments have arrived and parse. The last of the others is
         the one in flight.
@@ -227,7 +227,8 @@ class StreamAccumulator:
         )
 
     def so_far(self, message_id: str) -> StepSnapshot:
-        """What a listener has been sent of the answer, which will be the message `message_id`."""
+        """The part of the answer that listeners have received; it will be the message
+        `message_id`."""
         calls = [
             (call.id, call.name, call.arguments_text())
             for call in self._calls
@@ -241,7 +242,7 @@ class StreamAccumulator:
         )
 
     def withdraw(self, ids: Iterable[str]) -> None:
-        """Leave these calls out of `so_far`: listeners were told that they are dropped."""
+        """Leave these calls out of `so_far`: listeners have got the event that drops them."""
         self._withdrawn |= frozenset(ids)
 
     def _all_text(self) -> str:

@@ -13,11 +13,11 @@ from awaken.core.tool import ToolDescriptor, ToolError, ToolErrorKind
 
 _CACHED = 256
 _MAX_TEXT = 300
-_MOST_TOLD = 20
+_MAX_FAULTS = 20
 _LIGHT = 10
 """The weight of a schema below which every value is checked."""
 _MAX_WORK = 10_000_000
-"""The most subschemas that a whole value may be held against."""
+"""The most subschemas that a whole value may be checked against."""
 _MAX_LISTED = 20_000
 """The same, for values all of whose violations are looked for."""
 _NO_LIMIT = nullcontext()
@@ -68,7 +68,7 @@ def validate_against_schema(schema: Json, args: Json) -> None:
 
 
 class CompiledSchema:
-    """A schema that values can be held against, in a time that has a bound."""
+    """A schema that checks values in bounded time."""
 
     def __init__(self, schema: Any) -> None:
         # These are loaded here: few agents have a tool whose schema came from outside.
@@ -100,17 +100,17 @@ class CompiledSchema:
         except (ValueError, OverflowError, RecursionError) as error:
             return f"the arguments are not JSON: {error}"
 
-    def _work(self, args: Json, most: int) -> int:
-        """The most subschemas that a value is held against; stops counting above `most`."""
-        most = most // self._weight
-        count = self._cost.count_values(args, most, by_list=self._compares_items)
+    def _work(self, args: Json, limit: int) -> int:
+        """The most subschemas that a value is held against; stops counting above `limit`."""
+        limit = limit // self._weight
+        count = self._cost.count_values(args, limit, by_list=self._compares_items)
         work: int = count * self._weight
         return work
 
     def _violations(self, args: Json) -> str:
         # `iter_errors` makes all errors before it gives the first one.
         if self._work(args, _MAX_LISTED) <= _MAX_LISTED:
-            found = list(islice(self._validator.iter_errors(args), _MOST_TOLD + 1))
+            found = list(islice(self._validator.iter_errors(args), _MAX_FAULTS + 1))
             return join_faults([_violation(error) for error in found])
         if self._has_alternatives:  # whose error has all errors of each alternative in it
             return "they do not fit the schema, and are too large to say where: send fewer"
@@ -152,12 +152,12 @@ def _violation(error: Any) -> str:
 
 def join_faults(faults: Sequence[str]) -> str:
     """The first 20 faults in one line, for the model that made them."""
-    more = ["and more"] if len(faults) > _MOST_TOLD else []
-    return "; ".join([*faults[:_MOST_TOLD], *more])
+    more = ["and more"] if len(faults) > _MAX_FAULTS else []
+    return "; ".join([*faults[:_MAX_FAULTS], *more])
 
 
 def shorten_text(text: str) -> str:
-    """A long text without its middle: a model need not read all that it wrote again."""
+    """A long text without its middle: the model that wrote it need not read all of it again."""
     if len(text) <= _MAX_TEXT:
         return text
     return f"{text[: _MAX_TEXT // 2]} … {text[-_MAX_TEXT // 2 :]}"

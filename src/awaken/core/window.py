@@ -204,7 +204,7 @@ class Window:
         """Forget the cut: the next messages are another conversation."""
         self._source, self._cut = None, Cut()
 
-    # -- taking in ----------------------------------------------------------------------------
+    # -- adding -------------------------------------------------------------------------------
 
     def take(self, messages: list[Message]) -> None:
         """Add the messages that are new; another list than last time is read from its beginning."""
@@ -392,8 +392,8 @@ def clamp_policy(
     )
 
 
-def _least(wanted: int, possible: int | None) -> int:
-    return wanted if possible is None else min(wanted, possible)
+def _least(requested: int, possible: int | None) -> int:
+    return requested if possible is None else min(requested, possible)
 
 
 # -- shortening long results ------------------------------------------------------------------

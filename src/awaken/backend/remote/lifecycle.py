@@ -41,7 +41,7 @@ from awaken.core.run import (
     AgentRunResult,
     PersistedState,
 )
-from awaken.core.tool import ABANDONED, MOST_TAKEOVERS
+from awaken.core.tool import ABANDONED, MAX_TAKEOVERS
 from awaken.engine.prepared_run import PreparedRun, RunServices
 from awaken.errors import (
     BudgetExhausted,
@@ -144,7 +144,7 @@ async def fail_abandoned(
     try:
         await run.begin()
         left: str | None = run.left_running_text("the process died that was to stop it")
-        if takeovers.times == MOST_TAKEOVERS + takeovers.levels + 1:
+        if takeovers.times == MAX_TAKEOVERS + takeovers.levels + 1:
             left = await _stop_remote_work(run, after="it was abandoned")
         return await run.fail(ABANDONED, left)
     except StorageError as error:

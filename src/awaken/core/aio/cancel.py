@@ -85,7 +85,7 @@ class interruptible:
     """A context manager: its block runs until it ends or the token is cancelled.
 
     Cancelling the token interrupts what the block awaits. No task is created for this: the current
-    task (`task`, for a caller that knows it) is cancelled, and this class takes the cancellation
+    task (`task`, if the caller passes it) is cancelled, and this class takes the cancellation
     back. One instance may be used for several blocks of that task, one after another.
 
     Raises:

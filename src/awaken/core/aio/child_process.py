@@ -39,8 +39,8 @@ DEPTH_VARIABLE = "AWAKEN_PROCESS_DEPTH"
 def child_environment(pass_env: Collection[str] = ()) -> dict[str, str]:
     """The environment of a child that runs users' code: variables that hold no secrets (see
     `INHERITED_VARIABLES`), and those that `pass_env` names."""
-    wanted = {*INHERITED_VARIABLES, DEPTH_VARIABLE, *pass_env}
-    return {k: v for k, v in os.environ.items() if k in wanted or k.startswith("LC_")}
+    names = {*INHERITED_VARIABLES, DEPTH_VARIABLE, *pass_env}
+    return {k: v for k, v in os.environ.items() if k in names or k.startswith("LC_")}
 
 
 def describe_exit(code: int) -> str:
@@ -71,7 +71,7 @@ class ChildProcess:
 
     Args:
         pass_fds: file descriptors that the child gets besides its stdin, stdout and stderr.
-        channel: what else leads from this process to the child; it is closed together with stdin.
+        channel: another channel from this process to the child; it is closed together with stdin.
 
     Raises:
         OSError: the child cannot be started.
@@ -166,7 +166,7 @@ class ChildProcess:
             self._channel.close()
 
     def _disown(self) -> None:
-        """Let go of the child in a fork of this process; the child ends with this process."""
+        """Forget the child in a fork of this process; the child ends with this process."""
         self._lock, self._reaped = threading.Lock(), True
         self._popen.returncode = self._popen.returncode or 0
         self.exited = Future()

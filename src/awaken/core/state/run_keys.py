@@ -1,6 +1,7 @@
 """The runtime's own state keys of runs and threads, with their values and updates.
 
-Some keys say what of a thread is in blobs, so that no run has to search its message log for it.
+Some keys record which parts of a thread are in blobs, so that no run has to search its message log
+for them.
 """
 
 from __future__ import annotations

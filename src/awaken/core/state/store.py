@@ -314,10 +314,10 @@ class StateStore:
             fresh: dict[str, KeyRegistration] = {}
             for registration in keys:
                 name = registration.key.name
-                known = self._keys.get(name) or fresh.get(name)
-                if known is None:
+                existing = self._keys.get(name) or fresh.get(name)
+                if existing is None:
                     fresh[name] = registration
-                elif known.key is not registration.key:
+                elif existing.key is not registration.key:
                     raise KeyAlreadyRegistered(name)
             returning = {
                 name: self._load_value(registration.key, self._parked[name])

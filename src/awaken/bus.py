@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from awaken.core.bus import (
     BusHealth,
-    Heard,
-    Listening,
+    LiveBatch,
     LiveBus,
     Progress,
-    Recalls,
-    Sent,
-    Standing,
+    PublisherState,
+    Replay,
+    Subscription,
+    SupportsReplay,
     Topic,
 )
 from awaken.lazy import lazy_names
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BusHealth",
-    "Heard",
-    "Listening",
+    "LiveBatch",
     "LiveBus",
     "NatsBus",
     "Progress",
-    "Recalls",
-    "Sent",
-    "Standing",
+    "PublisherState",
+    "Replay",
+    "Subscription",
+    "SupportsReplay",
     "Topic",
 ]
 

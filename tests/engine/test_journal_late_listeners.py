@@ -28,14 +28,14 @@ async def test_it_finds_out_that_the_event_is_missing() -> None:
     topic.attach(lambda: journal.progress(None))
     journal.note(StepStart(message_id="m"))
 
-    async with bus.listen("t") as listening:
+    async with bus.listen("t") as subscription:
         cursor = FollowerCursor("t")
         standing = await bus.snapshot("t")
         assert standing is not None
         assert cursor.on_publisher_state(standing) == []
         await _commit(journal)
         await journal.tell(TextDelta(delta="word"))
-        heard = await listening.heard()
+        heard = await subscription.receive()
         with pytest.raises(Desynchronized):
             cursor.on_live_events(heard.events, [])
 

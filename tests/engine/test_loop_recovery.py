@@ -448,7 +448,7 @@ async def test_of_approved_calls_that_ran_side_by_side_none_is_repeated() -> Non
     going_on = asyncio.create_task(first.resume(*yes))
     async with asyncio.timeout(100):
         while (await ledger(first))["c2"] != "succeeded":
-            seen = await store.changed(THREAD, seen)
+            seen = await store.wait_changed(THREAD, seen)
         store.forsake()
         model = CheckedModel("went on")
         second = Stage(Agent("a", model=model, tools=tools), store=store)

@@ -99,7 +99,7 @@ class Nodes:
             since = 0
             store = self.other.store
             while not (found := [*await store.list_tickets(TicketQuery(thread_id=thread))]):
-                since = await store.changed(thread, since)
+                since = await store.wait_changed(thread, since)
             asked["key"] = found[0].key
 
         return await self._measure(

@@ -179,15 +179,15 @@ class Placed:
             async with asyncio.timeout(DEAF):
                 await self._is_told.wait()
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
-        async with aclosing(super().told()) as told:  # type: ignore[misc]
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
+        async with aclosing(super().watch_commands()) as ready:  # type: ignore[misc]
             if self.place is not None:
                 yield set()
                 await self._tell.wait()
-                yield await anext(told)
+                yield await anext(ready)
                 self._is_told.set()
                 await asyncio.Event().wait()
-            async for threads in told:
+            async for threads in ready:
                 yield threads
 
 

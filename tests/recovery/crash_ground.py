@@ -55,7 +55,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
         """The place for one play, which is empty. Each process has one at a time."""
         if not self.postgres:
             return Site(store=f"sqlite:///{home / 'awaken.db'}", bus=self._bus(home))
-        PostgresLease.may_take = PostgresLease.held  # type: ignore[method-assign]
+        PostgresLease.can_claim = PostgresLease.held  # type: ignore[method-assign]
         schema = f"p{os.getpid()}"
         asyncio.run(_empty(self.postgres, schema))
         site = f"{self.postgres}?schema={schema}&pool=3"

@@ -276,7 +276,7 @@ async def _answer_for_another(runtime: Runtime, scenario: Scenario, world: World
     """Wait for a question if need be, and answer it."""
     since = 0
     while not await _answer(runtime, scenario, world):
-        since = await runtime.store.changed(THREAD, since)
+        since = await runtime.store.wait_changed(THREAD, since)
 
 
 async def _cancel(runtime: Runtime) -> None:
@@ -287,7 +287,7 @@ async def _cancel(runtime: Runtime) -> None:
         if latest is not None and latest.status is not RunStatus.DONE:
             await runtime.cancel(THREAD)
             return
-        since = await runtime.store.changed(THREAD, since)
+        since = await runtime.store.wait_changed(THREAD, since)
 
 
 async def _watch(stage: Stage) -> None:

@@ -43,7 +43,7 @@ async def test_an_answer_given_while_other_calls_run_is_carried_out(tmp_path: Pa
         async with asyncio.TaskGroup() as group:
             group.create_task(runtime.run("desk", "Pay!", thread=THREAD))
             while not (await store.list_tickets(TicketQuery(thread_id=THREAD))).items:
-                since = await store.changed(THREAD, since)
+                since = await store.wait_changed(THREAD, since)
             assert await runtime.decide(THREAD, await by_id(runtime, {"c1": True}))
             answered.set()
         async with asyncio.timeout(2):
@@ -51,5 +51,5 @@ async def test_an_answer_given_while_other_calls_run_is_carried_out(tmp_path: Pa
                 latest = await store.latest_run(THREAD)
                 if latest is not None and latest.status is RunStatus.DONE:
                     break
-                since = await store.changed(THREAD, since)
+                since = await store.wait_changed(THREAD, since)
         assert "paid 5" in [message.text() for message in await runtime.messages(THREAD)]

@@ -68,10 +68,10 @@ async def all_read(runtime: Runtime) -> None:
     store, seen = runtime.store, 0
     async with asyncio.timeout(100):
         while not await hellos(runtime):
-            seen = await store.changed(READER, seen)
+            seen = await store.wait_changed(READER, seen)
         seen = 0
         while await store.list_outboxes():
-            seen = await store.changed(SENDER, seen)
+            seen = await store.wait_changed(SENDER, seen)
         await runtime.wait(READER)
     assert not await waiting_threads(store)
     (run,) = await runtime.list_runs(RunQuery(thread_id=SENDER))
@@ -91,7 +91,7 @@ async def test_who_opens_the_store_sends_what_a_dead_process_has_left(tmp_path: 
 async def test_who_has_the_store_open_sends_what_a_dead_process_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(NeverLost, "look_every", 0.05)
+    monkeypatch.setattr(NeverLost, "poll_interval", 0.05)
     path = tmp_path / "a.db"
     await make_reader(path)
     async with Runtime([sender(), reader()], store=f"sqlite:///{path}") as runtime:
@@ -130,14 +130,14 @@ async def test_a_message_that_cannot_be_sent_becomes_a_dead_letter_without_a_run
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """03/MH-2: after five attempts, counted over processes."""
-    monkeypatch.setattr(NeverLost, "look_every", 0.01)
+    monkeypatch.setattr(NeverLost, "poll_interval", 0.01)
     path = tmp_path / "a.db"
     await written_and_killed(path)
     store = SqliteStore(path)
     async with Runtime([sender()], store=store), asyncio.timeout(100):
         seen = 0
         while await store.list_outboxes():
-            seen = await store.changed(SENDER, seen)
+            seen = await store.wait_changed(SENDER, seen)
         state = (await store.load_thread_state(SENDER)).extensions
     await store.close()
 

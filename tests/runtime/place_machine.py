@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from awaken.core.bus import Standing
+from awaken.core.bus import PublisherState
 from awaken.core.event import (
     AgentEvent,
     Error,
@@ -226,12 +226,12 @@ class Following(RuleBasedStateMachine):
 
     # -- the bus and the reader ---------------------------------------------------------------
 
-    def standing(self) -> Standing:
+    def standing(self) -> PublisherState:
         turn = None
         if self.answer is not None:
             text = self.messages[self.answer] if self.is_said else self.text
             turn = StepSnapshot(message_id=self.answer, text=text)
-        return Standing(
+        return PublisherState(
             run_id="r",
             epoch=self.epoch,
             n=self.n,
@@ -302,7 +302,7 @@ class Following(RuleBasedStateMachine):
         if event.live == (self.epoch, self.n) and self.untold is None:
             self.check_the_open_step(self.standing())
 
-    def check_the_open_step(self, standing: Standing) -> None:
+    def check_the_open_step(self, standing: PublisherState) -> None:
         """The reader has all that the owner has sent."""
         for event in standing.ahead:
             assert self.reader.durable[event.seq or 0] == event

@@ -67,7 +67,7 @@ async def ended(runtime: Runtime, run: RunRecord) -> RunRecord:
     seen = 0
     async with asyncio.timeout(100):
         while run.status is not RunStatus.DONE:
-            seen = await runtime.store.changed(run.thread_id, seen)
+            seen = await runtime.store.wait_changed(run.thread_id, seen)
             run = await found(runtime, run.run_id)
     return run
 

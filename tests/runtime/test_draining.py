@@ -50,7 +50,7 @@ async def test_every_run_of_a_drained_runtime_goes_on_elsewhere(tmp_path: Path) 
         submitted = await here.submit("a", "go", thread="theirs")
         await one.looking.wait()
         while len(here.engine.active.all()) < 2:
-            await here.store.changed("theirs", 0)
+            await here.store.wait_changed("theirs", 0)
             await asyncio.sleep(0)
         draining = asyncio.ensure_future(here.drain(PATIENCE))
         await asyncio.sleep(0)

@@ -236,9 +236,9 @@ async def test_a_listener_that_reads_nothing_is_told_of_its_loss_and_slows_no_ru
     store = MemoryStore()
     runtime = Runtime([Agent("a", model=model)], store=store)
     runtime.engine.bus = bus
-    async with runtime, bus.listen(T) as listening:
+    async with runtime, bus.listen(T) as subscription:
         await runtime.run("a", "hi", thread=T)
-        heard = await listening.heard()
+        heard = await subscription.receive()
         assert heard.lost
         assert len(heard.events) <= 1_000
 

@@ -91,11 +91,11 @@ class Flawed(MemoryStore):
 
     failed = False
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         if not self.failed:
             self.failed = True
             raise ZeroDivisionError
-        async for threads in super().told():
+        async for threads in super().watch_commands():
             yield threads
 
 
@@ -160,7 +160,7 @@ async def test_what_agents_have_written_is_read_when_somebody_recovers() -> None
         run, seen = await runtime.find_run(first.run_id), 0
         async with asyncio.timeout(100):
             while run is None or run.run_id == first.run_id or run.status is not RunStatus.DONE:
-                seen = await store.changed(T, seen)
+                seen = await store.wait_changed(T, seen)
                 run = await store.latest_run(T)
         assert [message.text() for message in await runtime.messages(T)][2:] == ["hello", "done"]
 

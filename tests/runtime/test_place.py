@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from place_machine import DEAD, LOST, OK, THREAD, TOLD, UNHEARD, UNTOLD, Following
 
-from awaken.core.bus import Standing
+from awaken.core.bus import PublisherState
 from awaken.core.event import (
     AgentEvent,
     InferenceComplete,
@@ -238,6 +238,6 @@ def test_an_answer_comes_between_the_start_of_its_step_and_its_calls() -> None:
     ready = ToolCallReady(id="c", name="look", arguments={})
     call = RunEvent(thread_id=THREAD, run_id="r", at_ms=1, seq=2, ahead=True, event=ready)
     turn = StepSnapshot(message_id="m", text="I look.", calls=(("c", "look", "{}"),))
-    standing = Standing(epoch=1, n=9, seq=0, run_id="r", ahead=(start, call), turn=turn)
+    standing = PublisherState(epoch=1, n=9, seq=0, run_id="r", ahead=(start, call), turn=turn)
     given = [told.event for told in FollowerCursor(THREAD).on_publisher_state(standing)]
     assert given == [start.event, turn, ready]

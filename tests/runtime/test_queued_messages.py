@@ -45,11 +45,11 @@ class Line(SqliteStore):
         self.hold.set()
         self.when_read: Callable[[], Awaitable[None]] = nothing
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         yield set()
         version = highest = 0
         while True:
-            version = await self.changed(T, version)
+            version = await self.wait_changed(T, version)
             newest = max([command.id for command in await self.load_commands(T)], default=0)
             if newest > highest:
                 highest = newest
@@ -177,7 +177,7 @@ async def test_the_end_of_a_task_is_read_once_though_another_process_queues(
             here.baked.set()
             version = 0
             while not await here.store.load_commands(T):
-                version = await here.store.changed(T, version)
+                version = await here.store.wait_changed(T, version)
             await there.store.has_passed_on(await newest(here.store))
             here.dug.set()
 

@@ -147,7 +147,7 @@ async def test_an_answer_that_lost_to_a_new_message_does_not_poison_recovery() -
 class Deaf(MemoryStore):
     """Nobody is told of commands: they are found by looking."""
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         await asyncio.Event().wait()
         yield set()
 
@@ -206,7 +206,7 @@ async def test_an_open_runtime_says_no_for_those_who_did_not_answer_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """01/D-15: without anybody asking; a late answer is refused, before and after."""
-    monkeypatch.setattr(NeverLost, "look_every", SOON)
+    monkeypatch.setattr(NeverLost, "poll_interval", SOON)
     counter = Counter(MemoryStore())
 
     async with counter.runtime() as runtime:
@@ -227,7 +227,7 @@ async def test_an_open_runtime_finds_what_another_process_leaves_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Design §8: it dies after this one has opened; nobody has to start anew to recover it."""
-    monkeypatch.setattr(NeverLost, "look_every", SOON)
+    monkeypatch.setattr(NeverLost, "poll_interval", SOON)
     counter = Counter(MemoryStore())
     dying = asyncio.create_task(counter.runtime().run("till", "dig", thread=T))
     await counter.digging.wait()

@@ -202,7 +202,7 @@ async def test_a_refusing_submission_needs_a_thread_at_rest(store: Store) -> Non
         assert len(await runtime.list_runs()) == 1
         desk.dug.set()
         await outcome(runtime, digs)
-        await store.released(T)
+        await store.wait_released(T)
         yes = await runtime.submit("desk", "yes", thread=T, mode="refuse")
         assert await outcome(runtime, yes) == (NATURAL_END, "echo: yes")
 

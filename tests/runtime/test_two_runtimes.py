@@ -33,9 +33,9 @@ class Shared(MemoryStore):
         super().__init__()
         self.listening = asyncio.Event()
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         self.listening.set()
-        async for threads in super().told():
+        async for threads in super().watch_commands():
             yield threads
 
 

@@ -75,7 +75,7 @@ async def all_hear() -> None:
 async def test_a_run_that_is_answered_goes_on_though_another_thread_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(NeverLost, "look_every", 3600)
+    monkeypatch.setattr(NeverLost, "poll_interval", 3600)
     shop, store = Shop(), Odd()
     async with shop.runtime(store) as runtime, shop.runtime(store, recover=False) as elsewhere:
         asked = await runtime.run("shipper", "Go!", thread="good")

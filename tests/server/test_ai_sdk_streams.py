@@ -37,7 +37,7 @@ class Stage(NamedTuple):
         """Wait until the chat has so many runs of a status."""
         seen = 0
         while len(await self.runtime.list_runs(RunQuery(thread_id="t", status=status))) < number:
-            seen = await self.runtime.store.changed("t", seen)
+            seen = await self.runtime.store.wait_changed("t", seen)
 
 
 def body(text: str, *, chat: str = "t", id: str = "u1") -> Any:

@@ -28,7 +28,7 @@ class Uses:
     def __init__(self, *ids: str) -> None:
         self.ids = set(ids)
 
-    async def list_used_blobs(
+    async def filter_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
         return frozenset(self.ids & set(ids))
@@ -179,7 +179,7 @@ async def test_a_blob_that_is_put_again_during_a_sweep_stays(folder: Path) -> No
     """Between the sweep's question to the store and its deletion, another process may commit."""
 
     class Racing(Uses):
-        async def list_used_blobs(
+        async def filter_used_blobs(
             self, ids: Collection[str], *, thread_id: str | None = None
         ) -> frozenset[str]:
             await put(racing)

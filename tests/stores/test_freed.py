@@ -20,7 +20,7 @@ async def is_freed_when_closed(stores: list[Stores]) -> bool:
     """Whether the only store of `stores` is freed, though a listener knows it: the figures of a
     server know its runtime, and that knows the store."""
     store, others = stores.pop(), set(threading.enumerate())
-    store.when_written(lambda jobs, seconds, known=store: None)  # type: ignore[misc]
+    store.add_batch_callback(lambda jobs, seconds, known=store: None)  # type: ignore[misc]
     for _ in range(2):
         await store.open()
         await store.close()

@@ -96,15 +96,15 @@ async def test_two_stores_share_nothing(store: MemoryStore) -> None:
 async def test_whoever_waits_for_a_thread_hears_that_it_was_deleted(store: MemoryStore) -> None:
     """Once; then it waits for the thread to come back."""
     await store.commit(commit())
-    version = await store.changed("t", 0)
+    version = await store.wait_changed("t", 0)
     async with asyncio.timeout(100), asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(store.changed("t", version))
+        waiting = tasks.create_task(store.wait_changed("t", version))
         await asyncio.sleep(0)
         await store.delete_thread("t", at_ms=1)
         gone = await waiting
-        assert await store.changed("t", version) == gone
+        assert await store.wait_changed("t", version) == gone
 
-        waiting = tasks.create_task(store.changed("t", gone))
+        waiting = tasks.create_task(store.wait_changed("t", gone))
         await asyncio.sleep(0)
         assert not waiting.done()
         await store.commit(commit())
@@ -116,7 +116,7 @@ async def test_a_caller_that_waits_for_a_child_hears_that_its_parent_is_gone(
 ) -> None:
     await store.commit(commit(thread_id="parent"))
     await store.commit(commit(thread_id="child", parent_thread_id="parent"))
-    seen = await store.changed("child", 0)
-    waiting = asyncio.ensure_future(store.changed("child", seen))
+    seen = await store.wait_changed("child", 0)
+    waiting = asyncio.ensure_future(store.wait_changed("child", seen))
     await store.delete_thread("parent", children=ChildStrategy.DETACH, at_ms=2)
     assert await asyncio.wait_for(waiting, 60) > seen

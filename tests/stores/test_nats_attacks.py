@@ -23,15 +23,15 @@ from nats_kit import (
 
 from awaken.bus import NatsBus
 from awaken.codec import dumps
-from awaken.core.bus import Listening, Progress, Standing, Topic
+from awaken.core.bus import Progress, PublisherState, Subscription, Topic
 from awaken.core.event import RunEvent, StepSnapshot, TextDelta
 from awaken.core.store.commits import Fence
 from awaken.stores.bus.nats import connection
 from awaken.stores.bus.nats.bus import Interests
 from awaken.stores.bus.nats.wire import (
-    Answer,
     Batch,
     Interest,
+    OwnerAnswer,
     Packed,
     Subjects,
     Unreadable,
@@ -39,7 +39,7 @@ from awaken.stores.bus.nats.wire import (
     hash_of,
     interest_of,
     pack,
-    standing_of,
+    parse_publisher_state,
 )
 
 __all__ = ["nats_server"]
@@ -64,12 +64,12 @@ def fence(thread_id: str = T) -> Fence:
     return Fence(thread_id=thread_id, epoch=1, owner="owner")
 
 
-async def texts(listening: Listening, last: str) -> list[str]:
+async def texts(subscription: Subscription, last: str) -> list[str]:
     """What is heard up to a text."""
     heard: list[str] = []
     async with asyncio.timeout(60):
         while last not in heard:
-            for one in (await listening.heard()).events:
+            for one in (await subscription.receive()).events:
                 assert isinstance(one.event, TextDelta)
                 heard.append(one.event.delta)
     return heard
@@ -80,7 +80,7 @@ async def texts(listening: Listening, last: str) -> list[str]:
 GOOD = [
     dumps(Batch(1, (event("a"), event("b", n=2)), False)),
     dumps(Interest(1, "node", (hash_of(T),))),
-    dumps(Answer(1, Standing(run_id="r", epoch=1, n=1, seq=0, ahead=()))),
+    dumps(OwnerAnswer(1, PublisherState(run_id="r", epoch=1, n=1, seq=0, ahead=()))),
 ]
 
 
@@ -105,7 +105,7 @@ def test_a_message_is_read_or_refused_and_nothing_else(data: bytes) -> None:
     for read in (
         lambda: batch_of(data, T),
         lambda: interest_of(data),
-        lambda: standing_of(data, T),
+        lambda: parse_publisher_state(data, T),
     ):
         with suppress(Unreadable):
             read()
@@ -196,7 +196,7 @@ async def test_hostile_messages_are_counted_and_never_reach_a_listener(
     async with open_bus(address) as one, open_bus(address) as two, raw_client(nats_server) as raw:
         topic = one.topic(fence())
         topic.attach(lambda: Progress("r", 1))
-        async with two.listen(T) as listening:
+        async with two.listen(T) as subscription:
             await until(lambda: topic.wanted)
             for subject in (subjects.events(thread), subjects.owner(thread), subjects.interest):
                 for data in evil:
@@ -207,8 +207,8 @@ async def test_hostile_messages_are_counted_and_never_reach_a_listener(
             )
             await raw.flush()
             say(topic, "good")
-            assert await texts(listening, "good") == ["good"]
-            assert await two.snapshot(T) == Standing(run_id="r", epoch=1, n=1, seq=1)
+            assert await texts(subscription, "good") == ["good"]
+            assert await two.snapshot(T) == PublisherState(run_id="r", epoch=1, n=1, seq=1)
         await until(lambda: one.health.dropped.get("version", 0) >= 2)
         assert two.health.dropped["version"] >= 1
         assert two.health.dropped["invalid"] >= 7
@@ -245,17 +245,17 @@ async def test_what_is_too_large_is_sent_as_a_hint(narrow_server: NatsServer) ->
     async with two_nodes(narrow_server) as (owners, listeners):
         topic = owners.topic(fence())
         topic.attach(lambda: Progress("r", 1, (), StepSnapshot(message_id="m", text="x" * 5_000)))
-        async with listeners.listen(T) as listening:
+        async with listeners.listen(T) as subscription:
             await until(lambda: topic.wanted)
             await until(lambda: owners.health.sent >= 1)
             say(topic, "x" * 5_000)
             async with asyncio.timeout(60):
-                while not (heard := await listening.heard()).lost:
+                while not (heard := await subscription.receive()).lost:
                     pass
             assert not heard.events
             assert await listeners.snapshot(T) is None, "the store stands for it"
             say(topic, "small")
-            assert await texts(listening, "small") == ["small"]
+            assert await texts(subscription, "small") == ["small"]
         assert owners.health.dropped == {"too_large": 2}
         assert owners.health.is_up
 
@@ -268,7 +268,7 @@ async def test_a_server_that_hangs_costs_bounded_memory_and_is_left(
     with open_server() as server:
         async with two_nodes(server) as (owners, listeners):
             topic = owners.topic(fence())
-            async with listeners.listen(T) as listening:
+            async with listeners.listen(T) as subscription:
                 await until(lambda: topic.wanted)
                 server.pause()
                 tracemalloc.start()
@@ -284,7 +284,7 @@ async def test_a_server_that_hangs_costs_bounded_memory_and_is_left(
                 server.resume()
                 await until(lambda: topic.wanted)
                 say(topic, "again")
-                assert (await texts(listening, "again"))[-1] == "again"
+                assert (await texts(subscription, "again"))[-1] == "again"
     assert caplog.text.count("is slow") == 1
 
 
@@ -320,9 +320,9 @@ async def test_a_server_that_is_none_leaves_the_bus_within_the_process(
 ) -> None:
     async with speaking(*lines) as port, open_bus(f"nats://me:hunter2@127.0.0.1:{port}") as bus:
         topic = bus.topic(fence())
-        async with bus.listen(T) as listening:
+        async with bus.listen(T) as subscription:
             say(topic, "here")
-            assert await texts(listening, "here") == ["here"]
+            assert await texts(subscription, "here") == ["here"]
         await until(lambda: "is away" in caplog.text)
         assert not bus.health.is_up
     assert "hunter2" not in caplog.text

@@ -58,7 +58,7 @@ async def claimed(store: PostgresStore, thread_id: str = "t") -> Fence:
     """Claim a thread as soon as that is allowed."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            await store.released(thread_id)
+            await store.wait_released(thread_id)
             try:
                 return await store.claim(thread_id, at_ms=1)
             except ThreadOwned:
@@ -75,7 +75,7 @@ async def test_a_node_that_is_cut_off_stops_before_others_take_its_threads(
         cut = plain.replace(postgres.dsn, through.partition("?")[0])
         async with nodes(cut, 1) as (one,), nodes(plain, 1) as (two,):
             lost: list[Fence] = []
-            one.lease.when_lost(lost.append)
+            one.lease.add_lost_callback(lost.append)
             mine = await one.claim("t", at_ms=1)
             kept = await one.claim("kept", at_ms=1)
             await write(one, run=record("r"), fence=mine)
@@ -90,7 +90,7 @@ async def test_a_node_that_is_cut_off_stops_before_others_take_its_threads(
 
             wire.flow()
             async with asyncio.timeout(PATIENCE):
-                await one.lease.regained()
+                await one.lease.wait_held()
             assert one.lease.held
             assert lost == [mine], "the other thread is still its own"
             await expect_error(StaleFence, write(one, messages=says("one"), fence=mine))
@@ -112,7 +112,7 @@ async def test_a_blocked_event_loop_loses_no_thread(postgres: Postgres) -> None:
                 for _ in range(4):
                     with pytest.raises(TimeoutError):
                         async with asyncio.timeout(LEASE / 2):
-                            await two.released("t")
+                            await two.wait_released("t")
                     answers.append((await expect_error(ThreadOwned, two.claim("t", at_ms=2))).owner)
 
         other = threading.Thread(target=lambda: asyncio.run(try_to_take()))
@@ -149,8 +149,8 @@ async def test_a_node_finds_no_work_in_what_is_done_waits_or_has_an_owner(
     address = postgres.address(lease=60)
     async with nodes(address) as (one, two):
 
-        async def finds_work(at_ms: int = 1000) -> bool:
-            return await two.lease.finds_work(at_ms=at_ms, overdue_ms=at_ms)
+        async def has_work(at_ms: int = 1000) -> bool:
+            return await two.lease.has_work(at_ms=at_ms, overdue_ms=at_ms)
 
         await write(one, "done", run=record("over", "done", status=DONE))
         asked = ticket(thread_id="waits", run_id="asks", expires_at=2000)
@@ -158,13 +158,13 @@ async def test_a_node_finds_no_work_in_what_is_done_waits_or_has_an_owner(
         await one.submit(submission("later", "delayed", not_before_ms=3000))
         fence = await one.claim("t", at_ms=1)
         await write(one, run=record("r"), fence=fence)
-        assert not await finds_work()
-        assert await finds_work(2001), "a question has expired"
+        assert not await has_work()
+        assert await has_work(2001), "a question has expired"
         await write(one, "waits", run=record("asks", "waits", status=DONE), tickets=())
-        assert not await finds_work(2001)
-        assert await finds_work(3000), "a submission is due"
+        assert not await has_work(2001)
+        assert await has_work(3000), "a submission is due"
         await _end_lease(postgres, address, one.owner)
-        assert await finds_work(), "an owner is dead"
+        assert await has_work(), "an owner is dead"
 
 
 async def test_a_node_looks_seldom_for_delegates_whose_parent_run_has_ended(
@@ -173,18 +173,18 @@ async def test_a_node_looks_seldom_for_delegates_whose_parent_run_has_ended(
     """Every waiting run is read for that: once a minute is enough for what is not to occur."""
     async with nodes(postgres.address(lease=60)) as (one, two):
 
-        async def finds_work(at_ms: int) -> bool:
-            return await two.lease.finds_work(at_ms=at_ms, overdue_ms=0)
+        async def has_work(at_ms: int) -> bool:
+            return await two.lease.has_work(at_ms=at_ms, overdue_ms=0)
 
         call = RunRequestSnapshot(origin=RequestOrigin.INTERNAL, parent_tool_call_id="c")
         left = record("d", "d", status=WAITING, parent_run_id="r", request=call)
         await write(one, run=record("r", status=WAITING))
         await write(one, "d", run=left)
-        assert not await finds_work(1000)
+        assert not await has_work(1000)
         await write(one, run=record("r", status=DONE))
-        assert not await finds_work(1000 + ORPHANS_EVERY_MS - 1)
-        assert await finds_work(1000 + ORPHANS_EVERY_MS)
-        assert await finds_work(1), "the clock was set back"
+        assert not await has_work(1000 + ORPHANS_EVERY_MS - 1)
+        assert await has_work(1000 + ORPHANS_EVERY_MS)
+        assert await has_work(1), "the clock was set back"
 
 
 async def test_a_look_around_that_finds_no_command_spares_the_look_for_commands(
@@ -195,16 +195,16 @@ async def test_a_look_around_that_finds_no_command_spares_the_look_for_commands(
         dsn = postgres.dsn.replace(f":{postgres.port}/", f":{wire.port}/")
         store = PostgresStore(f"{dsn}?schema=spared&lease=60&sslmode=disable")
         await store.open()
-        async with asyncio.timeout(PATIENCE), aclosing(store.told()) as told:
-            assert await anext(told) == set()
-            hearing = asyncio.ensure_future(anext(told))
+        async with asyncio.timeout(PATIENCE), aclosing(store.watch_commands()) as ready:
+            assert await anext(ready) == set()
+            hearing = asyncio.ensure_future(anext(ready))
             await until_heard(store)
-            await store.lease.finds_work(at_ms=1, overdue_ms=1)
+            await store.lease.has_work(at_ms=1, overdue_ms=1)
             wire.trips = looks = 0
             until = time.monotonic() + 2.5 * POLL_SECONDS
             while time.monotonic() < until:
                 await asyncio.sleep(POLL_SECONDS / 10)
-                await store.lease.finds_work(at_ms=1, overdue_ms=1)
+                await store.lease.has_work(at_ms=1, overdue_ms=1)
                 looks += 1
             assert wire.trips == looks
             hearing.cancel()
@@ -229,9 +229,9 @@ async def test_a_node_is_told_of_a_run_that_another_one_has_left(
     async with nodes(postgres.address(lease=60)) as (one, two):
         fence = await one.claim("t", at_ms=1)
         await write(one, run=record("r"), fence=fence)
-        async with asyncio.timeout(PATIENCE), aclosing(two.told()) as told:
-            assert await anext(told) == set()
-            hearing = asyncio.ensure_future(anext(told))
+        async with asyncio.timeout(PATIENCE), aclosing(two.watch_commands()) as ready:
+            assert await anext(ready) == set()
+            hearing = asyncio.ensure_future(anext(ready))
             await until_heard(two)
             if how == "with its commit":
                 await write(one, run=record("r", revision=2), fence=fence, release=True)
@@ -244,7 +244,7 @@ async def test_a_node_is_told_of_a_run_that_another_one_has_left(
 
 async def until_heard(store: PostgresStore) -> None:
     """Wait until the node hears hints; it listens from when it first waits for one."""
-    engine = await store._opening.engine()
+    engine = await store._opener.engine()
     while engine._listener.is_deaf:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
@@ -274,7 +274,7 @@ async def test_a_node_that_comes_too_late_for_some_runs_claims_others(postgres: 
     async with nodes(postgres.address(lease=60)) as (one, two):
         for number in range(6):
             await one.submit(submission(f"s{number}", f"t{number}"))
-        engine = await two._opening.engine()
+        engine = await two._opener.engine()
         wanted = Wanted(["agent"], limit=3, at_ms=1000, overdue_ms=0, skip=[])
         seen = await engine.read(lambda db: find_next(db, engine.node, engine.unreadable, wanted))
         first = await one.claim_next(["agent"], limit=3, at_ms=1000, overdue_ms=0)

@@ -77,8 +77,8 @@ async def test_a_reader_of_a_replaced_file_is_told(store: SqliteStore, path: Pat
 async def test_a_caller_that_waits_for_changes_is_told_that_none_will_come(
     store: SqliteStore, path: Path
 ) -> None:
-    number = await store.changed("t", 0)
-    waiting = asyncio.ensure_future(store.changed("t", number))
+    number = await store.wait_changed("t", 0)
+    waiting = asyncio.ensure_future(store.wait_changed("t", number))
     await asyncio.sleep(0)
     delete_all(path)
     with pytest.raises(StoreUnavailable, match="was deleted or replaced"):

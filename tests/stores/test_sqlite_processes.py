@@ -99,9 +99,9 @@ await store.close()
 """
 
     async def followed() -> list[str]:
-        version = await store.changed("t", 0)
+        version = await store.wait_changed("t", 0)
         while len(found := await texts(store)) < 2:
-            version = await store.changed("t", version)
+            version = await store.wait_changed("t", version)
         return found
 
     with child(path, program) as other:
@@ -114,10 +114,10 @@ await store.close()
             assert not commands.done()
             tell(other)
             await commands
-            async with aclosing(store.told()) as told:
-                assert await anext(told) == {"t"}
+            async with aclosing(store.watch_commands()) as ready:
+                assert await anext(ready) == {"t"}
                 tell(other)
-                assert await anext(told) == {"t"}
+                assert await anext(ready) == {"t"}
     assert len(await store.load_commands("t")) == 2
 
 

@@ -325,7 +325,7 @@ async def test_a_closed_store_says_so_until_it_is_opened(path: Path) -> None:
     for late in (
         waiting,
         store.load_thread("t"),
-        store.changed("t", 10**6),
+        store.wait_changed("t", 10**6),
         store.claim("t", at_ms=1),
     ):
         with pytest.raises(StoreUnavailable, match="closed"):
@@ -342,12 +342,12 @@ async def test_a_token_from_before_closing_is_good_afterwards(path: Path) -> Non
     store = SqliteStore(path)
     for word in "abc":
         await write(store, messages=says(word))
-    seen = await store.changed("t", 0)
+    seen = await store.wait_changed("t", 0)
     await store.close()
     await store.open()
 
     async with asyncio.timeout(100):
-        assert await store.changed("t", seen) > seen
+        assert await store.wait_changed("t", seen) > seen
     await store.close()
 
 
@@ -393,7 +393,7 @@ def test_an_event_loop_that_is_gone_disturbs_nobody(path: Path) -> None:
     async def leave_early() -> None:
         await store.open()
         asyncio.ensure_future(store.commit(commit("t", "a")))  # noqa: RUF006 -- left on purpose
-        asyncio.ensure_future(store.changed("t", 10**6))  # noqa: RUF006 -- the same
+        asyncio.ensure_future(store.wait_changed("t", 10**6))  # noqa: RUF006 -- the same
         await asyncio.sleep(0)
 
     async def look() -> list[str]:

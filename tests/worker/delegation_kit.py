@@ -170,7 +170,7 @@ async def ended(runtime: Runtime, run_id: str) -> RunRecord:
     since = 0
     async with asyncio.timeout(100):
         while (found := await record(runtime, run_id)).status is not RunStatus.DONE:
-            since = await runtime.store.changed(found.thread_id, since)
+            since = await runtime.store.wait_changed(found.thread_id, since)
     return found
 
 

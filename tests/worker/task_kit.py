@@ -233,7 +233,7 @@ async def until_told(runtime: Runtime, times: int, thread: str = T) -> RunRecord
     seen = 0
     async with asyncio.timeout(100):
         while True:
-            seen = await runtime.store.changed(thread, seen)
+            seen = await runtime.store.wait_changed(thread, seen)
             if len(await told(runtime, thread)) == times:
                 run = await latest(runtime, thread)
                 if run.status is not RunStatus.RUNNING:
@@ -250,7 +250,7 @@ async def waiting(runtime: Runtime, run_id: str) -> RunRecord:
     seen = 0
     async with asyncio.timeout(100):
         while True:
-            seen = await runtime.store.changed(run_id, seen)
+            seen = await runtime.store.wait_changed(run_id, seen)
             run = await runtime.find_run(run_id)
             if run is not None and run.waiting is not None and run.waiting.tickets:
                 return run

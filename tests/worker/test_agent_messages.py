@@ -281,7 +281,7 @@ async def test_a_message_to_a_run_that_just_ends_wakes_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It reads no more, and still has the thread: another run reads what came."""
-    monkeypatch.setattr(NeverLost, "look_every", 3600)
+    monkeypatch.setattr(NeverLost, "poll_interval", 3600)
     store = Ending()
     runtime = Runtime([neighbour()], store=store)
     request = DurableMessageRequest(

@@ -172,8 +172,8 @@ class SlowToRead(MemoryStore):
         super().__init__()
         self.reading, self.may_answer = asyncio.Event(), asyncio.Event()
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
-        async for threads in super().told():
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
+        async for threads in super().watch_commands():
             if not self.reading.is_set():
                 self.reading.set()
                 await self.may_answer.wait()
@@ -183,7 +183,7 @@ class SlowToRead(MemoryStore):
 async def test_an_answer_that_comes_while_recovery_starts_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(NeverLost, "look_every", 1000)
+    monkeypatch.setattr(NeverLost, "poll_interval", 1000)
     store = SlowToRead()
     engine = engine_of(store, payer())
     paused = await engine.run(go())

@@ -306,7 +306,7 @@ async def test_a_thread_whose_results_are_held_keeps_no_other_from_being_recover
 async def test_a_command_for_a_thread_whose_results_are_held_keeps_no_other_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(NeverLost, "look_every", 3600)
+    monkeypatch.setattr(NeverLost, "poll_interval", 3600)
     store = Refusing(refuses_big)
     async with charging(store) as runtime, charging(store, recover=False) as elsewhere:
         with pytest.raises(StorageError):

@@ -27,7 +27,7 @@ T = "t"
 
 @pytest.fixture(autouse=True)
 def never_looks_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NeverLost, "look_every", 3600)
+    monkeypatch.setattr(NeverLost, "poll_interval", 3600)
 
 
 async def write(runtime: Runtime) -> None:

@@ -27,26 +27,26 @@ class Losable:
     """A lease that is lost and regained when the test says so."""
 
     seconds_left = 3.0
-    look_every = 5.0
-    may_take = True
+    poll_interval = 5.0
+    can_claim = True
 
     def __init__(self) -> None:
         self.held = True
         self.waiting, self.back = asyncio.Event(), asyncio.Event()
         self.too_long = False
-        self.told: list[Callable[[Fence], None]] = []
+        self.callbacks: list[Callable[[Fence], None]] = []
 
-    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+    async def has_work(self, *, at_ms: int, overdue_ms: int) -> bool:
         return True
 
-    async def regained(self) -> None:
+    async def wait_held(self) -> None:
         self.waiting.set()
         await self.back.wait()
         if self.too_long:
             raise LeaseLost("node-1", 30)
 
-    def when_lost(self, told: Callable[[Fence], None]) -> None:
-        self.told.append(told)
+    def add_lost_callback(self, callback: Callable[[Fence], None]) -> None:
+        self.callbacks.append(callback)
 
 
 class LosingStore(MemoryStore):
@@ -186,8 +186,8 @@ async def test_a_run_whose_thread_another_node_has_is_left_at_once() -> None:
         made = len(store.commits)
         store.forsake()
         taken = await store.claim(T, at_ms=1)
-        for told in store.losable.told:
-            told(fence)
+        for callback in store.losable.callbacks:
+            callback(fence)
         with pytest.raises(RunLeft):
             await run
         assert len(store.commits) == made

@@ -48,7 +48,7 @@ gone back to waiting, and freed its thread, long before the last of them."""
 
 @pytest.fixture(autouse=True)
 def never_looks_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NeverLost, "look_every", 3600)
+    monkeypatch.setattr(NeverLost, "poll_interval", 3600)
     monkeypatch.setattr(waiting, "REPEAT_SECONDS", 3600)
 
 
@@ -153,7 +153,7 @@ class Digging:
             run = await self.store.load_run(second)
             if run.status is DONE:
                 return
-            seen = await self.store.changed(second, seen)
+            seen = await self.store.wait_changed(second, seen)
 
 
 @pytest.mark.parametrize("recover", [True, False])
@@ -185,7 +185,7 @@ async def test_a_message_from_another_process_is_read_by_a_run_that_pauses(
         await digging.pause(send)
         seen = 0
         while "m" not in [message.id for message in await runtime.messages(T)]:
-            seen = await store.changed(T, seen)
+            seen = await store.wait_changed(T, seen)
         digging.yard.let_go(2)
         await over(runtime)
 

@@ -448,13 +448,13 @@ class HardOfHearing(MemoryStore):
         super().__init__()
         self.watched, self.heard = asyncio.Event(), asyncio.Event()
 
-    async def changed(self, thread_id: str, since: int) -> int:
+    async def wait_changed(self, thread_id: str, since: int) -> int:
         self.watched.set()
-        return await super().changed(thread_id, since)
+        return await super().wait_changed(thread_id, since)
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         await self.heard.wait()
-        async for threads in super().told():
+        async for threads in super().watch_commands():
             yield threads
 
 

@@ -46,7 +46,7 @@ async def question(runtime: Runtime, thread_id: str = T) -> Ticket:
     seen = 0
     async with asyncio.timeout(100):
         while True:
-            seen = await runtime.store.changed(thread_id, seen)
+            seen = await runtime.store.wait_changed(thread_id, seen)
             for ticket in await runtime.list_tickets():
                 assert ticket.thread_id == thread_id
                 return ticket

@@ -184,7 +184,7 @@ async def _questions(runtime: Runtime, child: str, n: int) -> list[Any]:
     seen = 0
     async with asyncio.timeout(100):
         while True:
-            seen = await runtime.store.changed(child, seen)
+            seen = await runtime.store.wait_changed(child, seen)
             asked = await runtime.list_tickets(TicketQuery(run_id=child))
             if len(asked) == n:
                 return [ticket for ticket in asked if ticket.status is TicketStatus.OPEN]

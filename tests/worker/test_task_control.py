@@ -192,7 +192,7 @@ async def _until_sent(runtime: Runtime, child: str) -> None:
     seen = 0
     async with asyncio.timeout(100):
         while not await runtime.store.load_commands(child):
-            seen = await runtime.store.changed(child, seen)
+            seen = await runtime.store.wait_changed(child, seen)
 
 
 async def test_an_agent_that_waits_for_an_answer_reads_it_with_the_answer(place: Place) -> None:
@@ -219,7 +219,7 @@ async def _until_told(runtime: Runtime, thread: str) -> None:
     seen = 0
     async with asyncio.timeout(100):
         while not await told(runtime, thread):
-            seen = await runtime.store.changed(thread, seen)
+            seen = await runtime.store.wait_changed(thread, seen)
 
 
 async def test_a_tool_in_the_background_cannot_be_written_to(place: Place) -> None:

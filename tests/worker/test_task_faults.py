@@ -217,7 +217,7 @@ async def test_a_task_that_ends_while_its_run_pauses_is_not_overlooked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The run has looked for the last time, and is not gone yet: still it goes on at once."""
-    monkeypatch.setattr(NeverLost, "look_every", 3600)
+    monkeypatch.setattr(NeverLost, "poll_interval", 3600)
     yard, store = Yard(), Late()
 
     async def the_task_ends() -> None:

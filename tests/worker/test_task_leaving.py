@@ -229,7 +229,7 @@ async def _said(runtime: Runtime, thread: str) -> None:
     seen = 0
     async with asyncio.timeout(100):
         while True:
-            seen = await runtime.store.changed(thread, seen)
+            seen = await runtime.store.wait_changed(thread, seen)
             log = await runtime.messages(thread)
             if log and log[-1].text().startswith("helper: "):
                 return
@@ -370,7 +370,7 @@ async def _asked(runtime: Runtime, child: str) -> list[str]:
     seen = 0
     async with asyncio.timeout(100):
         while True:
-            seen = await runtime.store.changed(child, seen)
+            seen = await runtime.store.wait_changed(child, seen)
             tickets = [t.key for t in await runtime.list_tickets() if t.run_id == child]
             if tickets:
                 return tickets

@@ -105,7 +105,7 @@ async def test_a_user_writes_to_an_agent_by_its_task(place: Place) -> None:
         async with asyncio.timeout(100):
             seen = 0
             while await runtime.store.load_commands(task.id):
-                seen = await runtime.store.changed(task.id, seen)
+                seen = await runtime.store.wait_changed(task.id, seen)
         yard.let_go(1)
         await ended(runtime, task.id)
         log = [message.text() for message in await runtime.messages(child)]

@@ -49,10 +49,10 @@ class Odd(MemoryStore):
             self.raised.set()
             raise self.error
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         self.readers += 1
-        self._raise("told" if self.readers == 1 else "told again")
-        async for threads in super().told():
+        self._raise("watch" if self.readers == 1 else "watch again")
+        async for threads in super().watch_commands():
             yield threads
 
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
@@ -78,7 +78,7 @@ async def test_a_cancel_from_another_process_is_heard_after_an_odd_error(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(listen, "RETRY_LISTENING", 0)
-    store, begun = Odd(error, "told"), asyncio.Event()
+    store, begun = Odd(error, "watch"), asyncio.Event()
 
     @tool
     async def wait() -> str:
@@ -103,8 +103,8 @@ async def test_a_cancel_from_another_process_is_heard_after_an_odd_error(
 @pytest.mark.parametrize(
     ("method", "logged"),
     [
-        ("told", "ERROR cannot look for runs to resume"),
-        ("told again", "ERROR commands from other processes cannot be read"),
+        ("watch", "ERROR cannot look for runs to resume"),
+        ("watch again", "ERROR commands from other processes cannot be read"),
     ],
 )
 @pytest.mark.parametrize("error", ODD, ids=odd)

@@ -181,7 +181,7 @@ async def test_a_book_that_was_deleted_with_its_root_is_not_begun_again() -> Non
     here, there = tree.processes[:2]
     for process in (here, there):
         await process.take("worker")
-    tree.store.profiles.drop_book("root")
+    tree.store.profiles.drop_budgets("root")
 
     for process in (here, there):
         account = process.accounts["worker"]

@@ -56,7 +56,11 @@ async def test_four_coroutines_lead_from_the_front_door_to_the_loop() -> None:
     assert result.response == "Done."
     before_the_loop = seen[: seen.index("run_agent_loop")]
     assert caller == ["Running.run", "AgentRuntime.run"]
-    assert before_the_loop == ["AgentRuntime._drive", "LocalBackend.execute_root"]
+    assert before_the_loop == [
+        "AgentRuntime._drive",
+        "AgentRuntime._attempt",
+        "LocalBackend.execute_root",
+    ]
 
 
 async def test_a_client_that_has_read_a_runs_last_event_can_start_the_next_one_at_once() -> None:

@@ -57,7 +57,7 @@ async def wait_for_report(
                 return asking
         try:
             async with asyncio.timeout(POLL_SECONDS):
-                seen = await runtime.store.changed(thread, seen)
+                seen = await runtime.store.wait_changed(thread, seen)
         except TimeoutError:
             pass
     return None

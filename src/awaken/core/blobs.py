@@ -77,7 +77,7 @@ class OpenBlob(Protocol):
 class BlobUses(Protocol):
     """The part of a store that a blob store reads before it deletes blobs."""
 
-    async def list_used_blobs(
+    async def filter_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
         """The ids, of those given, that commits of the thread use; without `thread_id`, commits of

@@ -1,4 +1,4 @@
-"""The live bus: how listeners hear a run's events while it works.
+"""The live bus: how listeners receive a run's events while it works.
 
 The owner of a thread publishes to the thread's topic; listeners of the bus get what is published.
 The bus may lose anything at any time: the store has every durable event and every finished answer.
@@ -15,12 +15,12 @@ from awaken.core.store.commits import Fence
 from awaken.core.value import Value
 
 
-class Standing(Value, frozen=True, kw_only=True):
-    """Where the owner of a thread stands at one instant.
+class PublisherState(Value, frozen=True, kw_only=True):
+    """The position of a thread's owner at one instant.
 
-    The last event it has published is number `n` of its claim `epoch`; `seq` is the last durable
-    event that it has stored and published. `ahead` are the events sent ahead since then, `turn` is
-    what has come of the open step.
+    The last event that the owner has published is number `n` of its claim `epoch`; `seq` is the
+    last durable event that it has stored and published. `ahead` are the events that it has sent
+    ahead since then, `turn` is what has arrived of the open step.
     """
 
     run_id: str
@@ -32,7 +32,7 @@ class Standing(Value, frozen=True, kw_only=True):
 
 
 class Progress(NamedTuple):
-    """What a run tells its topic of itself: see `Standing`."""
+    """The position of a run, which its topic asks for: see `PublisherState`."""
 
     run_id: str
     seq: int
@@ -56,15 +56,15 @@ class Topic(Protocol):
         ...
 
     def attach(self, progress: Callable[[], Progress]) -> None:
-        """Name the function that says where the thread's run stands; the last one counts."""
+        """Set the function that returns the position of the thread's run; the last one counts."""
         ...
 
-    def snapshot(self) -> Standing | None:
-        """Where the owner stands now; `None` if no run is attached."""
+    def snapshot(self) -> PublisherState | None:
+        """The owner's position now; `None` if no run is attached."""
         ...
 
     def close(self) -> None:
-        """End the topic: the claim ends. Listeners stay, and hear the next owner."""
+        """End the topic: the claim ends. Listeners stay, and receive the next owner's events."""
         ...
 
 
@@ -91,30 +91,30 @@ class NullTopic:
 NO_TOPIC = NullTopic()
 
 
-class Heard(NamedTuple):
-    """What a listener got: events in order, and whether some before them were lost."""
+class LiveBatch(NamedTuple):
+    """Events in order, and whether some before them were lost."""
 
     events: Sequence[RunEvent] = ()
     lost: bool = False
 
 
-class Listening(Protocol):
-    """A listener of one thread."""
+class Subscription(Protocol):
+    """A listener's side of one thread on the bus."""
 
-    async def heard(self) -> Heard:
-        """Wait for events, a loss or a call of `wake`, and take what has come.
+    async def receive(self) -> LiveBatch:
+        """Wait for events, a loss or a call of `wake`; return the events since the last call.
 
-        A caller that is cancelled while it waits loses nothing.
+        A caller that is cancelled while it waits loses no event.
         """
         ...
 
     def wake(self) -> None:
-        """Let `heard` return, even without an event."""
+        """Let `receive` return, even without an event."""
         ...
 
 
 class BusHealth(NamedTuple):
-    """How a bus between processes does.
+    """The condition of a bus between processes.
 
     `is_up`: it has a connection. `sent` counts the messages that this process has sent, `dropped`
     the events and messages that were given up, by reason.
@@ -139,35 +139,35 @@ class LiveBus(Protocol):
 
     @property
     def health(self) -> BusHealth | None:
-        """How the bus does; `None` if it never leaves the process."""
+        """The bus's condition; `None` if it never leaves the process."""
         ...
 
     def topic(self, fence: Fence) -> Topic:
         """The topic of a thread that this process has claimed."""
         ...
 
-    def listen(self, thread_id: str) -> AbstractAsyncContextManager[Listening]:
+    def listen(self, thread_id: str) -> AbstractAsyncContextManager[Subscription]:
         """Listen to a thread, whether it exists or not, for as long as the block lasts."""
         ...
 
-    async def snapshot(self, thread_id: str) -> Standing | None:
-        """Where the owner of a thread stands; `None` if no owner answers."""
+    async def snapshot(self, thread_id: str) -> PublisherState | None:
+        """The position of the thread's owner; `None` if no owner answers."""
         ...
 
 
-class Sent(NamedTuple):
-    """The events of the open step that an owner has sent since it stood at `base`."""
+class Replay(NamedTuple):
+    """The events of the open step that an owner has sent since its position was `base`."""
 
-    base: Standing
+    base: PublisherState
     events: Sequence[RunEvent]
 
 
 @runtime_checkable
-class Recalls(Protocol):
-    """A bus that also keeps what was sent of the open step. A reader that was cut off and comes
-    back can then go on behind the last event that it got."""
+class SupportsReplay(Protocol):
+    """A bus that also keeps the events of the open step. A reader whose connection broke can then
+    continue behind the last event that it received."""
 
-    def recall(self, thread_id: str, epoch: int) -> Sent | None:
-        """What the owner of a thread has sent under its claim `epoch` since its last step ended.
-        Returns `None` if that is not known here."""
+    def find_replay(self, thread_id: str, epoch: int) -> Replay | None:
+        """The events that the owner of a thread has sent under `epoch` since its last step
+        ended; `None` if this process does not know them."""
         ...

@@ -353,7 +353,7 @@ async def wait_for_lease(run: LiveRun) -> None:
     process continues it.
     """
     try:
-        await run.lease.regained()
+        await run.lease.wait_held()
     except LeaseLost:
         run.controls.give_up()
         await asyncio.Event().wait()

@@ -8,7 +8,14 @@ from awaken.codec import loads
 from awaken.core.agent_services import AnswerCheck
 from awaken.core.aio.cancel import is_cancellation
 from awaken.core.inference import OutputFormat
-from awaken.core.lifecycle import NATURAL_END, Phase, Stopped, StoppedReason, TerminationReason
+from awaken.core.lifecycle import (
+    CANCELLED,
+    NATURAL_END,
+    Phase,
+    Stopped,
+    StoppedReason,
+    TerminationReason,
+)
 from awaken.core.message import Message
 from awaken.core.schema import validate_against_schema
 from awaken.core.state.run_keys import FINAL_OUTPUT, OUTPUT_TRIES
@@ -21,10 +28,11 @@ DOES_NOT_FIT = "Your answer does not fit: "
 
 
 async def check_answer(run: LiveRun) -> TerminationReason | None:
-    """Check the final answer against the agent's output format, and have its own check look at it.
+    """Check the final answer against the agent's output format, and by the agent's own check.
 
-    Returns how the run ends, or `None` if the answer does not fit and the model is to be asked
-    again: a message that says why is then added to the conversation.
+    Returns how the run ends: also if it is cancelled during the check. Returns `None` if the answer
+    does not fit and the model is to be asked again: a message that says why is then added to the
+    conversation.
 
     Raises:
         RuntimeFailed: the check of the agent's output type, or its own check, raised.
@@ -34,7 +42,10 @@ async def check_answer(run: LiveRun) -> TerminationReason | None:
         return NATURAL_END
     text = run.written
     if isinstance(check, AnswerCheck):
-        problem = await _checked(run, check, text)
+        try:
+            problem = await _find_problem(run, check, text)
+        except Cancelled:
+            return CANCELLED
     else:
         problem = schema_problem(output, text) if output is not None else None
     if problem is None:
@@ -48,9 +59,14 @@ async def check_answer(run: LiveRun) -> TerminationReason | None:
     return None
 
 
-async def _checked(run: LiveRun, check: AnswerCheck, text: str) -> str | None:
-    """What is wrong with an answer, or `None`. What the check makes of the answer is kept in the
-    state, and so in the run's last commit."""
+async def _find_problem(run: LiveRun, check: AnswerCheck, text: str) -> str | None:
+    """Returns the problem that the agent's check has found in an answer, or `None`. If the check
+    changes the answer, the changed one goes into the state, and so into the run's last commit.
+
+    Raises:
+        Cancelled: the run was cancelled.
+        RuntimeFailed: the check raised.
+    """
     whose = "the output type"
     try:
         problem = check.problem(text)

@@ -250,7 +250,7 @@ def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
 async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> TerminationReason | None:
     """Close the step, and commit it if the run goes on. Returns how the run ends, or `None`."""
     if outcome is _PAUSED:
-        _wait(run, SUSPENDED)
+        _set_waiting(run, SUSPENDED)
     if run.in_step:
         await complete_step(run)
     if outcome is _PAUSED:
@@ -262,7 +262,7 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
         run.transcript.extend(arrived)
     end = check_termination(run.state)
     if end is None and outcome is _ANSWERED and not arrived:
-        end = await _natural_end(run)
+        end = await _after_final_answer(run)
     if end is None:
         await (_persist_or_leave(run) if run.is_left() else persist_checkpoint(run))
     return end
@@ -286,33 +286,23 @@ def _closed(run: LiveRun) -> TerminationReason | None:
     return None if isinstance(end, Suspended) else end
 
 
-async def _natural_end(run: LiveRun) -> TerminationReason | None:
-    """Decide how to go on after a final answer of the model.
-
-    Returns how the run ends, or `None` if the model is to be asked again. While work it started is
-    under way, a subagent's run waits here; any other run ends its activation and stays waiting.
-    """
+async def _after_final_answer(run: LiveRun) -> TerminationReason | None:
+    """What follows a final answer: the end of the run, a wait for the work that it started, or
+    (`None`) another model call."""
     work = run.state.read(PENDING_WORK)
-    if work is None or not work.has_pending:
-        if work is not None and await _has_late_news(run):
-            return None
-        try:
-            return await check_answer(run)
-        except Cancelled:
-            return CANCELLED
-    if run.identity.origin is RunOrigin.SUBAGENT and run.inbox is not None:
-        await _persist_or_leave(run)
-        if not await _is_told(run, run.inbox):
-            return CANCELLED
-        run.transcript.extend(read_inbox(run))
-        return None
-    _wait(run, AWAITING_TASKS)
-    return NATURAL_END
+    if work is None:
+        return await check_answer(run)
+    if not work.has_pending:  # its task may be recorded as ended before its message has arrived
+        return None if await _poll_inbox_once_more(run) else await check_answer(run)
+    if run.inbox is None or run.identity.origin is not RunOrigin.SUBAGENT:
+        _set_waiting(run, AWAITING_TASKS)  # recovery resumes it
+        return NATURAL_END
+    await _persist_or_leave(run)  # a subagent waits here: its parent's call is open
+    return None if await _wait_and_read_inbox(run, run.inbox) else CANCELLED
 
 
-async def _has_late_news(run: LiveRun) -> bool:
-    """Read the inbox once more: a task may be recorded as ended before its message has arrived.
-    Returns whether there was a message."""
+async def _poll_inbox_once_more(run: LiveRun) -> bool:
+    """Read the commands in the store and then the inbox. Returns whether there was a message."""
     if run.controls.look is None:
         return False
     await run.controls.look()
@@ -340,19 +330,20 @@ def _waits_for_work(run: LiveRun) -> bool:
     )
 
 
-async def _is_told(run: LiveRun, inbox: InboxReceiver) -> bool:
-    """Wait until the inbox has a message, or this process is to leave the run. Returns false if the
-    run is cancelled or the inbox is closed."""
+async def _wait_and_read_inbox(run: LiveRun, inbox: InboxReceiver) -> bool:
+    """Wait until the inbox has a message, or this process is to leave the run, and read the inbox.
+    Returns false if the run is cancelled or the inbox is closed."""
     try:
         with interruptible(run.token):
             left = () if run.controls.leave is None else (run.controls.leave.cancelled(),)
             await wait_first(inbox.ready(), *left)
     except (Cancelled, InboxClosed):
         return False
+    run.transcript.extend(read_inbox(run))
     return True
 
 
-def _wait(run: LiveRun, reason: str) -> None:
+def _set_waiting(run: LiveRun, reason: str) -> None:
     run.state.update(RUN_LIFECYCLE, SetWaiting(reason=reason, updated_at=run.clock.now_ms()))
 
 
@@ -363,7 +354,7 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
     decisions ends as suspended.
     """
     while True:
-        _wait(run, SUSPENDED)
+        _set_waiting(run, SUSPENDED)
         if run.controls.decision_rx is None or not (
             run.controls.decision_rx.waits or len(run.controls.decision_rx)
         ):

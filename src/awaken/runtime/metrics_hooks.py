@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.run import AgentRunResult
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import Fence
@@ -28,10 +28,10 @@ class RuntimeNews:
 
     def __init__(self, runtime: Runtime) -> None:
         engine = runtime.engine
-        self.waited: Subscribers[float] = engine.waited
-        self.commands: Subscribers[ThreadCommand] = engine.taken
-        self.takeovers: Subscribers[Fence] = engine.taken_over
-        self.ended: Subscribers[AgentRunResult | None] = Subscribers()
+        self.waited: Callbacks[float] = engine.waited
+        self.commands: Callbacks[ThreadCommand] = engine.taken
+        self.takeovers: Callbacks[Fence] = engine.taken_over
+        self.ended: Callbacks[AgentRunResult | None] = Callbacks()
         engine.active.changes.subscribe(self._change)
 
     def _change(self, run: ActiveRun) -> None:
@@ -40,4 +40,4 @@ class RuntimeNews:
 
     def _end(self, task: asyncio.Task[AgentRunResult]) -> None:
         failed = task.cancelled() or task.exception() is not None
-        self.ended.tell(None if failed else task.result())
+        self.ended.notify(None if failed else task.result())

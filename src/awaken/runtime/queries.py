@@ -175,7 +175,7 @@ class Archive:
         seen = 0
         while True:
             if follow:
-                seen = await self._store.changed(thread, seen)
+                seen = await self._store.wait_changed(thread, seen)
             while page := await self._store.load_events(thread, after=after, limit=_PAGE):
                 for event in page:
                     yield event

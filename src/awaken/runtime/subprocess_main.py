@@ -308,7 +308,7 @@ async def told_or_asking(
 
     async def changed() -> None:
         nonlocal seen
-        seen = await engine.store.changed(thread_id, seen)
+        seen = await engine.store.wait_changed(thread_id, seen)
 
     async def left() -> None:
         await stirred.wait()

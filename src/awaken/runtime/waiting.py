@@ -136,7 +136,7 @@ async def over_or_asking(engine: AgentRuntime, id: str, refusal_reason: WhyNot) 
             return run
         try:
             async with asyncio.timeout(PATIENCE):
-                seen, doubt = await engine.store.changed(run.thread_id, seen), None
+                seen, doubt = await engine.store.wait_changed(run.thread_id, seen), None
         except TimeoutError:
             # Checked twice: a run that passes from one owner to the next has none for a moment.
             before, doubt = doubt, await _doubt(engine, run, refusal_reason)

@@ -211,7 +211,7 @@ class StoreFigures:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._seconds, self._sizes = Histogram(_SECONDS), Histogram(_SIZES)
-        store.when_written(self._note)
+        store.add_batch_callback(self._note)
 
     def lines(self) -> Iterator[str]:
         name = "awaken_commit_seconds"

@@ -102,7 +102,7 @@ async def _withdrawn(store: Store, run: RunRecord, after: int) -> RunEvent:
     """Wait until a submitted run has ended without having started, and return an end for it."""
     seen = 0
     while True:
-        seen = await store.changed(run.thread_id, seen)
+        seen = await store.wait_changed(run.thread_id, seen)
         now = await store.load_run(run.run_id)
         if now is not None and now.status is not RunStatus.DONE:
             continue

@@ -46,7 +46,7 @@ def rebuild_request(
     messages: list[Message] = []
     for entry in manifest.shown:
         if isinstance(entry, UnloggedMessage):
-            messages.append(_unlogged(entry, messages_of, text_of))
+            messages.append(_load_unlogged(entry, messages_of, text_of))
         else:
             messages.extend(messages_of(*entry))
     system, tools, output = settings.system, settings.tools, settings.output
@@ -62,7 +62,7 @@ def rebuild_request(
     )
 
 
-def _unlogged(entry: UnloggedMessage, messages_of: MessagesOf, text_of: TextOf) -> Message:
+def _load_unlogged(entry: UnloggedMessage, messages_of: MessagesOf, text_of: TextOf) -> Message:
     message = loads(text_of(entry.text), Message)
     id = entry.id if entry.seq is None else messages_of(entry.seq, entry.seq)[0].id
     return msgspec.structs.replace(message, id=id)

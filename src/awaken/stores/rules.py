@@ -74,7 +74,7 @@ def answer_ticket(
     if not still_open:
         raise DecisionRefused(
             target,
-            _closed_ticket_text(candidates[-1]) if candidates else _no_ticket_text(list_open()),
+            _describe_closed_ticket(candidates[-1]) if candidates else _no_ticket_text(list_open()),
         )
     (ticket,) = still_open
     if is_expired(ticket, at_ms):
@@ -143,7 +143,7 @@ def _was_taken(ticket: Ticket, answer: ToolCallResume) -> bool:
     )
 
 
-def _closed_ticket_text(ticket: Ticket) -> str:
+def _describe_closed_ticket(ticket: Ticket) -> str:
     """Why a ticket that is not open takes no answer."""
     given = ticket.decision
     if ticket.status is _ANSWERED and given is not None:
@@ -237,9 +237,9 @@ def needs_idle_thread(submission: Submission) -> bool:
 
 
 class StoredKey(msgspec.Struct, frozen=True, gc=False):
-    """The key of a submission, with a digest of what was asked and the answer."""
+    """The key of a submission, with the digest of the request and the answer."""
 
-    asked: str
+    request_digest: str
     run_id: str
     cursor: int
     at_ms: int
@@ -248,11 +248,11 @@ class StoredKey(msgspec.Struct, frozen=True, gc=False):
         """The answer to the first submission with this key, or `None` if the key is too old.
 
         Raises:
-            KeyReused: something else was asked with it.
+            KeyReused: the key belongs to another request.
         """
         if self.at_ms < submission.at_ms - KEY_KEPT_MS:
             return None
-        if self.asked != submission.asked:
+        if self.request_digest != submission.request_digest:
             raise KeyReused(submission.thread_id, submission.key or "")
         return Submitted(
             thread_id=submission.thread_id, run_id=self.run_id, cursor=self.cursor, is_new=False

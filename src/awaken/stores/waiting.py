@@ -1,4 +1,4 @@
-"""Waiting for what other tasks write, and the threads that `Commands.told` names to a caller.
+"""Waiting for what other tasks write, and for the threads that `Commands.watch_commands` yields.
 
 No I/O: the stores read the pending commands.
 """
@@ -44,7 +44,7 @@ _SLACK = 0.1
 
 
 class CommandPoller:
-    """Selects the threads with pending commands that one caller of `Commands.told` gets next.
+    """Selects the threads with pending commands that a call of `watch_commands` yields next.
 
     `read_after` is 0 when all pending commands have to be read, else the highest known id: between
     two complete reads only newer commands are read.

@@ -92,7 +92,7 @@ class ReadResult:
 
     async def _read(self, thread_id: str, id: str, start: int, stop: int) -> tuple[str, int, int]:
         """The characters that are whole within a range of bytes, where they end, and the size."""
-        if not await self._keep.uses.list_used_blobs([id], thread_id=thread_id):
+        if not await self._keep.uses.filter_used_blobs([id], thread_id=thread_id):
             raise ToolError.not_found(f"this conversation has no result with the id {id!r}")
         wanted = ByteRange(start=start, stop=stop)
         blob, part = await read_bytes(self._keep.blobs, self._keep.scope, id, wanted)

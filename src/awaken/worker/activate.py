@@ -56,6 +56,7 @@ from awaken.errors import (
 )
 from awaken.ids import Ids
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
+from awaken.worker.attempt import MustEndFirst
 from awaken.worker.budgets import Accounts
 from awaken.worker.delegates import Delegates
 from awaken.worker.live_runs import ActiveRun
@@ -88,7 +89,7 @@ from awaken.worker.read_thread import (
     with_rewind,
 )
 from awaken.worker.remote_answers import Answers, asks_itself, grant, load_answers
-from awaken.worker.request import CancelFirst, RunRequest
+from awaken.worker.request import RunRequest
 
 # -- choosing a run ---------------------------------------------------------------------------
 
@@ -100,11 +101,10 @@ async def choose(
     clock: Clock,
     ids: Ids,
     request: RunRequest,
-) -> Chosen:
+) -> Chosen | MustEndFirst:
     """Store the request's decisions, read its thread, resolve its agent, and choose its run.
 
     Raises:
-        CancelFirst: the thread's open run has to end before the request can start its own.
         InvalidResume: the run cannot be continued, or a decision answers no open question.
     """
     refused: DecisionRefused | None = None
@@ -129,14 +129,14 @@ async def choose(
     if request.run_mode is RunMode.INTERNAL_WAKE and not (choice.previous or sent.messages):
         raise InvalidResume("another run has read the messages for which the thread was woken")
     if sent.cancelled and request.messages and request.continue_run_id is None:
-        raise CancelFirst(choice.run_id)
+        return MustEndFirst(choice.run_id)
     if choice.previous is None:
         return Chosen(request, agent, context, choice, sent)
     before = agent_before(resolver, choice.previous, agent)
     if request.messages and not request.continue_run_id and not can_hand_over(before, agent):
         now = clock.now_ms()
         await store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))
-        raise CancelFirst(choice.run_id)
+        return MustEndFirst(choice.run_id)
     return Chosen(complete_request(request, choice.previous), before, context, choice, sent)
 
 

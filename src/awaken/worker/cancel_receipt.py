@@ -99,7 +99,7 @@ class _Tree:
                     await runtime.store.load_run(run_id)
                 except UnreadableRecord:
                     return  # it waits, with its cancel, until it can be read
-            number = await runtime.store.changed(thread_id, number)
+            number = await runtime.store.wait_changed(thread_id, number)
 
     async def _add_started(self, run_id: str) -> None:
         """Add the runs that a run's calls started, if they are open or were ended by this

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
 from awaken.clock import Clock, Timer
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.cancel import is_cancellation
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.run import RunRecord
@@ -76,7 +76,7 @@ class Claims:
         self._tasks = OwnedTasks(log)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
-        self.released: Subscribers[str] = Subscribers()
+        self.released: Callbacks[str] = Callbacks()
         self.mended = 0
         _all.add(weakref.ref(self, _all.discard))
 
@@ -185,7 +185,7 @@ class Claims:
         self._forget_retry(key)
         if self._claims.pop(key, None) is not None and claim.failures:
             log.info("thread %s is released, after %d failures", thread_id, claim.failures)
-            self.released.tell(thread_id)
+            self.released.notify(thread_id)
 
     def _retry_in(self, seconds: float, key: tuple[str, int]) -> None:
         self._forget_retry(key)
@@ -248,7 +248,7 @@ class Claims:
         )
         await self.release(fence)
         if (fence.thread_id, fence.epoch) not in self._claims:
-            self.released.tell(fence.thread_id)
+            self.released.notify(fence.thread_id)
 
     # -- closing ------------------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ unavailable: then the listener starts again, with every thread in which some sti
 
 async def list_waiting_threads(store: Store) -> set[str]:
     """The threads in which commands wait now for this process, or for any."""
-    async with aclosing(store.told()) as told:
-        return await anext(told)
+    async with aclosing(store.watch_commands()) as ready:
+        return await anext(ready)
 
 
 class CommandListener:
@@ -72,8 +72,8 @@ class CommandListener:
 
     async def _notify_subscribers(self) -> None:
         """Call the subscribers with every thread in which commands wait, as the store names it."""
-        async with aclosing(self._store.told()) as told:
-            async for threads in told:
+        async with aclosing(self._store.watch_commands()) as ready:
+            async for threads in ready:
                 for thread_id in threads:
                     failed = f"cannot notify thread {thread_id} of a command"
                     for callback in tuple(self._subscribers):

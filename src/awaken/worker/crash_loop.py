@@ -21,7 +21,7 @@ from awaken.core.aio.cancel import wait_first
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.event import NullEventSink
 from awaken.core.lifecycle import RunStatus
-from awaken.core.run import AgentRunResult, RunRecord, Takeovers
+from awaken.core.run import RunRecord, Takeovers
 from awaken.core.store.commands import CommandKind
 from awaken.core.store.commits import CallPhase, Fence, ThreadCommit
 from awaken.core.store.store import Store
@@ -31,9 +31,10 @@ from awaken.errors import StorageError, StoreError
 from awaken.plugin.env import ExecutionEnv
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.worker.activate import Opening, local_run, remote_run
+from awaken.worker.attempt import RunEnded, StartOver
 from awaken.worker.pending_commits import commit_once
 from awaken.worker.prepare import Sent
-from awaken.worker.request import AskAgain, continuation
+from awaken.worker.request import continuation
 
 # -- counting takeovers -----------------------------------------------------------------------
 
@@ -118,12 +119,8 @@ async def _measure_delegates(store: Store, run_ids: Iterable[str]) -> tuple[int,
 # -- ending a run after too many --------------------------------------------------------------
 
 
-async def end_abandoned(opening: Opening) -> AgentRunResult:
-    """End a run that was taken over too often, without its agent's model and plugins.
-
-    Raises:
-        AskAgain: the run has ended, and the request can start its own.
-    """
+async def end_abandoned(opening: Opening) -> RunEnded | StartOver:
+    """End a run that was taken over too often, without its agent's model and plugins."""
     asks_for_more, now = opening.asks_for_more, opening.services.clock.now_ms
     if asks_for_more:
         opening.sink = NullEventSink()  # the request gets its own run: its sink skips this one
@@ -144,9 +141,7 @@ async def end_abandoned(opening: Opening) -> AgentRunResult:
     else:
         request, start = await remote_run(opening, agent)
         ended = await remote.fail_abandoned(agent, request, now(), start)
-    if asks_for_more:
-        raise AskAgain
-    return ended
+    return StartOver() if asks_for_more else RunEnded(ended)
 
 
 # -- resuming such runs one at a time ---------------------------------------------------------
@@ -213,7 +208,7 @@ class CrashLoopGate:
         Progress resets its takeovers."""
         since = 0
         while True:
-            since = await self._store.changed(record.thread_id, since)
+            since = await self._store.wait_changed(record.thread_id, since)
             now = await self._store.load_run(record.run_id)
             if now is None or now.takeovers is None or now.status is not RunStatus.RUNNING:
                 return

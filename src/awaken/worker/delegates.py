@@ -127,7 +127,7 @@ class Delegates:
 
         async def changed() -> None:
             nonlocal seen
-            seen = await self._store.changed(run_id, seen)
+            seen = await self._store.wait_changed(run_id, seen)
 
         await changed()
         while True:
@@ -160,7 +160,7 @@ class Delegates:
                 await self._store.send(command)
                 return await self._deliver(child)
             except NotFound:
-                seen = await self._store.changed(child, seen)
+                seen = await self._store.wait_changed(child, seen)
 
     async def summarize_delegate(self, thread_id: str, key: str) -> str | None:
         """What the delegate of the call `key` of a thread and the runs below it have done. Returns

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from awaken.clock import Clock
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.message import Message
 from awaken.core.store.commands import CommandKind, Submission, Submitted, ThreadCommand
@@ -31,8 +31,8 @@ class LiveControl:
         self.store = store
         self.clock = clock
         self.active = active
-        self.unattended: Subscribers[str] = Subscribers()
-        self.taken: Subscribers[ThreadCommand] = Subscribers()
+        self.unattended: Callbacks[str] = Callbacks()
+        self.taken: Callbacks[ThreadCommand] = Callbacks()
 
     def cancel(self, id: str) -> bool:
         """Cancel a live run by its run or thread id; false if there is none."""
@@ -137,11 +137,11 @@ class LiveControl:
             if run.fence is fence:
                 for command in commands:
                     run.take(command)
-                    self.taken.tell(command)
+                    self.taken.notify(command)
                 if len(run.seen) > run.forget_at:
                     await self._forget_acknowledged(run)
                 return
-        self.unattended.tell(thread_id)
+        self.unattended.notify(thread_id)
 
     async def _read(self, run: ActiveRun, skip: Collection[int] = ()) -> Sequence[ThreadCommand]:
         run.reads += 1

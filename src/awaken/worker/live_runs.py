@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.bus import NO_TOPIC, Topic
 from awaken.core.deps import RunDeps
@@ -187,7 +187,7 @@ class ActiveRuns:
     """
 
     def __init__(self) -> None:
-        self.changes: Subscribers[ActiveRun] = Subscribers()
+        self.changes: Callbacks[ActiveRun] = Callbacks()
         self._by_thread: dict[str, ActiveRun] = {}
         self._by_run: dict[str, ActiveRun] = {}
 
@@ -213,14 +213,14 @@ class ActiveRuns:
             raise ThreadAlreadyRunning(other.thread_id)
         run.run_id = run_id
         self._by_run[run_id] = run
-        self.changes.tell(run)
+        self.changes.notify(run)
 
     def _release(self, run: ActiveRun) -> None:
         if self._by_thread.get(run.thread_id) is run:
             del self._by_thread[run.thread_id]
         if run.run_id is not None and self._by_run.get(run.run_id) is run:
             del self._by_run[run.run_id]
-        self.changes.tell(run)
+        self.changes.notify(run)
 
     def find(self, id: str) -> ActiveRun | None:
         """The run with that run or thread id. Returns `None` if there is none, or if two fit."""

@@ -101,7 +101,7 @@ class Messages:
 
         async def wait_changed() -> None:
             nonlocal seen
-            seen = await self._store.changed(thread_id, seen)
+            seen = await self._store.wait_changed(thread_id, seen)
 
         async def wait_ended() -> None:
             await asyncio.wait([reading])

@@ -132,7 +132,7 @@ class Recovery:
         if thread is None:
             await self._release_idle_threads()
             runs = await self._claim_next()
-            if not engine.store.lease.may_take:
+            if not engine.store.lease.can_claim:
                 return runs  # the next search finds the others
         else:
             await engine.pending_commits.retry(thread)
@@ -285,7 +285,7 @@ class Recovery:
     @property
     def _search_interval(self) -> float:
         """Seconds between two searches of the whole store."""
-        return self._engine.store.lease.look_every
+        return self._engine.store.lease.poll_interval
 
     @property
     def _is_started(self) -> bool:
@@ -368,7 +368,7 @@ class Recovery:
         """Search the whole store, if it has anything to find."""
         engine = self._engine
         await self._release_idle_threads()
-        if await engine.store.lease.finds_work(
+        if await engine.store.lease.has_work(
             at_ms=engine.clock.now_ms(), overdue_ms=operations.expiry_cutoff_ms(engine)
         ):
             self._send_outboxes()

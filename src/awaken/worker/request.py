@@ -1,4 +1,4 @@
-"""The request for a run, its options, and the errors that make the runtime prepare it again."""
+"""The request for a run, and its options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from awaken.core.identity import RunMode
 from awaken.core.store.commands import RunInput
 from awaken.core.suspension import sign_decisions
 from awaken.core.thread import check_labels
-from awaken.errors import ConfigError, RuntimeFault
+from awaken.errors import ConfigError
 
 if TYPE_CHECKING:
     from awaken.core.account import Account
@@ -110,21 +110,6 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
 def _check_id(name: str, id: str) -> None:
     if not id.strip():
         raise ConfigError(f"a run request's {name} must not be blank")
-
-
-class CancelFirst(RuntimeFault):
-    """The thread's open run was cancelled and has to end before the request can start its own."""
-
-    def __init__(self, run_id: str) -> None:
-        super().__init__(f"run {run_id!r} was cancelled and has not ended yet")
-        self.run_id = run_id
-
-
-class AskAgain(RuntimeFault):
-    """The thread's open run has just been ended; the request can now start its own."""
-
-    def __init__(self) -> None:
-        super().__init__("the run that was open is over: ask again")
 
 
 def continuation(request: RunRequest, run_id: str) -> RunRequest:

@@ -50,7 +50,7 @@ async def start(engine: AgentRuntime, record: RunRecord, fence: Fence) -> AgentR
         await engine.claims.release(fence)
         raise
     due = max(record.created_at_ms, command.submission.not_before_ms or 0)
-    engine.waited.tell(max(0, engine.clock.now_ms() - due) / 1000)
+    engine.waited.notify(max(0, engine.clock.now_ms() - due) / 1000)
     request = replace(request_of(command.submission), rewinds_to=command.rewinds_to)
     try:
         return await engine.run(request, fence=fence)
@@ -75,7 +75,7 @@ async def _end_unstarted(
         raise
     if has_ended:
         engine.claims.drop(fence)
-        engine.unattended.tell(thread_id)
+        engine.unattended.notify(thread_id)
     else:
         await engine.claims.release(fence)
 
@@ -167,7 +167,7 @@ async def write_ends(engine: AgentRuntime, thread_id: str) -> None:
             await commit_once(store, await _end_of(engine, fence, record, cancel.id))
     finally:
         await engine.claims.release(fence)
-    engine.unattended.tell(thread_id)  # something else may have come while the thread was claimed
+    engine.unattended.notify(thread_id)  # something else may have come while the thread was claimed
 
 
 async def _cancelled_runs(

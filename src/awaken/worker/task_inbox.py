@@ -85,7 +85,7 @@ class TaskInbox:
             try:
                 await self._store.commit(begin)
             except (StaleFence, ThreadOwned, VersionConflict):
-                seen = await self._store.changed(agent, seen)  # the agent is starting
+                seen = await self._store.wait_changed(agent, seen)  # the agent is starting
 
     async def _move(self, event: Json, fence: Fence, agent: str) -> None:
         now = self._clock.now_ms()

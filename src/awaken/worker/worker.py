@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import partial
+from typing import assert_never
 
 import msgspec
 
@@ -18,7 +19,7 @@ from awaken.backend import remote
 from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.cancel import interruptible, is_cancellation
 from awaken.core.aio.owned_tasks import OwnedTasks, start_task, wait_task
 from awaken.core.backend import BackendLoopError, ExecutionBackendError
@@ -62,6 +63,14 @@ from awaken.worker.activate import (
     open_account,
     remote_run,
 )
+from awaken.worker.attempt import (
+    Attempt,
+    AttemptOutcome,
+    MustEndFirst,
+    RunEnded,
+    RunRefused,
+    StartOver,
+)
 from awaken.worker.budgets import Accounts
 from awaken.worker.claims import ClaimUse
 from awaken.worker.command_listener import CommandListener
@@ -72,14 +81,7 @@ from awaken.worker.live_control import RunAccess
 from awaken.worker.live_runs import ActiveRun, ActiveRuns, Requester
 from awaken.worker.messages import Messages, Outboxes
 from awaken.worker.pending_commits import PendingCommits
-from awaken.worker.request import (
-    AskAgain,
-    CancelFirst,
-    ParentContext,
-    RunRequest,
-    WhenBusy,
-    continuation,
-)
+from awaken.worker.request import ParentContext, RunRequest, WhenBusy
 from awaken.worker.shutdown import OneLoop, Stopping, cancel_and_wait
 from awaken.worker.task_journal import Tasks
 
@@ -88,8 +90,6 @@ RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", d
 """The agents that runs of the running code use, if they are not those of the registry."""
 _NO_SINK, _NO_PARENT = NullEventSink(), ParentContext()
 _LOCAL = LocalBackend()
-_TAKEN_ELSEWHERE = (InvalidResume, ThreadAlreadyRunning)
-"""The errors of continuing a paused run that another process has continued meanwhile."""
 
 
 class AgentRuntime(Stopping):
@@ -131,8 +131,8 @@ class AgentRuntime(Stopping):
         self.skipped_runs: dict[str, str] = {}
         """The open runs that were found and are not resumed here, and why."""
         self.deps = Dependencies(store, deps or {})
-        self.waited: Subscribers[float] = Subscribers()
-        self.taken_over: Subscribers[Fence] = Subscribers()
+        self.waited: Callbacks[float] = Callbacks()
+        self.taken_over: Callbacks[Fence] = Callbacks()
         self.delegates = Delegates(
             self.run,
             store,
@@ -143,7 +143,7 @@ class AgentRuntime(Stopping):
             self._find_effect,
         )
         self.accounts = Accounts(store, clock)
-        self.claims.released.subscribe(self.unattended.tell)
+        self.claims.released.subscribe(self.unattended.notify)
         self.pending_commits = PendingCommits(store, self.claims)
         self.tasks = Tasks(
             store,
@@ -160,7 +160,7 @@ class AgentRuntime(Stopping):
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks, self.claims)
-        store.lease.when_lost(self._on_claim_lost)
+        store.lease.add_lost_callback(self._on_claim_lost)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -222,61 +222,90 @@ class AgentRuntime(Stopping):
         slot: ActiveRun,
         sink: EventSink,
         parent_context: ParentContext,
-        claimed: Fence | None,
+        fence: Fence | None,
     ) -> AgentRunResult:
-        """The body of a run's task: prepare the run and let its backend execute it.
+        """The body of a run's task: attempt the request until its run has ended or paused.
 
-        This is repeated in the same slot if the run paused and a command arrived for it meanwhile,
-        and if another run of the thread had to end before the request could start its own.
+        `attempts` is a stack: if another run of the thread has to end first, ending it is attempted
+        before the request is attempted again. All attempts use the same slot.
         """
         self._set_context_variables(parent_context)
-        paused: AgentRunResult | None = None
-        later: list[tuple[RunRequest, EventSink]] = []
-        waits = False
+        attempts, paused = [Attempt(request, sink)], None
+        result: AgentRunResult | None = None
         try:
             while True:
-                fence, claimed = claimed, None
-                opening: Opening | None = None
-                try:
-                    fence = fence or await self._claim(request, slot)
-                    opening = await self._open(request, slot, sink, fence, parent_context)
-                    if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
-                        prepared = await local_run(opening, opening.agent)
-                        await self._begin(opening)
-                        ended = await _LOCAL.execute_root(prepared)
-                        assert ended.run is not None, "a run in this process says how it ended"
-                        result = ended.run
-                    else:
-                        result = await self._run_on_backend(opening)
-                    # In here, so that an error in it is made one for the caller, too.
-                    has_new_command = result.waits and await self._has_new_command(slot, result)
-                except BaseException as error:
-                    if fence is not None:
-                        await self._release_thread(fence, opening.unkept if opening else (), error)
-                    failure = error_for_caller(error)
-                    if isinstance(failure, CancelFirst):
-                        later.append((request, sink))
-                        request, sink = continuation(request, failure.run_id), NullEventSink()
-                    elif paused is not None and isinstance(failure, _TAKEN_ELSEWHERE):
-                        waits = True
-                        return paused  # another process has continued it first
-                    elif later and await has_ended(self.store, failure, request):
-                        request, sink = later.pop()
-                    elif not isinstance(failure, AskAgain):
-                        raise failure from failure.__cause__
-                else:
-                    self.claims.drop(fence)  # the run's last commit has released the thread
-                    if later:
-                        request, sink = later.pop()
-                    elif has_new_command:
+                attempt = attempts[-1]
+                outcome = await self._attempt(attempt, slot, parent_context, fence)
+                fence = None
+                match outcome:
+                    case RunEnded() if len(attempts) > 1:
+                        attempts.pop()
+                    case RunEnded(has_command=True):
                         # A command arrived before the thread was released: continue with it.
-                        paused, request = result, continuation(request, result.run_id)
-                    else:
-                        waits = result.waits
+                        paused = outcome.result
+                        attempts = [attempt.continue_run(paused.run_id, attempt.sink)]
+                    case RunEnded():
+                        result = outcome.result
                         return result
+                    case MustEndFirst():
+                        attempts.append(attempt.continue_run(outcome.run_id, _NO_SINK))
+                    case StartOver():
+                        pass
+                    case RunRefused() if paused is not None:
+                        result = paused  # another process has continued it first
+                        return result
+                    case RunRefused() if len(attempts) > 1 and await has_ended(
+                        self.store, outcome.error, attempt.request
+                    ):
+                        attempts.pop()
+                    case RunRefused():
+                        raise outcome.error from outcome.error.__cause__
+                    case _:
+                        assert_never(outcome)
                 slot.renew()
         finally:
-            await self._free_slot(slot, waits, sys.exception())
+            await self._free_slot(slot, result, sys.exception())
+
+    async def _attempt(
+        self,
+        attempt: Attempt,
+        slot: ActiveRun,
+        parent_context: ParentContext,
+        fence: Fence | None,
+    ) -> AttemptOutcome:
+        """Claim the thread, prepare the request's run, and execute it. Afterwards the thread is
+        released, whatever the outcome."""
+        opening: Opening | MustEndFirst | None = None
+        outcome: AttemptOutcome
+        try:
+            fence = fence or await self._claim(attempt.request, slot)
+            opening = await self._open(attempt, slot, fence, parent_context)
+            if isinstance(opening, MustEndFirst):
+                outcome = opening
+            elif isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
+                prepared = await local_run(opening, opening.agent)
+                await self._begin(opening)
+                ended = await _LOCAL.execute_root(prepared)
+                assert ended.run is not None, "a run in this process says how it ended"
+                outcome = RunEnded(ended.run)
+            else:
+                outcome = await self._run_on_backend(opening)
+            if isinstance(outcome, RunEnded) and outcome.result.waits:
+                # In here, so that an error in it is made one for the caller, too.
+                has_command = await self._has_new_command(slot, outcome.result)
+                outcome = RunEnded(outcome.result, has_command)
+        except BaseException as error:
+            if fence is not None:
+                await self._release_thread(fence, _unkept(opening), error)
+            failure = error_for_caller(error)
+            if isinstance(failure, InvalidResume | ThreadAlreadyRunning):
+                return RunRefused(failure)
+            raise failure from failure.__cause__
+        if isinstance(outcome, RunEnded):
+            self.claims.drop(fence)  # the run's last commit has released the thread
+        else:
+            await self._release_thread(fence, _unkept(opening))
+        return outcome
 
     async def _has_new_command(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
         """Whether a command waits for a run that has just paused.
@@ -298,9 +327,11 @@ class AgentRuntime(Stopping):
             # the caller's context.
             leave_surroundings()
 
-    async def _free_slot(self, slot: ActiveRun, waits: bool, error: BaseException | None) -> None:
-        """Free the slot of a run that has ended or paused, after its dependencies were closed, and
-        report its thread as unattended if commands may wait there.
+    async def _free_slot(
+        self, slot: ActiveRun, result: AgentRunResult | None, error: BaseException | None
+    ) -> None:
+        """Free the slot of a run that has ended, paused or failed, after its dependencies were
+        closed, and report its thread as unattended if commands may wait there.
 
         This is done in the run's own task, so that a client that has read the run's last event can
         start the next run at once.
@@ -310,10 +341,11 @@ class AgentRuntime(Stopping):
                 await use_deps(slot, None, error)
         finally:
             slot.release()
+        waits = result is not None and result.waits
         if not waits:
             self.deps.forget(slot.run_id)
         if waits or slot.has_unread_commands or slot.notified_before_start or slot.has_queued_run:
-            self.unattended.tell(slot.thread_id)
+            self.unattended.notify(slot.thread_id)
 
     async def _reserve_slot(self, request: RunRequest) -> ActiveRun:
         if self.is_stopping:
@@ -332,10 +364,10 @@ class AgentRuntime(Stopping):
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
     async def _release_thread(
-        self, fence: Fence, commits: Sequence[ThreadCommit], error: BaseException
+        self, fence: Fence, commits: Sequence[ThreadCommit], error: BaseException | None = None
     ) -> None:
-        """Release the thread of a run that failed. If some of its commits were not made yet, hold
-        them instead, and release the thread after them.
+        """Release the thread after an attempt that did not end its run regularly. If some of the
+        run's commits were not made yet, make them later, and release the thread after them.
 
         A run that ends releases its thread with its last commit; a failed one may not have.
         """
@@ -356,9 +388,9 @@ class AgentRuntime(Stopping):
             run.abandon()
 
     async def _on_thread_released(self, thread_id: str) -> None:
-        self.unattended.tell(thread_id)
+        self.unattended.notify(thread_id)
 
-    async def _run_on_backend(self, opening: Opening) -> AgentRunResult:
+    async def _run_on_backend(self, opening: Opening) -> RunEnded | StartOver:
         """Run an agent on its backend, or end a run that was taken over too often.
 
         A request that the backend cannot carry out is refused before anything is started.
@@ -376,16 +408,15 @@ class AgentRuntime(Stopping):
                     # This request gets a run of its own: its sink must not see the old one end.
                     request = msgspec.structs.replace(request, sink=NullEventSink())
                 ended = await remote.fail_interrupted(agent, request, created_at, start)
-                if opening.asks_for_more:
-                    raise AskAgain
-                return ended
+                return StartOver() if opening.asks_for_more else RunEnded(ended)
             validate_root_execution_request(agent, request)
         if not self.store.lease.held:
-            await self.store.lease.regained()
+            await self.store.lease.wait_held()
         await self._begin(opening)
-        return await remote.execute_remote_root_lifecycle(
+        ended = await remote.execute_remote_root_lifecycle(
             agent, request, created_at, opening.slot.token, request.persisted_state, start=start
         )
+        return RunEnded(ended)
 
     async def _begin(self, opening: Opening) -> None:
         """Let commands reach the run from now on. Those already in its context were read."""
@@ -393,7 +424,7 @@ class AgentRuntime(Stopping):
         slot.begin(opening.fence, opening.context.commands)
         self.claims.mark(opening.fence, ClaimUse.LIVE)
         for command in opening.context.commands:
-            self.taken.tell(command)
+            self.taken.notify(command)
         if opening.sent.cancelled:
             slot.token.cancel()
         if slot.notified_before_start:
@@ -415,27 +446,25 @@ class AgentRuntime(Stopping):
                 if request.when_busy is not WhenBusy.QUEUE:
                     raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
             with interruptible(slot.token):
-                await self.store.released(request.thread_id)
+                await self.store.wait_released(request.thread_id)
 
     async def _open(
-        self,
-        request: RunRequest,
-        slot: ActiveRun,
-        sink: EventSink,
-        fence: Fence,
-        parent_context: ParentContext,
-    ) -> Opening:
+        self, attempt: Attempt, slot: ActiveRun, fence: Fence, parent_context: ParentContext
+    ) -> Opening | MustEndFirst:
         """Read the thread, resolve the agent, and choose the run.
 
         Raises:
-            CancelFirst: the thread's open run has to end before the request can start its own.
             InvalidResume: the run cannot be continued, or a decision answers no open question.
         """
         if fence.taken_from is not None:
-            self.taken_over.tell(fence)
+            self.taken_over.notify(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
         resolver = self._resolver()
-        chosen = await choose(self.store, self.delegates, resolver, self.clock, self.ids, request)
+        chosen = await choose(
+            self.store, self.delegates, resolver, self.clock, self.ids, attempt.request
+        )
+        if isinstance(chosen, MustEndFirst):
+            return chosen
         request, agent, context = chosen.request, chosen.agent, chosen.context
         choice, sent = chosen.choice, chosen.sent
         self.active.name(slot, choice.run_id)
@@ -457,7 +486,7 @@ class AgentRuntime(Stopping):
         )
         opening = Opening(
             request=request,
-            sink=sink,
+            sink=attempt.sink,
             slot=slot,
             fence=fence,
             agent=agent,
@@ -504,6 +533,11 @@ class AgentRuntime(Stopping):
         """Stop listening for other processes' commands when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.on_command)
+
+
+def _unkept(opening: Opening | MustEndFirst | None) -> Sequence[ThreadCommit]:
+    """The commits of an attempt that the store did not take yet."""
+    return opening.unkept if isinstance(opening, Opening) else ()
 
 
 # -- errors of runs ---------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from awaken.backend.subprocess.options import (
     current_depth,
     parse_agent_address,
 )
-from awaken.backend.subprocess.process import LineTooLong, Process
+from awaken.backend.subprocess.process import AgentProcess, LineTooLong
 from awaken.backend.subprocess.protocol import (
     CHILD_MODULE,
     PROTOCOL,
@@ -103,7 +103,7 @@ class SubprocessBackend(ExecutionBackend):
         self._target = target
         self._timeout_ms = timeout_ms
         self._ids = ids
-        self._running: dict[str, Process] = {}
+        self._running: dict[str, AgentProcess] = {}
 
     def capabilities(self) -> BackendCapabilities:
         return _CAPABILITIES
@@ -194,7 +194,7 @@ class SubprocessBackend(ExecutionBackend):
             if self._running.get(identity.run_id) is process:
                 del self._running[identity.run_id]
 
-    def _spawn(self, agent_id: str) -> Process:
+    def _spawn(self, agent_id: str) -> AgentProcess:
         options = self._options
         if current_depth() >= MAX_DEPTH:
             raise ExecutionFailed(
@@ -203,7 +203,7 @@ class SubprocessBackend(ExecutionBackend):
             )
         command = options.command(CHILD_MODULE)
         try:
-            return Process(
+            return AgentProcess(
                 command,
                 name=agent_id,
                 env=options.environment(),
@@ -218,7 +218,7 @@ class SubprocessBackend(ExecutionBackend):
 
     async def _run_with_timeout(
         self,
-        process: Process,
+        process: AgentProcess,
         line: bytes,
         identity: RunIdentity,
         sink: EventSink,
@@ -247,7 +247,9 @@ class SubprocessBackend(ExecutionBackend):
         return _to_result(identity, answer)
 
     @contextmanager
-    def _stop_on_cancel(self, process: Process, token: CancellationToken | None) -> Iterator[None]:
+    def _stop_on_cancel(
+        self, process: AgentProcess, token: CancellationToken | None
+    ) -> Iterator[None]:
         """While the block runs, cancelling the token stops the process."""
         if token is None:
             yield
@@ -259,7 +261,7 @@ class SubprocessBackend(ExecutionBackend):
         finally:
             token.forget(handle)
 
-    async def _wait_for_exit(self, process: Process) -> None:
+    async def _wait_for_exit(self, process: AgentProcess) -> None:
         """Give a process that has answered time to close its resources, then kill it."""
         try:
             async with asyncio.timeout(self._options.grace_ms / 1000):
@@ -328,7 +330,9 @@ class SubprocessBackendFactory:
 # -- messages of the child --------------------------------------------------------------------
 
 
-async def _answer(process: Process, agent_id: str, sink: EventSink) -> RunEnded | RunBroken | None:
+async def _answer(
+    process: AgentProcess, agent_id: str, sink: EventSink
+) -> RunEnded | RunBroken | None:
     """How the run ended; `None` if the process has ended without an answer."""
     while True:
         try:
@@ -376,7 +380,7 @@ class _TreeSink:
         """Does nothing: the caller closes its own sink."""
 
 
-async def _exit_error(process: Process, agent_id: str) -> RemoteError:
+async def _exit_error(process: AgentProcess, agent_id: str) -> RemoteError:
     how = describe_exit(await process.wait())
     errors = await process.last_errors()
     said = "; the end of its stderr:\n" + "\n".join(errors) if errors else ", its stderr is empty"

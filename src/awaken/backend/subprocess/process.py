@@ -35,8 +35,10 @@ class LineTooLong(Exception):
     """The process wrote a line that is longer than allowed."""
 
 
-class Process:
-    """Use it as `async with Process(…) as process:`; at the end of the block the process is dead.
+class AgentProcess:
+    """The process of one agent.
+
+    Use it as `async with AgentProcess(…) as process:`; at the end of the block the process is dead.
 
     Args:
         name: the name under which its lines on stderr are logged.

@@ -11,30 +11,30 @@ V = TypeVar("V")
 log = logging.getLogger("awaken.runtime")
 
 
-class Subscribers(Generic[V]):
-    """Calls every subscriber with a value, in the order in which they subscribed."""
+class Callbacks(Generic[V]):
+    """The callbacks of one kind of event. `notify` calls them in the order of subscription."""
 
-    __slots__ = ("_subscribers",)
+    __slots__ = ("_callbacks",)
 
     def __init__(self) -> None:
-        self._subscribers: tuple[Callable[[V], object], ...] = ()
+        self._callbacks: tuple[Callable[[V], object], ...] = ()
 
-    def subscribe(self, subscriber: Callable[[V], object]) -> Callable[[], None]:
-        """Call `subscriber` with every value from now on; returns a function that ends that.
+    def subscribe(self, callback: Callable[[V], object]) -> Callable[[], None]:
+        """Call `callback` with every value from now on; returns a function that ends that.
 
-        It must not block. An error in it is logged, and the other subscribers are called.
+        It must not block. An error in it is logged, and the other callbacks are called.
         """
-        self._subscribers = (*self._subscribers, subscriber)
+        self._callbacks = (*self._callbacks, callback)
 
         def unsubscribe() -> None:
-            self._subscribers = tuple(s for s in self._subscribers if s is not subscriber)
+            self._callbacks = tuple(c for c in self._callbacks if c is not callback)
 
         return unsubscribe
 
-    def tell(self, value: V) -> None:
-        """Call every subscriber with `value`."""
-        for subscriber in self._subscribers:
+    def notify(self, value: V) -> None:
+        """Call every callback with `value`."""
+        for callback in self._callbacks:
             try:
-                subscriber(value)
+                callback(value)
             except Exception:
                 log.exception("a subscriber failed")

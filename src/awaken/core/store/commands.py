@@ -62,8 +62,9 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the command may be carried out: false for a submission before its time."""
-        asked = self.submission
-        return asked is None or asked.not_before_ms is None or asked.not_before_ms <= now_ms
+        submission = self.submission
+        not_before = submission.not_before_ms if submission is not None else None
+        return not_before is None or not_before <= now_ms
 
     @classmethod
     def run(cls, submission: Submission, rewinds_to: int | None = None) -> Self:
@@ -169,12 +170,12 @@ class Commands(Protocol):
         """
         ...
 
-    def told(self) -> AsyncGenerator[set[str], None]:
+    def watch_commands(self) -> AsyncGenerator[set[str], None]:
         """Yields the threads in which commands wait, of those that this store owns or that have no
         live owner, for as long as the caller iterates.
 
         The first set holds every such thread, and may be empty. A later one names the thread of a
-        command that became visible, at once if the store is told of it and within a second
+        command that became visible, at once if the database notifies the store and within a second
         otherwise; threads whose commands still wait are named again every few seconds. A thread
         may be named twice, or without a reason: the caller reads its commands.
         """
@@ -285,8 +286,8 @@ class Submission(RunInput, frozen=True, kw_only=True):
     at_ms: int = 0
 
     @property
-    def asked(self) -> str:
-        """A digest of what was asked, without the ids and times that differ at each attempt."""
+    def request_digest(self) -> str:
+        """A digest of the request, without the ids and times that differ at each attempt."""
         rewound = () if self.rewind_to is None else (self.rewind_to,)
         key = () if self.deps_key is None else ("deps_key", self.deps_key)
         return digest(

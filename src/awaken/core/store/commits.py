@@ -183,8 +183,8 @@ class Commits(Protocol):
         """
         ...
 
-    async def released(self, thread_id: str) -> None:
-        """Return when the thread has no live owner. It may have one again by then."""
+    async def wait_released(self, thread_id: str) -> None:
+        """Wait until the thread has no live owner. It may have one again when this returns."""
         ...
 
 
@@ -289,36 +289,36 @@ class Lease(Protocol):
         ...
 
     @property
-    def look_every(self) -> float:
-        """Seconds after which a node looks for the runs of dead owners."""
+    def poll_interval(self) -> float:
+        """Seconds between two searches of a node for the runs of dead owners."""
         ...
 
     @property
-    def may_take(self) -> bool:
+    def can_claim(self) -> bool:
         """Whether the node may claim threads of dead owners now. A node that has just begun to hold
         its lease may not, because their owners may be about to renew theirs."""
         ...
 
-    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
-        """Whether a look around may find anything: with `claim_next`, for whatever agent, with
-        `list_interrupted`, or with `list_outboxes`. Never false if it would, with one exception:
-        a waiting delegate whose parent run has ended, which is not to occur and takes a look at
-        every waiting delegate, may be found up to `ORPHANS_EVERY_MS` late. It costs one small
-        read at most, and a node asks before each look: where many nodes look every second, most
-        of them have nothing to find.
+    async def has_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+        """Whether a search may find a run or message to work on: with `claim_next` for any agent,
+        with `list_interrupted`, or with `list_outboxes`. Never false if it would, with one
+        exception: a waiting delegate whose parent run has ended (which should not occur, and takes
+        a read of every waiting delegate) may be found up to `ORPHANS_EVERY_MS` late. It costs one
+        small read at most, and a node asks before each search: where many nodes search every
+        second, most of them have nothing to find.
         """
         ...
 
-    async def regained(self) -> None:
+    async def wait_held(self) -> None:
         """Wait until the node holds the lease.
 
         Raises:
-            LeaseLost: it takes too long; the runs of this node are to be left.
+            LeaseLost: it takes too long; the node must abandon its runs.
         """
         ...
 
-    def when_lost(self, told: Callable[[Fence], None]) -> None:
-        """Call `told` with each claim of this node that another node has taken, from now on."""
+    def add_lost_callback(self, callback: Callable[[Fence], None]) -> None:
+        """Call `callback` with each claim that this node loses to another node, from now on."""
         ...
 
 
@@ -328,19 +328,19 @@ class NeverLost:
     # A slot of the instance is read faster than an attribute of the class, several times a step.
     __slots__ = ("held",)
     seconds_left = math.inf
-    look_every = 5.0
-    may_take = True
+    poll_interval = 5.0
+    can_claim = True
 
     def __init__(self) -> None:
         self.held = True
 
-    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+    async def has_work(self, *, at_ms: int, overdue_ms: int) -> bool:
         return True
 
-    async def regained(self) -> None:
+    async def wait_held(self) -> None:
         return
 
-    def when_lost(self, told: Callable[[Fence], None]) -> None:
+    def add_lost_callback(self, callback: Callable[[Fence], None]) -> None:
         return
 
 

@@ -78,10 +78,10 @@ class Store(Commits, Threads, Commands, BlobUses, Requests, Protocol):
         """
         ...
 
-    def when_written(self, told: Callable[[int, float], object]) -> None:
-        """Call `told` after each batch of writes, from now on: with how many writes shared it, and
-        the seconds it took. It may be called on another thread. A store without batches never
-        calls it."""
+    def add_batch_callback(self, callback: Callable[[int, float], object]) -> None:
+        """Call `callback` after each batch of writes, from now on, with the number of writes in the
+        batch and the seconds it took. It may be called on another thread. A store without
+        batches never calls it."""
         ...
 
     async def processes(self) -> Sequence[Process]:

@@ -268,7 +268,7 @@ class Threads(Protocol):
         """What has been stored of an answer that is not committed yet."""
         ...
 
-    async def changed(self, thread_id: str, since: int) -> int:
+    async def wait_changed(self, thread_id: str, since: int) -> int:
         """Wait until any process has written to the thread, and return a number for the next call.
 
         `since` is the number an earlier call returned, or 0 for "since the thread began". A caller

@@ -20,7 +20,7 @@ from typing import Self
 
 import msgspec
 
-from awaken.core.bus import Sent, Standing
+from awaken.core.bus import PublisherState, Replay
 from awaken.core.event import (
     AgentEvent,
     InferenceComplete,
@@ -178,7 +178,7 @@ class FollowerCursor:
         self._at_ms = 0
 
     @classmethod
-    def from_replay(cls, thread_id: str, sent: Sent, n: int) -> Self | None:
+    def from_replay(cls, thread_id: str, sent: Replay, n: int) -> Self | None:
         """The cursor of a reader whose last event was number `n` of those that an owner has sent;
         `None` if `sent` does not have all events that the reader has got since then."""
         cursor = cls(thread_id, sent.base.seq)
@@ -304,7 +304,7 @@ class FollowerCursor:
 
     # -- live ---------------------------------------------------------------------------------
 
-    def on_publisher_state(self, state: Standing) -> list[RunEvent]:
+    def on_publisher_state(self, state: PublisherState) -> list[RunEvent]:
         """Continue live from the owner's state. The caller has read the store up to its `seq`.
 
         Raises:
@@ -318,7 +318,7 @@ class FollowerCursor:
             given[-1] = _replace(given[-1], live=(state.epoch, state.n))
         return given
 
-    def _go_live(self, state: Standing) -> Iterator[RunEvent]:
+    def _go_live(self, state: PublisherState) -> Iterator[RunEvent]:
         ahead = {event.seq or 0: event for event in state.ahead}
         if not all(
             seq in ahead and _is_same(event, ahead[seq]) for seq, event in self._ahead.items()

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any
 
 from awaken.core.aio.owned_tasks import start_task
-from awaken.core.bus import Listening, LiveBus, Recalls
+from awaken.core.bus import LiveBus, Subscription, SupportsReplay
 from awaken.core.event import RunEvent, StepSnapshot
 from awaken.core.store.commits import StreamLogEntry
 from awaken.core.store.store import Store
@@ -108,7 +108,7 @@ def resume_cursor(
 ) -> tuple[FollowerCursor, list[RunEvent]]:
     """The cursor of a reader that comes back, and the events that it gets first. The reader has the
     stored events up to `cursor`, and unstored ones up to the one that was sent at `live`."""
-    sent = bus.recall(cursor.thread_id, live[0]) if isinstance(bus, Recalls) else None
+    sent = bus.find_replay(cursor.thread_id, live[0]) if isinstance(bus, SupportsReplay) else None
     known = (
         FollowerCursor.from_replay(cursor.thread_id, sent, live[1]) if sent is not None else None
     )
@@ -122,8 +122,8 @@ async def follow_from(
 ) -> AsyncGenerator[list[RunEvent], None]:
     """The events that a reader at `cursor` has not got yet, in batches; never ends."""
     async with AsyncExitStack() as stack:
-        listening = await stack.enter_async_context(bus.listen(cursor.thread_id))
-        follower = await stack.enter_async_context(_Follower(store, bus, cursor, listening))
+        subscription = await stack.enter_async_context(bus.listen(cursor.thread_id))
+        follower = await stack.enter_async_context(_Follower(store, bus, cursor, subscription))
         while True:
             async for batch in follower.catch_up():
                 yield batch
@@ -138,14 +138,14 @@ class _Follower:
     """
 
     def __init__(
-        self, store: Store, bus: LiveBus, cursor: FollowerCursor, listening: Listening
+        self, store: Store, bus: LiveBus, cursor: FollowerCursor, subscription: Subscription
     ) -> None:
-        self._store, self._bus, self._cursor, self._listening = store, bus, cursor, listening
+        self._store, self._bus, self._cursor, self._subscription = store, bus, cursor, subscription
         self._answers = self._changed = False
 
     async def __aenter__(self) -> _Follower:
         self._watching = start_task(self._watch())
-        self._watching.add_done_callback(lambda _: self._listening.wake())
+        self._watching.add_done_callback(lambda _: self._subscription.wake())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -157,9 +157,9 @@ class _Follower:
         """Wake the listener when any process has written to the thread."""
         seen = 0
         while True:
-            seen = await self._store.changed(self._cursor.thread_id, seen)
+            seen = await self._store.wait_changed(self._cursor.thread_id, seen)
             self._changed = True
-            self._listening.wake()
+            self._subscription.wake()
 
     # -- from the store -----------------------------------------------------------------------
 
@@ -170,12 +170,12 @@ class _Follower:
             self._changed = False
             async for batch in self._read():
                 yield batch
-            standing = await self._bus.snapshot(cursor.thread_id)
-            self._answers = standing is not None
-            if standing is None:
+            state = await self._bus.snapshot(cursor.thread_id)
+            self._answers = state is not None
+            if state is None:
                 break
             try:
-                given = cursor.on_publisher_state(standing)
+                given = cursor.on_publisher_state(state)
             except Desynchronized:
                 # A commit was made between the two reads, or its events are just being sent.
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -217,25 +217,25 @@ class _Follower:
         while True:
             try:
                 async with asyncio.timeout(MAX_BUS_DELAY_SECONDS if self._changed else None):
-                    heard = await self._listening.heard()
+                    batch = await self._subscription.receive()
             except TimeoutError:
                 return  # the bus has not sent what the store has
             if self._watching.done():
                 self._watching.result()
-            if heard.lost:
+            if batch.lost:
                 cursor.on_gap()
                 return
             given: list[RunEvent] = []
             is_in_step = True
             try:
-                cursor.on_live_events(heard.events, given)
+                cursor.on_live_events(batch.events, given)
             except Desynchronized:
                 is_in_step = False
             if given:
                 yield given
             if not is_in_step:
                 return
-            if heard.events:
+            if batch.events:
                 self._changed = False
             elif self._changed and not self._answers:
                 return

@@ -251,7 +251,7 @@ class _Tree:
         seen = 0
         try:
             while True:
-                seen = await self._store.changed(self._root, seen)
+                seen = await self._store.wait_changed(self._root, seen)
                 await self._events.put(None)
         except Exception as error:
             await self._events.put(error)

@@ -69,13 +69,13 @@ class FolderBlobs:
     ) -> Blob:
         check_blob(scope, media_type, name)
         folder = self._of_scope(scope)
-        with self._explained():
+        with self._convert_os_errors():
             new = await asyncio.to_thread(NewBlobFile, folder)
         try:
             async for piece in stream:
-                with self._explained():
+                with self._convert_os_errors():
                     await asyncio.to_thread(new.write, piece)
-            with self._explained():
+            with self._convert_os_errors():
                 return await asyncio.to_thread(
                     new.finish, folder, scope, media_type, name, self._clock.now_ms()
                 )
@@ -83,8 +83,8 @@ class FolderBlobs:
             new.drop()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn an error of the operating system into `StoreUnavailable`."""
+    def _convert_os_errors(self) -> Iterator[None]:
+        """Convert an error of the operating system to `StoreUnavailable`."""
         try:
             yield
         except OSError as error:
@@ -117,7 +117,7 @@ class FolderBlobs:
         blobs = size = 0
         for start in range(0, len(old), _BATCH):
             batch = old[start : start + _BATCH]
-            used = await self._uses.list_used_blobs({_id_of(path) for path in batch})
+            used = await self._uses.filter_used_blobs({_id_of(path) for path in batch})
             for freed in await asyncio.to_thread(_delete, batch, used, before_ms):
                 blobs, size = blobs + 1, size + freed
         return FreedBlobs(blobs=blobs, bytes=size)

@@ -56,7 +56,7 @@ class MemoryBlobs:
             for key, (_, _, at_ms) in self._kept.items()
             if at_ms < before_ms and scope in (None, key[0])
         }
-        used = await self._uses.list_used_blobs({id for _, id in old})
+        used = await self._uses.filter_used_blobs({id for _, id in old})
         freed = [self._kept.pop(key)[0].size for key in old if key[1] not in used]
         return FreedBlobs(blobs=len(freed), bytes=sum(freed))
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from awaken.core.bus import BusHealth, Heard, Progress, Sent, Standing
+from awaken.core.bus import BusHealth, LiveBatch, Progress, PublisherState, Replay
 from awaken.core.event import RunEvent, StepEnd
 from awaken.core.store.commits import Fence
 
@@ -18,8 +18,8 @@ MAX_KEPT = 2_000
 """How many events of an open step are kept for readers that come back: about 256 KiB."""
 
 
-class LocalListening:
-    """A listener of one thread: a bounded buffer with one wake-up for a batch."""
+class LocalSubscription:
+    """A bounded buffer of one thread's events, with one wake-up for a batch."""
 
     __slots__ = ("_events", "_lost", "_waiting", "_woken")
 
@@ -47,16 +47,16 @@ class LocalListening:
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
 
-    async def heard(self) -> Heard:
+    async def receive(self) -> LiveBatch:
         while not self._woken:
             self._waiting = asyncio.get_running_loop().create_future()
             try:
                 await self._waiting
             finally:
                 self._waiting = None
-        heard = Heard(self._events, self._lost)
+        batch = LiveBatch(self._events, self._lost)
         self._events, self._lost, self._woken = [], False, False
-        return heard
+        return batch
 
 
 class LocalTopic:
@@ -69,7 +69,7 @@ class LocalTopic:
         self._progress: Callable[[], Progress] | None = None
         self.thread_id, self.epoch, self.n = fence.thread_id, fence.epoch, 0
         self.wanted = fence.thread_id in bus.listeners
-        self._base: Standing | None = None
+        self._base: PublisherState | None = None
         self._sent: list[RunEvent] = []
 
     def publish(self, event: RunEvent) -> None:
@@ -79,17 +79,19 @@ class LocalTopic:
             self._sent.append(event)
         if type(event.event) is StepEnd and event.seq is not None and not event.ahead:
             self._keep_from(event, event.seq)
-        for listening in self._bus.listeners.get(self.thread_id, ()):
-            listening.add(event)
+        for subscription in self._bus.listeners.get(self.thread_id, ()):
+            subscription.add(event)
 
     def attach(self, progress: Callable[[], Progress]) -> None:
         self._progress = progress
 
-    def snapshot(self) -> Standing | None:
+    def snapshot(self) -> PublisherState | None:
         if self._progress is None:
             return None
         run_id, seq, ahead, turn = self._progress()
-        return Standing(run_id=run_id, epoch=self.epoch, n=self.n, seq=seq, ahead=ahead, turn=turn)
+        return PublisherState(
+            run_id=run_id, epoch=self.epoch, n=self.n, seq=seq, ahead=ahead, turn=turn
+        )
 
     def set_wanted(self, is_wanted: bool) -> None:
         if is_wanted and not self.wanted:
@@ -100,12 +102,14 @@ class LocalTopic:
     def _keep_from(self, event: RunEvent, seq: int, back: int = 0) -> None:
         """Keep what is sent behind an event, or with `back`, that event and what follows."""
         n = self.n if event.live is None else event.live[1]
-        self._base = Standing(run_id=event.run_id, epoch=self.epoch, n=n - back, seq=seq - back)
+        self._base = PublisherState(
+            run_id=event.run_id, epoch=self.epoch, n=n - back, seq=seq - back
+        )
         self._sent = []
 
-    def recall(self) -> Sent | None:
+    def find_replay(self) -> Replay | None:
         """What was sent since the last step ended, or since there is a listener."""
-        return Sent(self._base, self._sent) if self._base is not None else None
+        return Replay(self._base, self._sent) if self._base is not None else None
 
     def close(self) -> None:
         self._progress = None
@@ -119,7 +123,7 @@ class LocalBus:
     """
 
     def __init__(self) -> None:
-        self.listeners: dict[str, list[LocalListening]] = {}
+        self.listeners: dict[str, list[LocalSubscription]] = {}
         self._topics: dict[str, LocalTopic] = {}
 
     async def open(self) -> None:
@@ -142,19 +146,19 @@ class LocalBus:
         """Called by a topic that is closed: its listeners look into the store."""
         if self._topics.get(topic.thread_id) is topic:
             del self._topics[topic.thread_id]
-            for listening in self.listeners.get(topic.thread_id, ()):
-                listening.mark_lost()
+            for subscription in self.listeners.get(topic.thread_id, ()):
+                subscription.mark_lost()
 
     @asynccontextmanager
-    async def listen(self, thread_id: str) -> AsyncIterator[LocalListening]:
-        listening = LocalListening()
-        self.listeners.setdefault(thread_id, []).append(listening)
+    async def listen(self, thread_id: str) -> AsyncIterator[LocalSubscription]:
+        subscription = LocalSubscription()
+        self.listeners.setdefault(thread_id, []).append(subscription)
         self._set_wanted(thread_id)
         try:
-            yield listening
+            yield subscription
         finally:
             others = self.listeners[thread_id]
-            others.remove(listening)
+            others.remove(subscription)
             if not others:
                 del self.listeners[thread_id]
             self._set_wanted(thread_id)
@@ -164,10 +168,10 @@ class LocalBus:
         if topic is not None:
             topic.set_wanted(thread_id in self.listeners)
 
-    async def snapshot(self, thread_id: str) -> Standing | None:
+    async def snapshot(self, thread_id: str) -> PublisherState | None:
         topic = self._topics.get(thread_id)
         return None if topic is None else topic.snapshot()
 
-    def recall(self, thread_id: str, epoch: int) -> Sent | None:
+    def find_replay(self, thread_id: str, epoch: int) -> Replay | None:
         topic = self._topics.get(thread_id)
-        return topic.recall() if topic is not None and topic.epoch == epoch else None
+        return topic.find_replay() if topic is not None and topic.epoch == epoch else None

@@ -74,7 +74,7 @@ class MemoryCommands(MemoryReads):
     async def list_outboxes(self) -> Sequence[str]:
         return sorted(name for name in self._outboxes if name not in self._owners)
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         poller = CommandPoller(asyncio.get_running_loop().time)
         yield poller.select_threads(self._waiting(0), 0)
         while True:

@@ -253,7 +253,7 @@ class MemoryWrites(MemoryRequests):
     async def list_claims(self) -> Sequence[Fence]:
         return list(self._owners.values())
 
-    async def released(self, thread_id: str) -> None:
+    async def wait_released(self, thread_id: str) -> None:
         while thread_id in self._owners:
             await self._changes.wait(thread_id)
 

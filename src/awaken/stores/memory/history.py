@@ -46,7 +46,7 @@ def calls_of(thread: ThreadRow, turn: tuple[Message, int] | None) -> Sequence[Ca
 
 
 class RewoundView(NamedTuple):
-    """What is left of a thread after a rewind; `turn` is as in `ThreadRow`."""
+    """A thread as it is after a rewind; `turn` is as in `ThreadRow`."""
 
     hidden: Hidden
     state: State
@@ -75,8 +75,8 @@ def state_after(thread: ThreadRow, commits: int) -> State:
     return state
 
 
-def hidden_after(thread: ThreadRow, commits: int) -> Hidden:
-    """What was out of view after so many commits."""
+def compute_hidden(thread: ThreadRow, commits: int) -> Hidden:
+    """The positions that were out of view after so many commits."""
     made = (rewind for rewind in thread.rewinds if rewind.commit <= commits)
     return find_hidden_spans((rewind.after, rewind.until) for rewind in made)
 
@@ -95,7 +95,7 @@ def find_rewind(thread: ThreadRow | None, thread_id: str, message_id: str) -> in
 def last_turn(thread: ThreadRow, commits: int) -> tuple[Message, int] | None:
     """The last message with tool calls that was in view after so many commits, and its commit."""
     length = thread.commits[commits - 1].messages if commits else 0
-    for seq in positions_back(hidden_after(thread, commits), length):
+    for seq in positions_back(compute_hidden(thread, commits), length):
         message = thread.messages[seq - 1]
         if message.tool_calls:
             return message, thread.commit_of_message(seq)

@@ -13,7 +13,7 @@ from awaken.core.store.threads import ChildStrategy, Freed
 from awaken.core.thread import Thread, ThreadPatch, fork_metadata
 from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
-from awaken.stores.memory.history import hidden_after, last_turn, state_after
+from awaken.stores.memory.history import compute_hidden, last_turn, state_after
 from awaken.stores.memory.tables import ThreadRow, to_persisted_state
 from awaken.stores.memory.threads import MemoryReads
 from awaken.stores.rules import change_metadata
@@ -49,7 +49,7 @@ class MemoryMaintenance(MemoryReads):
         answers = (message.id or "" for message in copy.messages)
         copy.requests = {id: origin.requests[id] for id in answers if id in origin.requests}
         copy.rewinds = tuple([rewind for rewind in origin.rewinds if rewind.commit <= commits])
-        copy.hidden = hidden_after(copy, commits)
+        copy.hidden = compute_hidden(copy, commits)
         copy.turn, copy.scanned = last_turn(copy, commits), len(copy.messages)
         copy.state = state_after(copy, commits)
         copy.metadata = fork_metadata(origin.metadata, by)
@@ -130,7 +130,7 @@ class MemoryMaintenance(MemoryReads):
         ]
         return self._delete(doomed, at_ms)
 
-    async def list_used_blobs(
+    async def filter_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
         if thread_id is not None:
@@ -153,7 +153,7 @@ class MemoryMaintenance(MemoryReads):
         runs = [name for name, run in self._runs.items() if run.record.thread_id in doomed]
         for name in runs:
             del self._runs[name]
-            self.profiles.drop_book(name)
+            self.profiles.drop_budgets(name)
         for thread in doomed.values():
             self._drop_commands(thread, list(thread.commands))
             self._remove_thread(thread)

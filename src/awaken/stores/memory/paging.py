@@ -1,6 +1,6 @@
 """Lists in pages, and a sorted list in which adding and removing cost the same at any length.
 
-A cursor holds the place of a page's last item, and is valid for one list only.
+A cursor holds the sort key of a page's last item, and is valid for one list only.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from awaken.errors import InvalidRecord
 R = TypeVar("R")
 T = TypeVar("T")
 Query = RunQuery | ThreadQuery | TicketQuery
-Place = tuple[int, str, str]
+SortKey = tuple[int, str, str]
 """The sort key of an item in its list; the first item has the lowest."""
 
 
-def cut_page(rows: Iterable[tuple[Place, R]], query: Query, show: Callable[[R], T]) -> Page[T]:
+def cut_page(rows: Iterable[tuple[SortKey, R]], query: Query, show: Callable[[R], T]) -> Page[T]:
     """The page that `query` asks for, from all rows that match its filter, in any order."""
-    start = place_of(query)
+    start = parse_cursor(query)
     rest = sorted((row for row in rows if start is None or row[0] > start), key=itemgetter(0))
     return first_page(rest, query, show)
 
 
-def first_page(rows: Iterable[tuple[Place, R]], query: Query, show: Callable[[R], T]) -> Page[T]:
+def first_page(rows: Iterable[tuple[SortKey, R]], query: Query, show: Callable[[R], T]) -> Page[T]:
     """A page of rows that are in order and start after the query's cursor."""
     if query.limit < 1:
         raise InvalidRecord(f"a page limit of {query.limit} is too small: give 1 or more")
@@ -45,8 +45,8 @@ def first_page(rows: Iterable[tuple[Place, R]], query: Query, show: Callable[[R]
     )
 
 
-def place_of(query: Query) -> Place | None:
-    """The place where the previous page ended, or `None` without a cursor.
+def parse_cursor(query: Query) -> SortKey | None:
+    """The sort key of the last item of the previous page, or `None` without a cursor.
 
     Raises:
         InvalidRecord: the cursor does not belong to this query.
@@ -54,23 +54,23 @@ def place_of(query: Query) -> Place | None:
     return _read(query) if query.cursor is not None else None
 
 
-def _write(query: Query, place: Place) -> str:
+def _write(query: Query, sort_key: SortKey) -> str:
     """A cursor that is valid only for this list; the size of the pages may change."""
     every = msgspec.structs.replace(query, cursor=None, limit=0)
-    seal = digest((type(query).__name__, every, place))
-    return urlsafe_b64encode(dumps((seal, place))).decode()
+    seal = digest((type(query).__name__, every, sort_key))
+    return urlsafe_b64encode(dumps((seal, sort_key))).decode()
 
 
-def _read(query: Query) -> Place:
+def _read(query: Query) -> SortKey:
     try:
-        _, place = loads(urlsafe_b64decode(query.cursor or ""), tuple[str, Place])
+        _, sort_key = loads(urlsafe_b64decode(query.cursor or ""), tuple[str, SortKey])
     except (ValueError, msgspec.DecodeError):
-        place = None
-    if place is None or query.cursor != _write(query, place):
+        sort_key = None
+    if sort_key is None or query.cursor != _write(query, sort_key):
         raise InvalidRecord(
             f"cursor {query.cursor!r} does not belong to this list: start without one"
         )
-    return place
+    return sort_key
 
 
 Sortable = TypeVar("Sortable", str, tuple[int, str])
@@ -107,10 +107,10 @@ class Ordered(Generic[Sortable]):
     def after(self, value: Sortable | None) -> Iterator[Sortable]:
         """The values greater than `value`, in order; all values if it is `None`."""
         if value is None:
-            at = place = 0
+            at = start = 0
         else:
             at = bisect_right(self._firsts, value)
-            place = bisect_right(self._chunks[at], value)
-        yield from islice(self._chunks[at], place, None)
+            start = bisect_right(self._chunks[at], value)
+        yield from islice(self._chunks[at], start, None)
         for chunk in islice(self._chunks, at + 1, None):
             yield from chunk

@@ -42,8 +42,8 @@ class MemoryProfiles:
         mine = [entry for (name, _), entry in self._entries.items() if name == str(owner)]
         return sorted(mine, key=lambda entry: entry.key)
 
-    def drop_book(self, root: str) -> None:
-        """Delete the budget ledger of a run tree whose root run is deleted."""
+    def drop_budgets(self, root: str) -> None:
+        """Delete the budgets of a run tree whose root run is deleted."""
         self._entries.pop((str(ProfileOwner()), ledger_key(root)), None)
 
     async def clear_owner(self, owner: ProfileOwner) -> None:

@@ -54,7 +54,7 @@ class MemoryStore(MemorySubmissions, MemoryMaintenance):
     async def check_write(self) -> None:
         return
 
-    def when_written(self, told: Callable[[int, float], object]) -> None:
+    def add_batch_callback(self, callback: Callable[[int, float], object]) -> None:
         return
 
     async def processes(self) -> Sequence[Process]:

@@ -47,7 +47,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
         run_id = await self._take(submission, thread)
         cursor = len(self._threads[thread_id].events)
         if key is not None:
-            kept = StoredKey(submission.asked, run_id, cursor, submission.at_ms)
+            kept = StoredKey(submission.request_digest, run_id, cursor, submission.at_ms)
             self._submitted.setdefault(thread_id, {})[key] = kept
         return Submitted(thread_id=thread_id, run_id=run_id, cursor=cursor)
 
@@ -71,7 +71,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
         if mode is SubmitMode.INTERRUPT and thread is not None:
             by = id_of(submission.principal)
             await self.cancel_tree(thread.id, at_ms=at_ms, by=by)
-            for run_id in _queued(thread):
+            for run_id in _list_queued(thread):
                 self._add_command(
                     thread, ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by)
                 )
@@ -87,7 +87,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
         return submission.run_id
 
     def _refuse_busy(self, thread_id: str, thread: ThreadRow | None) -> None:
-        queued = _queued(thread) if thread is not None else []
+        queued = _list_queued(thread) if thread is not None else []
         run_id = (thread.open_run_id if thread is not None else None) or next(iter(queued), None)
         if run_id is not None:
             raise ThreadBusy(thread_id, run_id)
@@ -140,7 +140,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
         )
 
 
-def _queued(thread: ThreadRow) -> list[str]:
+def _list_queued(thread: ThreadRow) -> list[str]:
     """The ids of the submitted runs that have not started."""
     return [
         command.submission.run_id

@@ -35,7 +35,7 @@ from awaken.stores.memory.history import (
     compute_rewind,
     find_rewind,
 )
-from awaken.stores.memory.paging import Place, cut_page, first_page, place_of
+from awaken.stores.memory.paging import SortKey, cut_page, first_page, parse_cursor
 from awaken.stores.memory.tables import CommitRow, RunRow, Tables, ThreadRow, to_persisted_state
 from awaken.stores.request_rebuild import complete_manifest, rebuild_request
 from awaken.stores.rules import is_expired
@@ -80,13 +80,13 @@ class MemoryReads(Tables):
         few = self._few_for(query)
         if few is not None:
             listed = (thread for thread in few if self._is_listed(thread, query))
-            return cut_page((_place(thread) for thread in listed), query, self._head)
-        last = place_of(query)
+            return cut_page((_with_sort_key(thread) for thread in listed), query, self._head)
+        last = parse_cursor(query)
         scopes = self._activity if query.scope is None else {query.scope} & self._activity.keys()
         walks = [self._activity[scope].after(last[:2] if last else None) for scope in scopes]
         walk = walks[0] if len(walks) == 1 else merge(*walks)
         threads = (self._threads[name] for _, name in walk)
-        rows = (_place(thread) for thread in threads if self._is_listed(thread, query))
+        rows = (_with_sort_key(thread) for thread in threads if self._is_listed(thread, query))
         return first_page(rows, query, self._head)
 
     def _few_for(self, query: ThreadQuery) -> Iterable[ThreadRow] | None:
@@ -218,7 +218,7 @@ class MemoryReads(Tables):
         thread = self._threads.get(thread_id)
         return to_persisted_state(thread.state if thread else {})
 
-    async def changed(self, thread_id: str, since: int) -> int:
+    async def wait_changed(self, thread_id: str, since: int) -> int:
         while True:
             thread = self._threads.get(thread_id)
             # A caller that knew the thread is told once that it was deleted.
@@ -382,7 +382,7 @@ class MemoryRequests(Tables):
                 self._text_uses[text.digest] += 1
 
 
-def _place(thread: ThreadRow) -> tuple[Place, ThreadRow]:
+def _with_sort_key(thread: ThreadRow) -> tuple[SortKey, ThreadRow]:
     return (-thread.active_at, thread.id, ""), thread
 
 
@@ -421,12 +421,12 @@ def _commit_view(thread: ThreadRow, index: int, row: CommitRow) -> CommitView:
         messages=tuple(thread.messages[messages : row.messages]),
         events=tuple(_events_of(thread, slice(events, row.events))),
         rewinds_to=next((r.after for r in thread.rewinds if r.commit == index + 1), None),
-        changed_keys=_changed_keys(thread, index + 1),
+        changed_keys=_list_changed_keys(thread, index + 1),
         calls=tuple(thread.call_lines[before.call_lines if before else 0 : row.call_lines]),
     )
 
 
-def _changed_keys(thread: ThreadRow, number: int) -> tuple[str, ...]:
+def _list_changed_keys(thread: ThreadRow, number: int) -> tuple[str, ...]:
     """The names of the thread's state keys that a commit wrote."""
     at = bisect_left(thread.state_changes, number, key=lambda change: change[0])
     if at == len(thread.state_changes) or thread.state_changes[at][0] != number:

@@ -46,7 +46,7 @@ class Address(NamedTuple):
         )
 
     @property
-    def shown(self) -> str:
+    def display(self) -> str:
         """The address without its password, for error texts."""
         return redact_address(self.dsn)
 
@@ -56,21 +56,21 @@ def parse_address(address: str) -> Address:
     Raises:
         ConfigError: this is not the address of a Postgres database, or an option is wrong.
     """
-    shown = redact_address(address)
+    display = redact_address(address)
     parts = split_address(address)
     if parts.scheme not in _SCHEMES or not parts.path.strip("/"):
-        raise ConfigError(f"{shown!r} is not an address of a Postgres database: {_FORM}")
+        raise ConfigError(f"{display!r} is not an address of a Postgres database: {_FORM}")
     for host in parts.netloc.rpartition("@")[2].split(","):
         try:
             _ = urlsplit(f"//{host}").port
         except ValueError as error:
-            raise ConfigError(f"{shown!r}: {host!r} is no host: {error}") from None
+            raise ConfigError(f"{display!r}: {host!r} is no host: {error}") from None
     # Options that are not ours (sslmode, application_name) are those of asyncpg.
     theirs = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in theirs if name in _READERS}
     others = [(name, value) for name, value in theirs if name not in _READERS]
     dsn = urlunsplit(parts._replace(query=urlencode(others)))
-    read: dict[str, Any] = {name: _READERS[name](shown, value) for name, value in ours.items()}
+    read: dict[str, Any] = {name: _READERS[name](display, value) for name, value in ours.items()}
     return Address(
         dsn=dsn,
         direct=str(read.get("direct", dsn)),
@@ -81,42 +81,43 @@ def parse_address(address: str) -> Address:
     )
 
 
-def _schema(shown: str, value: str) -> str:
+def _schema(display: str, value: str) -> str:
     if not _SCHEMA.fullmatch(value):
         raise ConfigError(
-            f"schema={value!r} of {shown!r} is not a name: use a-z, 0-9 and _, at most 63, and "
+            f"schema={value!r} of {display!r} is not a name: use a-z, 0-9 and _, at most 63, and "
             "begin with a letter"
         )
     return value
 
 
-def _pool(shown: str, value: str) -> int:
+def _pool(display: str, value: str) -> int:
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= 1000:
-        raise ConfigError(f"pool={value!r} of {shown!r} is not a number of connections: write 8")
+        raise ConfigError(f"pool={value!r} of {display!r} is not a number of connections: write 8")
     return int(value)
 
 
-def _lease(shown: str, value: str) -> float:
+def _lease(display: str, value: str) -> float:
     try:
         seconds = float(value)
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= 3600:
-        raise ConfigError(f"lease={value!r} of {shown!r} is not a number of seconds: write 3")
+        raise ConfigError(f"lease={value!r} of {display!r} is not a number of seconds: write 3")
     return seconds
 
 
-def _pooler(shown: str, value: str) -> bool:
+def _pooler(display: str, value: str) -> bool:
     if value != "transaction":
         raise ConfigError(
-            f"pooler={value!r} of {shown!r} is not known: write pooler=transaction, or leave it out"
+            f"pooler={value!r} of {display!r} is not known: write "
+            "pooler=transaction, or leave it out"
         )
     return True
 
 
-def _direct(shown: str, value: str) -> str:
+def _direct(display: str, value: str) -> str:
     if split_address(value).scheme not in _SCHEMES:
-        raise ConfigError(f"direct={redact_address(value)!r} of {shown!r} is no address: {_FORM}")
+        raise ConfigError(f"direct={redact_address(value)!r} of {display!r} is no address: {_FORM}")
     return value
 
 

@@ -24,7 +24,7 @@ from awaken.core.blobs import (
 )
 from awaken.errors import BlobDamaged, BlobNotFound, InvalidRecord
 from awaken.stores.postgres.connections import Db
-from awaken.stores.postgres.engine import Engine, Opening
+from awaken.stores.postgres.engine import Engine, EngineOpener
 
 PART = 1024 * 1024
 LARGEST = 64 * PART
@@ -56,15 +56,15 @@ AND NOT EXISTS (SELECT 1 FROM @blobs AS b WHERE b.upload = u.pk)
 class PostgresBlobs:
     """Blobs by scope and id, in the database of the store."""
 
-    def __init__(self, opening: Opening, clock: Clock) -> None:
-        self._opening = opening
+    def __init__(self, opener: EngineOpener, clock: Clock) -> None:
+        self._opener = opener
         self._clock = clock
 
     async def put(
         self, scope: str, stream: AsyncIterable[bytes], media_type: str, name: str | None = None
     ) -> Blob:
         check_blob(scope, media_type, name)
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         now = self._clock.now_ms()
         upload = await engine.write(lambda db: db.value(_BEGIN, now))
         try:
@@ -91,7 +91,7 @@ class PostgresBlobs:
     ) -> AsyncIterator[OpenedBlob]:
         if not is_scope(scope) or not is_blob_id(id):
             raise BlobNotFound(id)
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         row = await engine.read(lambda db: db.row(_BLOB, id, scope))
         if row is None:
             raise BlobNotFound(id)
@@ -106,7 +106,7 @@ class PostgresBlobs:
         yield OpenedBlob(engine, blob, upload, *range.within(blob))
 
     async def delete_unreferenced(self, before_ms: int, *, scope: str | None = None) -> FreedBlobs:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         blobs = size = 0
         while gone := await engine.write(lambda db: _sweep(db, before_ms, scope)):
             blobs, size = blobs + len(gone), size + sum(gone)

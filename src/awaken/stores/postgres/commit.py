@@ -16,16 +16,16 @@ from awaken.core.store.commits import Committed, Fence, StreamLogEntry, ThreadCo
 from awaken.errors import InvalidRecord, StaleFence, StoreUnavailable, ThreadOwned
 from awaken.stores.postgres.commands import send_if_there
 from awaken.stores.postgres.connections import Db
-from awaken.stores.postgres.engine import Engine, Opening
+from awaken.stores.postgres.engine import Engine, EngineOpener
 from awaken.stores.postgres.lease import MINE
 from awaken.stores.postgres.notifications import COMMANDS, Channel
 from awaken.stores.postgres.packing import (
     COMMIT,
-    Answer,
+    CommitAnswer,
     arguments,
-    committed,
     element_of,
     is_withdrawal,
+    to_committed,
 )
 from awaken.stores.postgres.rows import commits, find_head, find_run, node_of, owner_name
 from awaken.stores.postgres.state import write_rewound
@@ -52,12 +52,12 @@ class PostgresCommits:
     """Writes threads, and grants the right to write them."""
 
     immediate = False
-    _opening: Opening
+    _opener: EngineOpener
     _clock: Clock
 
     async def commit(self, commit: ThreadCommit) -> Committed:
         packed = pack(commit)
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         targets = [command.thread_id for command in commit.sends]
         if commit.rewinds_to is not None or any(map(is_withdrawal, commit.sends)):
             answer = await engine.write(partial(_write_alone, packed=packed))
@@ -66,7 +66,7 @@ class PostgresCommits:
             sends = tuple(zip(commit.sends, packed.sends, strict=True))
             answer = await engine.writer.write(element_of(packed, sends), targets)
             has_sent = answer.has_sent
-        written = committed(commit, answer)
+        written = to_committed(commit, answer)
         if (answer.since_snapshot or 0) >= SNAPSHOT_EVERY and commit.rewinds_to is None:
             engine.snapshot_later(answer.thread or 0, answer.position or 0)
         if has_sent:
@@ -82,17 +82,17 @@ class PostgresCommits:
     async def find_commit(self, commit: ThreadCommit) -> Committed | None:
         if commit.run is None:
             raise InvalidRecord("a commit without a run cannot be found again: read its thread")
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         await engine.end_lost_sessions()
         return await engine.read(partial(_find_committed, commit=commit), patience=MAX_WAIT_SECONDS)
 
     async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
         body = encode_row(entry, f"the stream log of thread {fence.thread_id!r}")
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         await engine.write(partial(_append_stream, fence=fence, number=entry.number, body=body))
 
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         node = engine.node
         claimed: list[Fence] = []
 
@@ -120,7 +120,7 @@ class PostgresCommits:
         overdue_ms: int,
         skip: Collection[str] = (),
     ) -> Sequence[tuple[Fence, RunRecord]]:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         node, unreadable = engine.node, engine.unreadable
         wanted = Wanted(list(agents), limit, at_ms, overdue_ms, list(skip))
         while True:
@@ -136,18 +136,18 @@ class PostgresCommits:
                 return found
 
     async def release(self, fence: Fence) -> None:
-        await (await self._opening.engine()).release(fence)
+        await (await self._opener.engine()).release(fence)
 
     async def list_claims(self) -> Sequence[Fence]:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         node = engine.node
         rows = await engine.read(lambda db: db.rows(MINE, node))
         owner = owner_name(node)
         return [Fence(thread_id=row[0], owner=owner, epoch=row[1]) for row in rows]
 
-    async def released(self, thread_id: str) -> None:
+    async def wait_released(self, thread_id: str) -> None:
         while True:
-            engine = await self._opening.engine()
+            engine = await self._opener.engine()
             number = engine.watch.number(thread_id)
             if not await engine.read(lambda db: has_owner(db, thread_id)):
                 return
@@ -189,7 +189,7 @@ async def _register_claims(engine: Engine, claiming: Awaitable[T], claimed: list
 # -- in a transaction -------------------------------------------------------------------------
 
 
-async def _write_alone(db: Db, packed: Packed) -> Answer:
+async def _write_alone(db: Db, packed: Packed) -> CommitAnswer:
     """Write a commit that rewinds its thread, or that cancels runs which may not have started: it
     needs more than the function does."""
     commit, run = packed.commit, packed.commit.run
@@ -198,7 +198,7 @@ async def _write_alone(db: Db, packed: Packed) -> Answer:
         await db.value(_LOCK, commit.thread_id)
         _, hidden = await find_head(db, commit.thread_id)
     targets = [command.thread_id for command in commit.sends]
-    answer = Answer(*await db.row(COMMIT, *arguments([element_of(packed, ())], targets)))
+    answer = CommitAnswer(*await db.row(COMMIT, *arguments([element_of(packed, ())], targets)))
     if answer.outcome != "written":
         return answer
     if commit.rewinds_to is not None:

@@ -151,12 +151,12 @@ async def check_pooler(connection: asyncpg.Connection, address: Address, *, dire
             "itself"
         )
     raise StoreUnavailable(
-        f"{address.shown} leads to a pooler: add pooler=transaction to the address, and give "
+        f"{address.display} leads to a pooler: add pooler=transaction to the address, and give "
         "that of the database itself with direct=postgresql://…"
     )
 
 
-class Pool:
+class ConnectionPool:
     """Up to `size` connections of one event loop, opened when they are needed."""
 
     def __init__(self, size: int, open: Callable[[], Awaitable[asyncpg.Connection]]) -> None:

@@ -9,12 +9,19 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.owned_tasks import OwnedTasks, start_task
 from awaken.core.store.commits import Fence
 from awaken.errors import StoreUnavailable, UnreadableRecord
 from awaken.stores.postgres.address import Address
-from awaken.stores.postgres.connections import Connector, Db, Pool, Schema, check_pooler, end
+from awaken.stores.postgres.connections import (
+    ConnectionPool,
+    Connector,
+    Db,
+    Schema,
+    check_pooler,
+    end,
+)
 from awaken.stores.postgres.errors import AGAIN, explain, is_lost, is_read_only
 from awaken.stores.postgres.lease import Heart, PostgresLease
 from awaken.stores.postgres.migrations import check_standbys, prepare
@@ -32,7 +39,7 @@ from awaken.stores.postgres.notifications import (
 from awaken.stores.postgres.rows import name_commit, owner_name
 from awaken.stores.postgres.state import save_snapshot
 from awaken.stores.postgres.submissions import ThreadAppeared
-from awaken.stores.postgres.writer import MAX_WAIT_SECONDS, Writer
+from awaken.stores.postgres.writer import MAX_WAIT_SECONDS, CommitWriter
 from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.waiting import POLL_SECONDS, CommandPoller
@@ -55,7 +62,7 @@ class Engine:
         self,
         address: Address,
         lease: PostgresLease,
-        batches: Subscribers[tuple[int, float]],
+        batches: Callbacks[tuple[int, float]],
         unreadable: UnreadableRows,
         writes: WriteHealth,
     ) -> None:
@@ -68,7 +75,7 @@ class Engine:
         self.loop = asyncio.get_running_loop()
         self.pid = os.getpid()
         self._connector = Connector(address)
-        self.pool = Pool(address.pool, self._connector.connect)
+        self.pool = ConnectionPool(address.pool, self._connector.connect)
         self._tasks = OwnedTasks(log)
         self._poll_now = asyncio.Event()
         self._threads_to_hint: set[str] = set()
@@ -77,7 +84,7 @@ class Engine:
         self._no_commands_at = 0.0
         self._listener = Listener(address, self._connector, self.watch, self._poll_now.set)
         self.heart = Heart(address, self.schema, lease, lambda: list(self.held.values()), writes)
-        self.writer: Writer
+        self.writer: CommitWriter
 
     @property
     def node(self) -> int:
@@ -111,13 +118,13 @@ class Engine:
             if connection is not None:
                 await end(connection)
             await self.pool.close()
-            raise explain(self.address.shown, error) from error
+            raise explain(self.address.display, error) from error
         if self.address.is_pooled:
             await end(connection)
         else:
             self.pool.give(connection)
-        self.writer = Writer(
-            self.address.shown, self.schema, self._connector.connect, self._batches, self._writes
+        self.writer = CommitWriter(
+            self.address.display, self.schema, self._connector.connect, self._batches, self._writes
         )
 
     async def close(self) -> None:
@@ -147,7 +154,7 @@ class Engine:
                     return await self._do(work, Db(connection, self.schema))
             except Exception as error:
                 if not is_lost(error) or (has_failed and self.loop.time() >= until):
-                    raise explain(self.address.shown, error) from error
+                    raise explain(self.address.display, error) from error
                 if has_failed:
                     await asyncio.sleep(_PAUSE)
                 has_failed = True
@@ -190,7 +197,7 @@ class Engine:
 
     def _explain(self, error: BaseException) -> BaseException:
         """The error that the caller of a write gets; see `explain`."""
-        answer = explain(self.address.shown, error)
+        answer = explain(self.address.display, error)
         self._writes.note_error(answer)
         return answer
 
@@ -324,9 +331,9 @@ class Engine:
     async def _poll_changes(self) -> None:
         """Look again and again at the threads that tasks wait for."""
         while True:
-            await wait_set(self._poll_now, COMPARE_SECONDS if self.watch.waited else 3600)
+            await wait_set(self._poll_now, COMPARE_SECONDS if self.watch.waiting_threads else 3600)
             await asyncio.sleep(0)  # so that a task that is about to wait does
-            if self.watch.waited:
+            if self.watch.waiting_threads:
                 await self.read(lambda db: compare_marks(db, self.watch))
 
 
@@ -334,13 +341,13 @@ class _NothingWritten(Exception):
     """The connection was of no use, and nothing was written: another one may do."""
 
 
-class Opening:
+class EngineOpener:
     """Opens the engine of a store when it is first used, and again after it was closed."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.lease = PostgresLease(self.engine, address.lease)
-        self.batches: Subscribers[tuple[int, float]] = Subscribers()
+        self.batches: Callbacks[tuple[int, float]] = Callbacks()
         self.unreadable = UnreadableRows()
         self.writes = WriteHealth()
         self._engine: Engine | None = None
@@ -364,7 +371,7 @@ class Opening:
                 opened.
         """
         if self._is_closed:
-            raise StoreUnavailable(f"the store of {self.address.shown} was closed: open it again")
+            raise StoreUnavailable(f"the store of {self.address.display} was closed: open it again")
         loop = asyncio.get_running_loop()
         engine = self._engine
         if engine is not None and engine.loop is loop and engine.pid == os.getpid():
@@ -379,7 +386,7 @@ class Opening:
         """Give up the engine of an event loop that is gone, or of the process before a fork."""
         if engine.pid == os.getpid() and not engine.loop.is_closed():
             raise StoreUnavailable(
-                f"the store of {self.address.shown} is used by another event loop: give each its "
+                f"the store of {self.address.display} is used by another event loop: give each its "
                 "own store"
             )
         if engine.pid == os.getpid():

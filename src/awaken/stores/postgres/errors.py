@@ -52,50 +52,52 @@ def is_read_only(error: BaseException) -> bool:
     return isinstance(error, asyncpg.ReadOnlySQLTransactionError)
 
 
-def explain(shown: str, error: BaseException) -> BaseException:
+def explain(display: str, error: BaseException) -> BaseException:
     """The error a caller gets instead of asyncpg's own, which is chained to it."""
-    answer = _translate(shown, error)
+    answer = _translate(display, error)
     if answer is not error:
         answer.__cause__ = error
     return answer
 
 
-def _translate(shown: str, error: BaseException) -> BaseException:
+def _translate(display: str, error: BaseException) -> BaseException:
     if isinstance(error, AwakenError) or not isinstance(error, Exception):
         return error
     if isinstance(error, _NOT_TEXT):
-        return Serialization(f"a value cannot be stored in {shown}: {error}")
+        return Serialization(f"a value cannot be stored in {display}: {error}")
     if isinstance(error, msgspec.MsgspecError):
-        return Serialization(f"a row of {shown} does not fit this version of awaken: {error}")
+        return Serialization(f"a row of {display} does not fit this version of awaken: {error}")
     if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError):
-        return StoreUnavailable(f"{shown} refuses this user: {error}; check name and password")
+        return StoreUnavailable(f"{display} refuses this user: {error}; check name and password")
     if isinstance(error, asyncpg.InvalidCatalogNameError):
         return StoreUnavailable(f"there is no such database: {error}; create it (createdb)")
     if isinstance(error, asyncpg.InsufficientPrivilegeError):
-        return StoreUnavailable(f"{shown}: {error}; grant this user rights on the schema")
+        return StoreUnavailable(f"{display}: {error}; grant this user rights on the schema")
     if isinstance(error, asyncpg.UndefinedTableError | asyncpg.UndefinedFunctionError):
         return StoreUnavailable(
-            f"{shown} lacks a table or a function of this version: {error}; run `awaken db migrate`"
+            f"{display} lacks a table or a function of this version: {error}; "
+            "run `awaken db migrate`"
         )
     if isinstance(error, asyncpg.DiskFullError):
-        return StoreUnavailable(f"no space is left for {shown}: free some disk space")
+        return StoreUnavailable(f"no space is left for {display}: free some disk space")
     if isinstance(error, asyncpg.TooManyConnectionsError):
         return StoreUnavailable(
-            f"{shown} has no connection left: raise max_connections, or lower pool= in the address"
+            f"{display} has no connection left: raise max_connections, or lower pool= "
+            "in the address"
         )
     if isinstance(error, LOST):
-        return StoreUnavailable(_why_away(shown, error))
+        return StoreUnavailable(_why_away(display, error))
     if isinstance(error, asyncpg.PostgresError):
-        return StoreUnavailable(f"{shown} refused a statement: {error} ({error.sqlstate})")
+        return StoreUnavailable(f"{display} refused a statement: {error} ({error.sqlstate})")
     return error
 
 
-def _why_away(shown: str, error: BaseException) -> str:
+def _why_away(display: str, error: BaseException) -> str:
     if is_read_only(error):
         return (
-            f"{shown} takes no writes now: {error}; it is a standby, or was made to refuse them "
+            f"{display} takes no writes now: {error}; it is a standby, or was made to refuse them "
             "(default_transaction_read_only)"
         )
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
-        return f"{shown} names no server that fits its target_session_attrs now: {error}"
-    return f"{shown} does not answer: {str(error) or type(error).__name__}; see whether it runs"
+        return f"{display} names no server that fits its target_session_attrs now: {error}"
+    return f"{display} does not answer: {str(error) or type(error).__name__}; see whether it runs"

@@ -71,8 +71,8 @@ SELECT EXISTS (SELECT 1 FROM @runs AS r JOIN @threads AS t ON t.pk = r.thread
 """
 
 
-class Reader(Protocol):
-    """What a lease needs of the engine."""
+class LeaseReader(Protocol):
+    """The part of the engine that a lease uses."""
 
     @property
     def node(self) -> int: ...
@@ -83,22 +83,22 @@ class Reader(Protocol):
 
 
 class PostgresLease:
-    """See `contract.lease.Lease`. It outlives the engine that renews it.
+    """See `Lease`. It outlives the engine that renews it.
 
     Args:
         ttl: how many seconds a lease lasts.
     """
 
-    look_every = 1.0
+    poll_interval = 1.0
 
-    def __init__(self, open: Callable[[], Awaitable[Reader]], ttl: float) -> None:
+    def __init__(self, open: Callable[[], Awaitable[LeaseReader]], ttl: float) -> None:
         self._open = open
         self._ttl = ttl
         self._until = 0.0
         self._since = 0.0
         self._owner = ""
         self._orphans_at_ms = -ORPHANS_EVERY_MS
-        self._told: list[Callable[[Fence], None]] = []
+        self._callbacks: list[Callable[[Fence], None]] = []
         self._waiting: set[asyncio.Future[None]] = set()
 
     @property
@@ -110,22 +110,22 @@ class PostgresLease:
         return max(0.0, self._until - time.monotonic())
 
     @property
-    def may_take(self) -> bool:
+    def can_claim(self) -> bool:
         return self.held and time.monotonic() >= self._since + self._ttl
 
-    async def finds_work(self, *, at_ms: int, overdue_ms: int) -> bool:
+    async def has_work(self, *, at_ms: int, overdue_ms: int) -> bool:
         reader = await self._open()
         at, node = asyncio.get_running_loop().time(), reader.node
         is_due = not 0 <= at_ms - self._orphans_at_ms < ORPHANS_EVERY_MS
-        finds_work, finds_commands = await reader.read(
+        has_work, finds_commands = await reader.read(
             lambda db: db.row(_FINDS_WORK, at_ms, overdue_ms, node, is_due)
         )
         if is_due:
             self._orphans_at_ms = at_ms
         reader.note_poll(at, finds_commands=finds_commands)
-        return bool(finds_work)
+        return bool(has_work)
 
-    async def regained(self) -> None:
+    async def wait_held(self) -> None:
         await self._open()
         while not self.held:
             woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -139,8 +139,8 @@ class PostgresLease:
             finally:
                 self._waiting.discard(woken)
 
-    def when_lost(self, told: Callable[[Fence], None]) -> None:
-        self._told.append(told)
+    def add_lost_callback(self, callback: Callable[[Fence], None]) -> None:
+        self._callbacks.append(callback)
 
     # -- for the engine -----------------------------------------------------------------------
 
@@ -152,8 +152,8 @@ class PostgresLease:
         self._until = until
 
     def regain(self, until: float, lost: Iterable[Fence]) -> None:
-        """The lease was renewed after it ran out. Called in the event loop: `lost` is told before
-        any run can see that the lease is held."""
+        """The lease was renewed after it ran out. Called in the event loop: the callbacks get the
+        claims in `lost` before a run can see that the lease is held."""
         gone = list(lost)
         log.warning(
             "the lease of %s had run out and is renewed; other nodes have taken %d of its threads",
@@ -161,8 +161,8 @@ class PostgresLease:
             len(gone),
         )
         for fence in gone:
-            for told in self._told:
-                told(fence)
+            for callback in self._callbacks:
+                callback(fence)
         self._until, self._since = until, time.monotonic()
         for woken in self._waiting:
             if not woken.done():
@@ -178,7 +178,7 @@ class Heart:
 
     Args:
         claims: returns the claims that the node believes to have.
-        writes: is told of each renewal, which is a write.
+        writes: counts each renewal, which is a write.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class Heart:
             except Exception as error:
                 if not has_failed:
                     log.warning("the lease of %s is not renewed: %r", owner_name(self.node), error)
-                self._writes.note_error(explain(self._address.shown, error))
+                self._writes.note_error(explain(self._address.display, error))
                 has_failed = True
                 if connection is not None:
                     connection.terminate()

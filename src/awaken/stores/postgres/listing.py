@@ -26,7 +26,7 @@ from awaken.stores.sql.cursors import (
     UnreadableRows,
     cursor_after,
     load_ticket,
-    place_of_cursor,
+    parse_cursor,
 )
 
 _BENEATH = """
@@ -63,7 +63,7 @@ async def list_threads(db: Db, unreadable: UnreadableRows, query: ThreadQuery) -
     if query.since is not None:
         where.add("t.active_at >= ?", query.since)
     _add_metadata(where, query)
-    if (last := place_of_cursor(query, int, str)) is not None:
+    if (last := parse_cursor(query, int, str)) is not None:
         where.add("(t.active_at < ? OR (t.active_at = ? AND t.id > ?))", last[0], *last)
     order = "t.active_at DESC, t.id"
     rows = await where.page(db, f"{THREAD_COLUMNS} FROM @threads AS t", order, query)
@@ -125,7 +125,7 @@ async def list_runs(db: Db, unreadable: UnreadableRows, query: RunQuery) -> Page
             "OR (r.status = 'done' AND r.changed_at > ?))",
             *(after, after),
         )
-    if (last := place_of_cursor(query, int)) is not None:
+    if (last := parse_cursor(query, int)) is not None:
         where.add("r.pk < ?", *last)
     rows = await where.page(db, f"{RUN_COLUMNS} FROM @runs AS r", "r.pk DESC", query)
     heads = [RunRow(*row) for row in rows[: query.limit]]
@@ -147,7 +147,7 @@ async def list_tickets(db: Db, unreadable: UnreadableRows, query: TicketQuery) -
     if query.thread_id is None and query.run_id is None:
         where.add(_NOT_ASKED_ABOVE)
     where.equals("k.status", query.status.value if query.status is not None else None)
-    if (last := place_of_cursor(query, int, int)) is not None:
+    if (last := parse_cursor(query, int, int)) is not None:
         where.add("(k.asked_at > ? OR (k.asked_at = ? AND k.pk > ?))", last[0], *last)
     columns = "k.asked_at, k.pk, k.key, k.status, k.record FROM @tickets AS k"
     rows = await where.page(db, columns, "k.asked_at, k.pk", query)

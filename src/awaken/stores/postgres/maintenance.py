@@ -22,7 +22,7 @@ from awaken.stores.postgres.rows import (
     thread_of,
     write_metadata,
 )
-from awaken.stores.postgres.thread_reads import place_at
+from awaken.stores.postgres.thread_reads import find_position
 
 # -- fork -------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ async def fork(
     source = await lock_thread(db, thread_id)
     if source is None:
         raise NotFound("thread", thread_id)
-    position, length, events = await place_at(db, source, at)
+    position, length, events = await find_position(db, source, at)
     await db.run(_ADD_THREAD, new_id, at_ms)
     pk, owner, written = await db.row(_ROW, new_id)
     # A row without both was left by an owner that claimed the thread and released it unwritten.

@@ -73,7 +73,7 @@ async def migrate_address(address: str, *, dry_run: bool = False) -> Migrated:
         finally:
             await end(connection)
     except Exception as error:
-        raise explain(place.shown, error) from error
+        raise explain(place.display, error) from error
     return Migrated(
         schema=place.schema,
         steps=tuple(step.name for step in missing),
@@ -98,20 +98,20 @@ async def prepare(
     """
     server = int(await connection.fetchval("SELECT current_setting('server_version_num')"))
     if server < _OLDEST_SERVER:
-        raise StoreUnavailable(f"{address.shown} is Postgres {server // 10_000}: 15 is needed")
+        raise StoreUnavailable(f"{address.display} is Postgres {server // 10_000}: 15 is needed")
     schema, latest = Schema(address.schema), len(migrations)
     version = await version_of(connection, schema)
     if version is None or version < latest:
         version = await _set_up(connection, schema, migrations)
     if version < latest:
         raise StoreUnavailable(
-            f"schema {schema.name!r} of {address.shown} has version {version}, this awaken needs "
+            f"schema {schema.name!r} of {address.display} has version {version}, this awaken needs "
             f"{latest}: run `awaken db migrate --store …` with this address"
         )
     # The next version still has everything that this one uses.
     if version > latest + 1:
         raise StoreUnavailable(
-            f"schema {schema.name!r} of {address.shown} has version {version}, this awaken works "
+            f"schema {schema.name!r} of {address.display} has version {version}, this awaken works "
             f"with {latest} and {latest + 1}: upgrade awaken (pip install --upgrade awaken)"
         )
 
@@ -124,7 +124,7 @@ async def check_standbys(connection: asyncpg.Connection, address: Address) -> No
             "%s has standbys, and commits do not wait for any of them: after a failover the last "
             "commits may be lost, and calls may be made again. Set synchronous_standby_names, and "
             "synchronous_commit = on",
-            address.shown,
+            address.display,
         )
 
 

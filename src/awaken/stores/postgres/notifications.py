@@ -46,8 +46,8 @@ class Watch:
         self._waiters = Waiters()
 
     @property
-    def waited(self) -> list[str]:
-        """The threads that tasks wait for."""
+    def waiting_threads(self) -> list[str]:
+        """The ids of the threads that tasks wait for."""
         return [channel for channel in self._waiters.waiting if isinstance(channel, str)]
 
     def number(self, channel: Channel) -> int:
@@ -76,7 +76,7 @@ class Watch:
             self._freed = {}  # a look around finds the others
         self._freed[thread] = self._number
 
-    def freed(self, since: int) -> list[int]:
+    def list_freed(self, since: int) -> list[int]:
         """The threads that were released after change number `since`, by their rows."""
         return [thread for thread, number in self._freed.items() if number > since]
 
@@ -105,16 +105,16 @@ class Listener:
     """Listens for hints on a connection of its own.
 
     Args:
-        heard: called with every hint.
+        on_hint: called after every hint.
     """
 
     def __init__(
-        self, address: Address, connector: Connector, watch: Watch, heard: Callable[[], None]
+        self, address: Address, connector: Connector, watch: Watch, on_hint: Callable[[], None]
     ) -> None:
         self._address = address
         self._connector = connector
         self._watch = watch
-        self._heard = heard
+        self._on_hint = on_hint
         self._self_test = asyncio.Event()
         self.is_deaf = True
         """Whether hints do not come through; then nodes look more often."""
@@ -129,7 +129,7 @@ class Listener:
         try:
             connection = await self._connector.connect(direct=True)
         except Exception as error:
-            raise explain(self._address.shown, error) from error
+            raise explain(self._address.display, error) from error
         broken = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: broken.set())
@@ -138,7 +138,7 @@ class Listener:
             self._self_test.clear()
             await connection.execute("SELECT pg_notify($1, '')", f"{begin}n{node}")
             await wait_set(self._self_test, _SELF_TEST_SECONDS)
-            self._watch.mark_all()  # of what was told before, nothing was heard
+            self._watch.mark_all()  # earlier hints did not reach this connection
             if self.is_deaf:
                 self._warn_deaf()
             await broken.wait()
@@ -150,7 +150,7 @@ class Listener:
         log.warning(
             "no hint comes through %s, which may be a pooler: this node looks four times a "
             "second instead; give the address of the database itself with direct=",
-            self._address.shown,
+            self._address.display,
         )
 
     def _hint(self, connection: asyncpg.Connection, pid: int, channel: str, payload: str) -> None:
@@ -160,7 +160,7 @@ class Listener:
             self._watch.free(int(payload))
         else:
             self._watch.mark([COMMANDS])
-        self._heard()
+        self._on_hint()
 
 
 COMPARE_SECONDS = 0.2
@@ -170,7 +170,7 @@ SELECT pg_notify($2 || coalesce('n' || t.owner, 'work'), t.pk::text)
 FROM @threads AS t WHERE t.id = ANY ($1::text[])
 """
 _FREE = "UPDATE @threads SET owner = NULL WHERE owner = $2"
-# Nodes are told of the threads in which a run is to go on.
+# Nodes get a hint of each thread in which a run can continue.
 _AND_TELL = """
 SELECT pg_notify($1 || 'work', f.pk::text) FROM freed AS f
 WHERE EXISTS (SELECT 1 FROM @runs AS r WHERE r.id = f.open_run AND r.status = 'running')
@@ -206,9 +206,9 @@ async def release_all(db: Db, node: int) -> None:
 
 async def compare_marks(db: Db, watch: Watch) -> None:
     """Wake the tasks whose threads were changed by other processes."""
-    waited = watch.waited
-    found: dict[str, Any] = {row[0]: tuple(row) for row in await db.rows(_MARKS, waited)}
-    watch.compare(waited, found)
+    thread_ids = watch.waiting_threads
+    found: dict[str, Any] = {row[0]: tuple(row) for row in await db.rows(_MARKS, thread_ids)}
+    watch.compare(thread_ids, found)
 
 
 async def wait_set(event: asyncio.Event, seconds: float) -> None:

@@ -52,7 +52,7 @@ class Element(NamedTuple):
     rewinds_to: int | None
 
 
-class Answer(NamedTuple):
+class CommitAnswer(NamedTuple):
     """A row of the answer of `commit_v1`."""
 
     outcome: str
@@ -160,7 +160,7 @@ def arguments(elements: Sequence[Element], targets: Sequence[str]) -> list[Any]:
     return [locked, *map(list, zip(*elements, strict=True))]
 
 
-def committed(commit: ThreadCommit, answer: Answer) -> Committed:
+def to_committed(commit: ThreadCommit, answer: CommitAnswer) -> Committed:
     """
     Raises:
         StoreError: the commit was refused.
@@ -170,7 +170,7 @@ def committed(commit: ThreadCommit, answer: Answer) -> Committed:
     raise _refusal(commit, answer)
 
 
-def _refusal(commit: ThreadCommit, answer: Answer) -> StoreError:
+def _refusal(commit: ThreadCommit, answer: CommitAnswer) -> StoreError:
     number = answer.number or 0
     if answer.outcome == "stale":
         epoch = commit.fence.epoch if commit.fence is not None else 0

@@ -6,7 +6,7 @@ from awaken.clock import Clock
 from awaken.codec import Json, dumps_state, loads
 from awaken.core.profile import ProfileEntry, ProfileOwner
 from awaken.errors import VersionConflict
-from awaken.stores.postgres.engine import Opening
+from awaken.stores.postgres.engine import EngineOpener
 from awaken.stores.sql.delta import writable
 
 _ONE = "SELECT key, value, version, updated_at FROM @profiles WHERE owner = ? AND key = ?"
@@ -32,12 +32,12 @@ _CLEAR_SCOPE = "DELETE FROM @profiles WHERE owner >= $1 || '/' AND owner < $1 ||
 class PostgresProfiles:
     """Profile entries by owner and key, in the database of the store."""
 
-    def __init__(self, opening: Opening, clock: Clock) -> None:
-        self._opening = opening
+    def __init__(self, opener: EngineOpener, clock: Clock) -> None:
+        self._opener = opener
         self._clock = clock
 
     async def get(self, owner: ProfileOwner, key: str) -> ProfileEntry | None:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         row = await engine.read(lambda db: db.row(_ONE, str(owner), key))
         return _entry(*row) if row else None
 
@@ -47,7 +47,7 @@ class PostgresProfiles:
         with writable(f"profile entry {key!r}"):
             text = dumps_state(value)
         now = self._clock.now_ms()
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         version = await engine.read(
             lambda db: db.value(_SET, str(owner), key, text, now, expected_version)
         )
@@ -57,20 +57,20 @@ class PostgresProfiles:
         return _entry(key, text, version, now)
 
     async def delete(self, owner: ProfileOwner, key: str) -> None:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         await engine.read(lambda db: db.run(_DELETE, str(owner), key))
 
     async def list(self, owner: ProfileOwner) -> list[ProfileEntry]:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         rows = await engine.read(lambda db: db.rows(_ALL, str(owner)))
         return [_entry(*row) for row in rows]
 
     async def clear_owner(self, owner: ProfileOwner) -> None:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         await engine.read(lambda db: db.run(_CLEAR, str(owner)))
 
     async def clear_scope(self, scope: str) -> int:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         return await engine.read(lambda db: db.run(_CLEAR_SCOPE, scope))
 
 

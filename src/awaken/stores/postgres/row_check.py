@@ -11,7 +11,7 @@ from awaken.stores.postgres.rows import owner_name
 from awaken.stores.sql.row_check import RowChange, StoredRow
 
 
-class _Table(NamedTuple):
+class _RowTable(NamedTuple):
     """Where the rows of a kind are: the columns of their key with their types, the column of the
     record, an id for people, and the primary key of their thread."""
 
@@ -25,21 +25,21 @@ class _Table(NamedTuple):
 _BIG, _INT, _TEXT = "bigint", "int", "text"
 _IN_THREAD = {"thread": _BIG, "position": _INT}
 _TABLES = {
-    RowKind.THREAD: _Table("thread_metadata", {"thread": _BIG}, "record", "t.id", "x.thread"),
-    RowKind.RUN: _Table("runs", {"pk": _BIG}, "record", "x.id", "x.thread"),
-    RowKind.COMMIT: _Table("commits", _IN_THREAD, "delta", "x.position", "x.thread"),
-    RowKind.SNAPSHOT: _Table("snapshots", _IN_THREAD, "state", "x.position", "x.thread"),
-    RowKind.TICKET: _Table("tickets", {"pk": _BIG}, "record", "x.key", "x.thread"),
-    RowKind.COMMAND: _Table("commands", {"id": _BIG}, "body", "x.id", "x.thread"),
-    RowKind.STREAM: _Table(
+    RowKind.THREAD: _RowTable("thread_metadata", {"thread": _BIG}, "record", "t.id", "x.thread"),
+    RowKind.RUN: _RowTable("runs", {"pk": _BIG}, "record", "x.id", "x.thread"),
+    RowKind.COMMIT: _RowTable("commits", _IN_THREAD, "delta", "x.position", "x.thread"),
+    RowKind.SNAPSHOT: _RowTable("snapshots", _IN_THREAD, "state", "x.position", "x.thread"),
+    RowKind.TICKET: _RowTable("tickets", {"pk": _BIG}, "record", "x.key", "x.thread"),
+    RowKind.COMMAND: _RowTable("commands", {"id": _BIG}, "body", "x.id", "x.thread"),
+    RowKind.STREAM: _RowTable(
         "streams", {"thread": _BIG, "number": _INT}, "piece", "x.number", "x.thread"
     ),
-    RowKind.PROFILE: _Table(
+    RowKind.PROFILE: _RowTable(
         "profiles", {"owner": _TEXT, "key": _TEXT}, "value", "x.owner || ' ' || x.key"
     ),
-    RowKind.KEY: _Table("keys", {"id": _TEXT}, "record", "x.id"),
-    RowKind.SESSION: _Table("sessions", {"id": _TEXT}, "record", "substr(x.id, 1, 8)"),
-    RowKind.DEED: _Table("audit", {"number": _BIG}, "record", "x.number"),
+    RowKind.KEY: _RowTable("keys", {"id": _TEXT}, "record", "x.id"),
+    RowKind.SESSION: _RowTable("sessions", {"id": _TEXT}, "record", "substr(x.id, 1, 8)"),
+    RowKind.DEED: _RowTable("audit", {"number": _BIG}, "record", "x.number"),
 }
 # Claims and commits lock the thread as well: none comes between this and the end of the
 # transaction.

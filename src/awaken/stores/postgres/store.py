@@ -19,7 +19,7 @@ from awaken.stores.postgres.access import PostgresAccess
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.blobs import PostgresBlobs
 from awaken.stores.postgres.commit import PostgresCommits
-from awaken.stores.postgres.engine import Opening
+from awaken.stores.postgres.engine import EngineOpener
 from awaken.stores.postgres.lease import PostgresLease
 from awaken.stores.postgres.notifications import COMMANDS
 from awaken.stores.postgres.profiles import PostgresProfiles
@@ -45,11 +45,11 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     """
 
     def __init__(self, address: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._opening = Opening(parse_address(address))
+        self._opener = EngineOpener(parse_address(address))
         self._clock = clock
-        self._profiles = PostgresProfiles(self._opening, clock)
-        self._access = PostgresAccess(self._opening)
-        self.blobs = PostgresBlobs(self._opening, clock)
+        self._profiles = PostgresProfiles(self._opener, clock)
+        self._access = PostgresAccess(self._opener)
+        self.blobs = PostgresBlobs(self._opener, clock)
         self._finalizer = self._abandon_when_freed()
 
     @classmethod
@@ -62,11 +62,11 @@ class PostgresStore(PostgresCommits, PostgresThreads):
 
     @property
     def owner(self) -> str:
-        return self._opening.owner
+        return self._opener.owner
 
     @property
     def lease(self) -> PostgresLease:
-        return self._opening.lease
+        return self._opener.lease
 
     @property
     def profiles(self) -> PostgresProfiles:
@@ -79,36 +79,36 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     async def open(self) -> None:
         if not self._finalizer.alive:
             self._finalizer = self._abandon_when_freed()
-        await self._opening.open()
+        await self._opener.open()
 
     async def check(self) -> None:
-        await (await self._opening.engine()).read(lambda db: db.value(_CHECK))
+        await (await self._opener.engine()).read(lambda db: db.value(_CHECK))
 
     @property
     def is_refusing_writes(self) -> bool:
-        return self._opening.writes.is_refusing
+        return self._opener.writes.is_refusing
 
     async def check_write(self) -> None:
-        await (await self._opening.engine()).check_write()
+        await (await self._opener.engine()).check_write()
 
-    def when_written(self, told: Callable[[int, float], object]) -> None:
-        self._opening.batches.subscribe(lambda batch: told(*batch))
+    def add_batch_callback(self, callback: Callable[[int, float], object]) -> None:
+        self._opener.batches.subscribe(lambda batch: callback(*batch))
 
     def count_unreadable(self) -> Mapping[str, int]:
-        return self._opening.unreadable.count()
+        return self._opener.unreadable.count()
 
     async def load_rows(
         self, kind: RowKind, after: tuple[Any, ...] | None, limit: int
     ) -> Sequence[StoredRow]:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         return await engine.read(lambda db: row_check.load_rows(db, kind, after, limit))
 
     async def replace_rows(self, changes: Sequence[RowChange]) -> Sequence[str | None]:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         return await engine.write(lambda db: row_check.replace_rows(db, changes))
 
     async def processes(self) -> Sequence[Process]:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         found = [
             Process(owner=owner_name(node), pid=pid, host=host, since_ms=since)
             for node, pid, host, since in await engine.read(lambda db: db.rows(_PROCESSES))
@@ -116,12 +116,12 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         return sorted(found, key=lambda process: process.owner)
 
     async def close(self) -> None:
-        await self._opening.close()
+        await self._opener.close()
         self._finalizer.detach()  # it keeps what the store's listeners know: this store, perhaps
 
     def _abandon_when_freed(self) -> weakref.finalize[..., Self]:
         """A store that is never closed still releases its threads."""
-        finalizer = weakref.finalize(self, self._opening.abandon)
+        finalizer = weakref.finalize(self, self._opener.abandon)
         finalizer.atexit = False
         return finalizer
 
@@ -129,7 +129,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
 
     async def send(self, command: ThreadCommand) -> int:
         body = commands.pack_command(command)
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         return await engine.write(
             lambda db: commands.send(db, command, body),
             channels=(COMMANDS, command.thread_id),
@@ -138,7 +138,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
 
     async def submit(self, submission: Submission) -> Submitted:
         packed = submissions.pack_submission(submission)
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         answer = await engine.write(
             lambda db: submissions.submit(db, engine.unreadable, packed),
             channels=(COMMANDS, submission.thread_id),
@@ -152,7 +152,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
     ) -> int | None:
         encode_row(tuple(decisions), f"decisions for thread {thread_id!r}", tuple[Decision, ...])
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         return await engine.write(
             lambda db: commands.decide(db, engine.unreadable, thread_id, decisions, at_ms),
             channels=(COMMANDS, thread_id),
@@ -162,36 +162,36 @@ class PostgresStore(PostgresCommits, PostgresThreads):
     async def cancel_tree(
         self, thread_id: str, *, at_ms: int, by: str | None = None
     ) -> Sequence[Thread]:
-        engine = await self._opening.engine()
-        told = await engine.write(
+        engine = await self._opener.engine()
+        cancelled = await engine.write(
             lambda db: commands.cancel_tree(db, engine.unreadable, thread_id, at_ms, by)
         )
-        if told:
-            engine.hint_later([thread.id for thread in told])
-        engine.watch.mark([COMMANDS, *[thread.id for thread in told]])
-        return told
+        if cancelled:
+            engine.hint_later([thread.id for thread in cancelled])
+        engine.watch.mark([COMMANDS, *[thread.id for thread in cancelled]])
+        return cancelled
 
     async def load_commands(
         self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         return await engine.read(
             lambda db: commands.load_commands(db, engine.unreadable, thread_id, skip)
         )
 
     async def is_pending(self, id: int) -> bool:
-        engine = await self._opening.engine()
+        engine = await self._opener.engine()
         return await engine.read(lambda db: commands.is_pending(db, id))
 
     async def list_outboxes(self) -> Sequence[str]:
-        return await (await self._opening.engine()).read(commands.list_outboxes)
+        return await (await self._opener.engine()).read(commands.list_outboxes)
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         poller = CommandPoller(asyncio.get_running_loop().time)
         number: int | None = None
         while True:
-            engine, after = await self._opening.engine(), poller.read_after
-            freed = engine.watch.freed(number) if number is not None else []
+            engine, after = await self._opener.engine(), poller.read_after
+            freed = engine.watch.list_freed(number) if number is not None else []
             is_first, number = number is None, engine.watch.number(COMMANDS)
             waiting = await engine.read(
                 partial(

@@ -164,7 +164,7 @@ async def submit(db: Db, unreadable: UnreadableRows, packed: PackedSubmission) -
         await db.run(_DROP_OLD_KEYS, oldest)
         await db.run(
             _ADD_KEY,
-            *(thread.pk, submission.key, submission.asked),
+            *(thread.pk, submission.key, submission.request_digest),
             *(run_id, thread.events, submission.at_ms),
         )
     return Submitted(thread_id=submission.thread_id, run_id=run_id, cursor=thread.events)

@@ -41,7 +41,7 @@ from awaken.stores.postgres.rows import (
 )
 from awaken.stores.postgres.state import fold_at, fold_rewound, fold_rows, run_state
 from awaken.stores.sql.cursors import UnreadableRows
-from awaken.stores.sql.delta import events_in, messages_in, written_in
+from awaken.stores.sql.delta import details_in, events_in, messages_in
 from awaken.stores.sql.fold import to_persisted_state
 
 # Everything that changes, and the commits that most callers need: those behind the last snapshot,
@@ -113,7 +113,7 @@ async def load_context(
     row = await db.row(_CONTEXT, _ALL if tail is None else max(0, min(tail, _ALL)), thread_id)
     if row is None:
         return None
-    read = _Context(row, unreadable)
+    read = _ContextRow(row, unreadable)
     thread, hidden = read.thread, read.hidden
     behind = [commit for commit in read.commits if commit.position > read.snapshot]
     fold = await fold_rows(db, thread.pk, read.snapshot, read.state, behind)
@@ -144,7 +144,7 @@ async def load_rewound(
     row = await db.row(_CONTEXT, 0, thread_id)
     if row is None:
         return None
-    read = _Context(row, unreadable)
+    read = _ContextRow(row, unreadable)
     thread = read.thread
     fold = await fold_rewound(db, thread.pk, read.hidden, thread.position, to)
     hidden = find_hidden_spans([*read.spans, (to, thread.length)])
@@ -164,7 +164,7 @@ async def load_rewound(
     )
 
 
-class _Context:
+class _ContextRow:
     """A row of `_CONTEXT`."""
 
     def __init__(self, row: Sequence[Any], unreadable: UnreadableRows) -> None:
@@ -312,7 +312,7 @@ async def load_commits(db: Db, thread_id: str, after: int, limit: int) -> Sequen
 
 
 def _view(row: CommitRow, thread_id: str) -> CommitView:
-    written = written_in(row)
+    written = details_in(row)
     return CommitView(
         position=row.position,
         first_seq=row.first_seq,
@@ -348,11 +348,11 @@ async def state_at(db: Db, thread_id: str, seq: int) -> PersistedState:
     thread = await find_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
-    position, _, _ = await place_at(db, thread, seq)
+    position, _, _ = await find_position(db, thread, seq)
     return to_persisted_state((await fold_at(db, thread.pk, position)).thread)
 
 
-async def place_at(db: Db, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
+async def find_position(db: Db, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
     """The position of the commit that holds event `at`, and how many messages and events there
     are up to it; those of the last commit without `at`."""
     if at is None:
@@ -366,7 +366,7 @@ async def place_at(db: Db, source: ThreadRow, at: int | None) -> tuple[int, int,
     return position, behind.first_seq - 1, behind.first_event - 1
 
 
-async def list_used_blobs(db: Db, ids: Collection[str], thread_id: str | None) -> frozenset[str]:
+async def filter_used_blobs(db: Db, ids: Collection[str], thread_id: str | None) -> frozenset[str]:
     """Those of the blobs that a thread uses, or any thread if none is given."""
     if thread_id is None:
         rows = await db.rows(_USED, list(ids))

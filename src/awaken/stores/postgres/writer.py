@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import asyncpg
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.postgres.connections import Db, Schema, end
 from awaken.stores.postgres.errors import AGAIN, explain, is_lost, is_read_only
-from awaken.stores.postgres.packing import COMMIT, Answer, Element, arguments
+from awaken.stores.postgres.packing import COMMIT, CommitAnswer, Element, arguments
 from awaken.stores.write_health import WriteHealth
 
 log = logging.getLogger("awaken.stores")
@@ -40,28 +40,28 @@ class WaitingCommit:
         self.element = element
         self.targets = targets
         self.since = since
-        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[CommitAnswer] = asyncio.get_running_loop().create_future()
 
 
-class Writer:
+class CommitWriter:
     """Hands commits to two connections. It belongs to one event loop.
 
     Args:
-        shown: the address for error texts.
+        display: the address in error texts.
         open: opens a connection.
-        batches: is told how many commits went together, and the seconds that took.
-        writes: is told how the commits end.
+        batches: called with the number of commits of each batch and the seconds it took.
+        writes: counts the commits that the database took and refused.
     """
 
     def __init__(
         self,
-        shown: str,
+        display: str,
         schema: Schema,
         open: Callable[[], Awaitable[asyncpg.Connection]],
-        batches: Subscribers[tuple[int, float]],
+        batches: Callbacks[tuple[int, float]],
         writes: WriteHealth,
     ) -> None:
-        self._shown = shown
+        self._display = display
         self._schema = schema
         self._open = open
         self._batches, self._writes = batches, writes
@@ -74,7 +74,7 @@ class Writer:
         for _ in range(LANES):
             self._tasks.start_logged(self._lane(), "the writer of a store ended")
 
-    async def write(self, element: Element, targets: Sequence[str]) -> Answer:
+    async def write(self, element: Element, targets: Sequence[str]) -> CommitAnswer:
         """Write a commit; it is written even if the caller is cancelled.
 
         Raises:
@@ -82,7 +82,7 @@ class Writer:
             StoreUnavailable: the database is away, and nothing was sent.
         """
         if self._is_closing:
-            raise StoreUnavailable(f"the store of {self._shown} was closed: open it again")
+            raise StoreUnavailable(f"the store of {self._display} was closed: open it again")
         waiting = WaitingCommit(element, targets, asyncio.get_running_loop().time())
         self._waiting.append(waiting)
         self._wake()
@@ -164,7 +164,7 @@ class Writer:
                 return await self._open()
             except Exception as error:
                 if not is_lost(error) or not self._can_wait(batch):
-                    self._fail(batch, explain(self._shown, error))
+                    self._fail(batch, explain(self._display, error))
                     return None
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -181,7 +181,7 @@ class Writer:
                 await self._write_batch(connection, batch)
             except AGAIN as error:
                 if attempt == _ATTEMPTS - 1:
-                    self._fail(batch, explain(self._shown, error))
+                    self._fail(batch, explain(self._display, error))
             except Exception as error:
                 return await self._on_error(connection, batch, error)
             else:
@@ -193,24 +193,24 @@ class Writer:
     ) -> bool:
         """Handle the error of a batch. Returns what `_send` does."""
         if is_read_only(error) and self._can_wait(batch):
-            self._writes.note_error(explain(self._shown, error))
+            self._writes.note_error(explain(self._display, error))
             connection.terminate()
             await asyncio.sleep(_RETRY_SECONDS)
             return False
         if is_read_only(error):
             connection.terminate()
-            self._fail(batch, explain(self._shown, error))
+            self._fail(batch, explain(self._display, error))
         elif is_lost(error):
             self._lost.append(connection.get_server_pid())
             connection.terminate()
-            self._fail(batch, CommitUnknown(explain(self._shown, error)), error)
+            self._fail(batch, CommitUnknown(explain(self._display, error)), error)
         elif len(batch) == 1:
-            self._fail(batch, explain(self._shown, error))
+            self._fail(batch, explain(self._display, error))
         else:
             # The server refused the whole batch because of one of them, and wrote none.
             for number, one in enumerate(batch):
                 if connection.is_closed():
-                    self._fail([one], explain(self._shown, error))
+                    self._fail([one], explain(self._display, error))
                 elif not await self._send(connection, [one]):
                     batch[:] = batch[number:]
                     return False
@@ -224,11 +224,11 @@ class Writer:
         loop = asyncio.get_running_loop()
         began = loop.time()
         rows = await Db(connection, self._schema).rows(COMMIT, *values)
-        self._batches.tell((len(batch), loop.time() - began))
+        self._batches.notify((len(batch), loop.time() - began))
         self._writes.note_success()
         for one, row in zip(batch, rows, strict=True):
             if not one.future.done():
-                one.future.set_result(Answer(*row))
+                one.future.set_result(CommitAnswer(*row))
 
     def _fail(
         self,

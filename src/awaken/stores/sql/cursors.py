@@ -1,7 +1,7 @@
 """The cursors of lists, and rows that this version cannot decode.
 
-A cursor holds the place of a page's last row, and is valid for one query. Lists leave out the rows
-that cannot be decoded; each of these is logged once.
+A cursor holds the sort key of a page's last row, and is valid for one query. Lists leave out the
+rows that cannot be decoded; each of these is logged once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ T = TypeVar("T")
 Query = RunQuery | ThreadQuery | TicketQuery
 
 
-def cursor_after(query: Query, rows: Sequence[Any], *place: int | str) -> str | None:
-    """The cursor of a page that ends at `place`, or `None` if `rows` has no row behind the page."""
+def cursor_after(query: Query, rows: Sequence[Any], *sort_key: int | str) -> str | None:
+    """The cursor of a page that ends at `sort_key`; `None` if `rows` has no row behind it."""
     if len(rows) <= query.limit:
         return None
-    return base64.urlsafe_b64encode(dumps([_name(query), *place])).decode()
+    return base64.urlsafe_b64encode(dumps([_name(query), *sort_key])).decode()
 
 
-def place_of_cursor(query: Query, *types: type) -> list[Any] | None:
-    """The place where the previous page ended, or `None` without a cursor.
+def parse_cursor(query: Query, *types: type) -> list[Any] | None:
+    """The sort key of the last row of the previous page, or `None` without a cursor.
 
     Raises:
         InvalidRecord: the cursor does not belong to this query.
@@ -47,18 +47,18 @@ def place_of_cursor(query: Query, *types: type) -> list[Any] | None:
         return None
     try:
         text = base64.b64decode(query.cursor, b"-_", validate=True)
-        name, *place = loads(text, list[int | str])
+        name, *sort_key = loads(text, list[int | str])
     except (ValueError, msgspec.DecodeError) as error:
         raise InvalidRecord(f"{query.cursor!r} is not a cursor: use the one a page gave") from error
     if (
         name != _name(query)
-        or [type(value) for value in place] != list(types)
-        or not all(abs(value) < 2**63 for value in place if isinstance(value, int))
+        or [type(value) for value in sort_key] != list(types)
+        or not all(abs(value) < 2**63 for value in sort_key if isinstance(value, int))
     ):
         raise InvalidRecord(
             f"cursor {query.cursor!r} belongs to another list: use it with the query that gave it"
         )
-    return list(place)
+    return list(sort_key)
 
 
 def _name(query: Query) -> str:

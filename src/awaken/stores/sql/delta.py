@@ -82,7 +82,7 @@ def pack(commit: ThreadCommit) -> Packed:
         run_state=commit.run_state,
         thread_state=commit.thread_state,
         calls=commit.calls,
-        events=tuple([_stored(event, run) for event in commit.events]),
+        events=tuple([_to_stored_event(event, run) for event in commit.events]),
         rewinds_to=commit.rewinds_to,
         requests=commit.requests,
     )
@@ -167,7 +167,7 @@ def scalars(run: RunRecord) -> RunRecord:
     return _replace(run, state=None, output=output)
 
 
-def _stored(event: RunEvent, run: RunRecord | None) -> StoredEvent:
+def _to_stored_event(event: RunEvent, run: RunRecord | None) -> StoredEvent:
     if run is not None and (event.run_id, event.parent_run_id) == (run.run_id, run.parent_run_id):
         return StoredEvent(at_ms=event.at_ms, event=event.event)
     return StoredEvent(
@@ -181,18 +181,18 @@ def _stored(event: RunEvent, run: RunRecord | None) -> StoredEvent:
 # -- parts ------------------------------------------------------------------------------------
 
 
-class _Messages(Value, frozen=True):
+class _MessagesPart(Value, frozen=True):
     messages: tuple[Message, ...] = ()
 
 
-class _Events(Value, frozen=True):
+class _EventsPart(Value, frozen=True):
     run: str | None = None
     parent_run: str | None = None
     events: tuple[StoredEvent, ...] = ()
 
 
-class Written(Value, frozen=True):
-    """What a reader of commits is told besides messages and events."""
+class CommitDetails(Value, frozen=True):
+    """The parts of a commit that a `CommitView` has besides messages and events."""
 
     run: str | None = None
     thread_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
@@ -200,11 +200,11 @@ class Written(Value, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
-class _Calls(Value, frozen=True):
+class _CallsPart(Value, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
-class _RequestMessages(Value, frozen=True):
+class _RequestsPart(Value, frozen=True):
     messages: tuple[Asking, ...] = ()
     requests: tuple[RequestManifest, ...] = ()
 
@@ -251,21 +251,21 @@ def _part(row: StoredCommit, type_: type[T]) -> T:
 
 
 def messages_in(row: StoredCommit) -> tuple[Message, ...]:
-    return _part(row, _Messages).messages
+    return _part(row, _MessagesPart).messages
 
 
-def written_in(row: StoredCommit) -> Written:
-    return _part(row, Written)
+def details_in(row: StoredCommit) -> CommitDetails:
+    return _part(row, CommitDetails)
 
 
 def requests_in(row: StoredCommit) -> tuple[Sequence[str], tuple[RequestManifest, ...]]:
     """The ids of a row's messages, and the requests kept with them."""
-    part = _part(row, _RequestMessages)
+    part = _part(row, _RequestsPart)
     return [message.id for message in part.messages], part.requests
 
 
 def calls_in(row: StoredCommit) -> tuple[CallEntry, ...]:
-    return _part(row, _Calls).calls
+    return _part(row, _CallsPart).calls
 
 
 def changes_in(row: StoredCommit) -> Changes:
@@ -274,7 +274,7 @@ def changes_in(row: StoredCommit) -> Changes:
 
 def events_in(row: StoredCommit, thread_id: str) -> list[RunEvent]:
     """The events of a row, with thread, run and `seq`."""
-    part = _part(row, _Events)
+    part = _part(row, _EventsPart)
     return [
         RunEvent(
             thread_id=thread_id,

@@ -52,7 +52,7 @@ class Fold:
     def __init__(self, base: FoldedState) -> None:
         self.thread: State = dict(base.thread)
         self.runs: dict[int, State] = {run: dict(state) for run, state in base.runs.items()}
-        self._asked = base.asked
+        self._message_id = base.asked
         self._calls = {entry.key: entry for entry in base.calls}
 
     @property
@@ -67,18 +67,18 @@ class Fold:
             self.runs[run].update(changes.run_state)
         for message in changes.messages:
             if message.role is Role.ASSISTANT and message.tool_calls:
-                self._asked, self._calls = message.id, {}
+                self._message_id, self._calls = message.id, {}
         self.add_calls(changes.calls)
 
     def add_calls(self, calls: Iterable[CallEntry]) -> None:
         """Add the entries that are about the last message with tool calls."""
         for entry in calls:
-            if entry.key.rpartition(":")[0] == self._asked:
+            if entry.key.rpartition(":")[0] == self._message_id:
                 enter(self._calls, entry)
 
     def snapshot(self, runs: frozenset[int]) -> FoldedState:
         kept = {run: state for run, state in self.runs.items() if run in runs}
-        return FoldedState(thread=self.thread, runs=kept, asked=self._asked, calls=self.calls)
+        return FoldedState(thread=self.thread, runs=kept, asked=self._message_id, calls=self.calls)
 
 
 def enter(ledger: dict[str, CallEntry], entry: CallEntry) -> None:

@@ -109,7 +109,7 @@ class SqliteAccess:
         rows = await self._engine().read(lambda db: db.execute(_DEEDS, asked).fetchall())
         shown = rows[:limit]
         items, left_out = self._engine().unreadable.collect(
-            RowKind.DEED, ((str(row[0]), partial(_deed, *row)) for row in shown)
+            RowKind.DEED, ((str(row[0]), partial(_decode_deed, *row)) for row in shown)
         )
         cursor = str(shown[-1][0]) if len(rows) > len(shown) else None
         return Page(items=items, cursor=cursor, unreadable=left_out)
@@ -153,5 +153,5 @@ def _key(id: str, record: bytes) -> tuple[str, KeyEntry]:
     return id, loads(record, KeyEntry)
 
 
-def _deed(number: int, record: bytes) -> tuple[int, Deed]:
+def _decode_deed(number: int, record: bytes) -> tuple[int, Deed]:
     return number, loads(record, Deed)

@@ -73,7 +73,7 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
     position = (head.position or 0) + 1
     scope = head.scope or ""
     if position == 1:
-        place = _place(db, commit)
+        place = _find_scope(db, commit)
         scope = place.scope
         db.execute(queries.PLACE_THREAD, (adopted, *place, thread))
         if (said := metadata_of(run)) is not NO_METADATA:
@@ -153,7 +153,7 @@ def _check_parent(db: sqlite3.Connection, thread_id: str, parent: str) -> None:
         ancestor = row[0] if row else None
 
 
-def _place(db: sqlite3.Connection, commit: ThreadCommit) -> ThreadFamily:
+def _find_scope(db: sqlite3.Connection, commit: ThreadCommit) -> ThreadFamily:
     """The scope and family of a thread that this commit creates: those of its parent, if it has
     one."""
     if commit.parent_thread_id is None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.store.commits import Fence
 from awaken.errors import StoreUnavailable, UnreadableRecord
 from awaken.stores.sql import queries
@@ -22,12 +22,12 @@ from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sqlite.address import MEMORY, Address
 from awaken.stores.sqlite.errors import explain
-from awaken.stores.sqlite.jobs import Job, ResultBatch
+from awaken.stores.sqlite.jobs import ResultBatch, StoreJob
 from awaken.stores.sqlite.open import Presence, make_private, open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import name_commit
 from awaken.stores.sqlite.watch import Watch, thread_channel
-from awaken.stores.sqlite.writer import Batch, Writer
+from awaken.stores.sqlite.writer import Batch, WriterThread
 from awaken.stores.write_health import WriteHealth
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Engine:
         address: Address,
         owner: str,
         watch: Watch,
-        batches: Subscribers[Batch],
+        batches: Callbacks[Batch],
         unreadable: UnreadableRows,
         writes: WriteHealth,
     ) -> None:
@@ -58,14 +58,14 @@ class Engine:
         self._reader = (
             None
             if address.path == MEMORY
-            else Reader(
+            else ReaderThread(
                 address.path,
                 self._presence,
                 self._open_reader,
                 lambda error: self.writer.note(error),
             )
         )
-        self.writer = Writer(
+        self.writer = WriterThread(
             address.path, self._presence, self.watch, batches, writes, self._open, self._finish
         )
 
@@ -78,10 +78,10 @@ class Engine:
         alone: bool = False,
         ended: Callable[[BaseException | None], None] | None = None,
     ) -> T:
-        """Run `work` in a transaction, which other waiting jobs may share; see `Job`."""
+        """Run `work` in a transaction, which other waiting jobs may share; see `StoreJob`."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.writer.put(
-            Job(
+            StoreJob(
                 partial(self._do, work),
                 future=future,
                 channels=channels,
@@ -96,7 +96,7 @@ class Engine:
         """Run `work` in a read transaction: it sees the database at one instant."""
         self.writer.check()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        (self._reader or self.writer).put(Job(partial(self._do, work), future=future))
+        (self._reader or self.writer).put(StoreJob(partial(self._do, work), future=future))
         return await future
 
     async def release(self, fence: Fence) -> None:
@@ -105,12 +105,14 @@ class Engine:
         await self.write(
             partial(_release, [fence]),
             channels=(thread_channel(fence.thread_id),),
-            ended=partial(self._ended, [fence]),
+            ended=partial(self._on_released, [fence]),
         )
 
     def release_later(self, fences: Sequence[Fence]) -> None:
         """Release threads without waiting. `fences` is read when the job runs."""
-        self.writer.put(Job(partial(_release, fences), ended=partial(self._ended, fences)))
+        self.writer.put(
+            StoreJob(partial(_release, fences), ended=partial(self._on_released, fences))
+        )
 
     def release_again(self) -> None:
         """Try again to release the threads whose release failed."""
@@ -127,13 +129,13 @@ class Engine:
                 found.append(fence)
         return found
 
-    def _ended(self, fences: Sequence[Fence], error: BaseException | None) -> None:
+    def _on_released(self, fences: Sequence[Fence], error: BaseException | None) -> None:
         if error is None:
             self.held.difference_update(fences)
         else:
             self._unreleased.extend(fences)
 
-    def released(self, fence: Fence, error: BaseException | None) -> None:
+    def on_release_committed(self, fence: Fence, error: BaseException | None) -> None:
         """Called when a commit with `release` has ended; its caller handles an error."""
         if error is None:
             self.held.discard(fence)
@@ -204,7 +206,7 @@ def _release(fences: Sequence[Fence], db: sqlite3.Connection) -> None:
     )
 
 
-class Reader:
+class ReaderThread:
     """Runs read jobs one after the other, on its own thread."""
 
     def __init__(
@@ -218,12 +220,12 @@ class Reader:
         self._presence = presence
         self._open = open
         self._note = note
-        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[StoreJob[Any] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._stopping = False
         self._thread: threading.Thread | None = None
 
-    def put(self, job: Job[Any]) -> None:
+    def put(self, job: StoreJob[Any]) -> None:
         with self._lock:
             if self._stopping:
                 raise StoreUnavailable(f"the store of {self._path} was closed: open it again")
@@ -256,7 +258,7 @@ class Reader:
         if db is not None:
             db.close()
 
-    def _read(self, db: sqlite3.Connection, job: Job[Any]) -> None:
+    def _read(self, db: sqlite3.Connection, job: StoreJob[Any]) -> None:
         self._presence.check()
         db.execute("BEGIN")
         try:

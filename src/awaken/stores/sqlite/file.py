@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.core.store.store import Process
 from awaken.core.unreadable import RowKind
 from awaken.errors import StoreUnavailable
@@ -53,7 +53,7 @@ class SqliteFile:
         self._clock = clock
         self._owner, self._pid = new_owner(ids), os.getpid()
         self._watch = Watch()
-        self._batches: Subscribers[Batch] = Subscribers()
+        self._batches: Callbacks[Batch] = Callbacks()
         self._unreadable = UnreadableRows()
         self._writes = WriteHealth()
         self._lock = threading.Lock()
@@ -94,8 +94,8 @@ class SqliteFile:
     def access(self) -> SqliteAccess:
         return self._access
 
-    def when_written(self, told: Callable[[int, float], object]) -> None:
-        self._batches.subscribe(lambda batch: told(*batch))
+    def add_batch_callback(self, callback: Callable[[int, float], object]) -> None:
+        self._batches.subscribe(lambda batch: callback(*batch))
 
     def count_unreadable(self) -> Mapping[str, int]:
         return self._unreadable.count()

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Job(Generic[T]):
+class StoreJob(Generic[T]):
     """Work on a connection. It is done even if its caller was cancelled.
 
     Args:

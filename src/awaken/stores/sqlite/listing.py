@@ -22,7 +22,7 @@ from awaken.stores.sql.cursors import (
     UnreadableRows,
     cursor_after,
     load_ticket,
-    place_of_cursor,
+    parse_cursor,
 )
 from awaken.stores.sql.queries import (
     BENEATH,
@@ -76,7 +76,7 @@ def list_threads(
             for scope in _scopes(db, SCOPES_OF_THREADS, query)
             for is_root in ((1,) if query.root else (0, 1))
         ]
-    if (last := place_of_cursor(query, int, str)) is not None:
+    if (last := parse_cursor(query, int, str)) is not None:
         # Two ranges of the index: other threads with the same `active_at`, and earlier ones.
         parts = [
             part.and_(range, *values)
@@ -195,7 +195,7 @@ def list_runs(
         where.add("kind = 'task'")  # as in the index of tasks, which is in the order of the list
     elif query.kind is not None:
         where.equals("+kind", query.kind.value)
-    if (last := place_of_cursor(query, int)) is not None:
+    if (last := parse_cursor(query, int)) is not None:
         where.add("pk < ?", *last)
     rows = where.open(db, f"{RUN_COLUMNS} FROM runs {index}", order, query).fetchall()
     heads = [RunRow._make(row) for row in rows[: query.limit]]
@@ -252,7 +252,7 @@ def list_tickets(
         asked, is_wide = "+asked_at", False
     elif query.status is not None:
         where.equals("status", query.status.value)
-    if (last := place_of_cursor(query, int, int)) is not None:
+    if (last := parse_cursor(query, int, int)) is not None:
         where.add(f"({asked} > ? OR ({asked} = ? AND pk > ?))", last[0], *last)
     parts = [where]
     if is_wide:

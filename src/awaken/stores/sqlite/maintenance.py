@@ -53,7 +53,7 @@ def fork(
     source = find_thread(db, thread_id)
     if source is None:
         raise NotFound("thread", thread_id)
-    position, length, events = _place(db, source, at)
+    position, length, events = _find_position(db, source, at)
     pk = _new_thread(db, new_id, at_ms)
     first, last = commit_id(source.pk, 1), commit_id(source.pk, position)
     shift = (commit_id(source.pk, 0), commit_id(pk, 0))
@@ -81,11 +81,13 @@ def state_at(db: sqlite3.Connection, thread_id: str, seq: int) -> PersistedState
     thread = find_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
-    position, _, _ = _place(db, thread, seq)
+    position, _, _ = _find_position(db, thread, seq)
     return to_persisted_state(fold_at(db, thread.pk, position).thread)
 
 
-def _place(db: sqlite3.Connection, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
+def _find_position(
+    db: sqlite3.Connection, source: ThreadRow, at: int | None
+) -> tuple[int, int, int]:
     """The position to copy up to, and how many messages and events there are up to it."""
     if at is None:
         return source.position, source.length, source.events

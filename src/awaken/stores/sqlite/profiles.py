@@ -44,7 +44,7 @@ class SqliteProfiles:
 
     async def delete(self, owner: ProfileOwner, key: str) -> None:
         await self._engine().write(
-            lambda db: _done(db.execute(queries.DELETE_PROFILE, (str(owner), key)))
+            lambda db: _discard_result(db.execute(queries.DELETE_PROFILE, (str(owner), key)))
         )
 
     async def list(self, owner: ProfileOwner) -> list[ProfileEntry]:
@@ -54,7 +54,7 @@ class SqliteProfiles:
 
     async def clear_owner(self, owner: ProfileOwner) -> None:
         await self._engine().write(
-            lambda db: _done(db.execute(queries.CLEAR_PROFILES, (str(owner),)))
+            lambda db: _discard_result(db.execute(queries.CLEAR_PROFILES, (str(owner),)))
         )
 
     async def clear_scope(self, scope: str) -> int:
@@ -72,5 +72,5 @@ def _entry(key: str, value: bytes, version: int, updated_at: int) -> ProfileEntr
     return ProfileEntry(key=key, value=loads(value), version=version, updated_at=updated_at)
 
 
-def _done(_: Any) -> None:
+def _discard_result(_: Any) -> None:
     """Return no cursor: cursors must stay on the thread that made them."""

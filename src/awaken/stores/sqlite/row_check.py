@@ -11,7 +11,7 @@ from awaken.stores.sql.row_check import RowChange, StoredRow
 from awaken.stores.sqlite.owners import Owners
 
 
-class _Table(NamedTuple):
+class _RowTable(NamedTuple):
     """Where the rows of a kind are: the columns of their key, of the record, an id for people, and
     the primary key of their thread."""
 
@@ -23,17 +23,17 @@ class _Table(NamedTuple):
 
 
 _TABLES = {
-    RowKind.THREAD: _Table("thread_metadata", ("thread",), "record", "t.id", "x.thread"),
-    RowKind.RUN: _Table("runs", ("pk",), "record", "x.id", "x.thread"),
-    RowKind.COMMIT: _Table("commits", ("id",), "delta", "x.id & 0xffffffff", "x.id >> 32"),
-    RowKind.SNAPSHOT: _Table("snapshots", ("id",), "state", "x.id & 0xffffffff", "x.id >> 32"),
-    RowKind.TICKET: _Table("tickets", ("pk",), "record", "x.key", "x.thread"),
-    RowKind.COMMAND: _Table("commands", ("id",), "body", "x.id", "x.thread"),
-    RowKind.STREAM: _Table("streams", ("thread", "number"), "piece", "x.number", "x.thread"),
-    RowKind.PROFILE: _Table("profiles", ("owner", "key"), "value", "x.owner || ' ' || x.key"),
-    RowKind.KEY: _Table("keys", ("id",), "record", "x.id"),
-    RowKind.SESSION: _Table("sessions", ("id",), "record", "substr(x.id, 1, 8)"),
-    RowKind.DEED: _Table("audit", ("number",), "record", "x.number"),
+    RowKind.THREAD: _RowTable("thread_metadata", ("thread",), "record", "t.id", "x.thread"),
+    RowKind.RUN: _RowTable("runs", ("pk",), "record", "x.id", "x.thread"),
+    RowKind.COMMIT: _RowTable("commits", ("id",), "delta", "x.id & 0xffffffff", "x.id >> 32"),
+    RowKind.SNAPSHOT: _RowTable("snapshots", ("id",), "state", "x.id & 0xffffffff", "x.id >> 32"),
+    RowKind.TICKET: _RowTable("tickets", ("pk",), "record", "x.key", "x.thread"),
+    RowKind.COMMAND: _RowTable("commands", ("id",), "body", "x.id", "x.thread"),
+    RowKind.STREAM: _RowTable("streams", ("thread", "number"), "piece", "x.number", "x.thread"),
+    RowKind.PROFILE: _RowTable("profiles", ("owner", "key"), "value", "x.owner || ' ' || x.key"),
+    RowKind.KEY: _RowTable("keys", ("id",), "record", "x.id"),
+    RowKind.SESSION: _RowTable("sessions", ("id",), "record", "substr(x.id, 1, 8)"),
+    RowKind.DEED: _RowTable("audit", ("number",), "record", "x.number"),
 }
 _OWNER = "SELECT owner FROM threads WHERE pk = ?"
 

@@ -76,13 +76,13 @@ class SqliteStore(SqliteFile):
         fence = commit.fence
         channels: tuple[str, ...] = (thread_channel(commit.thread_id),)
         if commit.sends:
-            told = [thread_channel(command.thread_id) for command in commit.sends]
-            channels = (*channels, COMMANDS, *told)
+            receivers = [thread_channel(command.thread_id) for command in commit.sends]
+            channels = (*channels, COMMANDS, *receivers)
         return await engine.write(
             partial(write_commit, packed=packed),
             channels=channels,
             lost=partial(find_committed, commit=commit),
-            ended=partial(engine.released, fence) if commit.release and fence else None,
+            ended=partial(engine.on_release_committed, fence) if commit.release and fence else None,
         )
 
     async def find_commit(self, commit: ThreadCommit) -> Committed | None:
@@ -153,7 +153,7 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         return await engine.write(engine.list_claims, alone=True)
 
-    async def released(self, thread_id: str) -> None:
+    async def wait_released(self, thread_id: str) -> None:
         channel = thread_channel(thread_id)
         while True:
             engine = self._ready()
@@ -250,7 +250,7 @@ class SqliteStore(SqliteFile):
             lambda db: threads.load_open_stream(db, engine.unreadable, thread_id)
         )
 
-    async def changed(self, thread_id: str, since: int) -> int:
+    async def wait_changed(self, thread_id: str, since: int) -> int:
         return await self._ready().wait(thread_channel(thread_id), since)
 
     async def load_thread_state(self, thread_id: str) -> PersistedState:
@@ -314,10 +314,10 @@ class SqliteStore(SqliteFile):
             ),
         )
 
-    async def list_used_blobs(
+    async def filter_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
-        return await self._ready().read(lambda db: threads.list_used_blobs(db, ids, thread_id))
+        return await self._ready().read(lambda db: threads.filter_used_blobs(db, ids, thread_id))
 
     async def load_request(self, thread_id: str, message_id: str) -> InferenceRequest:
         return await self._ready().read(lambda db: requests.load_request(db, thread_id, message_id))
@@ -420,7 +420,7 @@ class SqliteStore(SqliteFile):
         engine = self._ready()
         return await engine.read(lambda db: commands.list_outboxes(db, engine.owners))
 
-    async def told(self) -> AsyncGenerator[set[str], None]:
+    async def watch_commands(self) -> AsyncGenerator[set[str], None]:
         poller = CommandPoller(asyncio.get_running_loop().time)
         is_first = True
         while True:

@@ -77,7 +77,7 @@ def submit(
             (
                 thread.pk,
                 submission.key,
-                submission.asked,
+                submission.request_digest,
                 run_id,
                 thread.events,
                 submission.at_ms,

@@ -24,7 +24,7 @@ from awaken.core.unreadable import RowKind
 from awaken.errors import RewindRefused
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
-from awaken.stores.sql.delta import events_in, messages_in, written_in
+from awaken.stores.sql.delta import details_in, events_in, messages_in
 from awaken.stores.sql.fold import to_persisted_state
 from awaken.stores.sqlite.commands import all_commands
 from awaken.stores.sqlite.owners import Owners
@@ -194,7 +194,7 @@ def load_commits(
 
 
 def _view(row: CommitRow, thread_id: str) -> CommitView:
-    written = written_in(row)
+    written = details_in(row)
     return CommitView(
         position=row.position,
         first_seq=row.first_seq,
@@ -221,7 +221,7 @@ def load_thread_state(db: sqlite3.Connection, thread_id: str) -> PersistedState:
     return to_persisted_state(fold_at(db, thread.pk, thread.position).thread if thread else {})
 
 
-def list_used_blobs(
+def filter_used_blobs(
     db: sqlite3.Connection, ids: Collection[str], thread_id: str | None
 ) -> frozenset[str]:
     """Those of the blobs that a thread uses, or any thread if none is given."""

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from awaken.core.aio.callbacks import Subscribers
+from awaken.core.aio.callbacks import Callbacks
 from awaken.errors import AwakenError, CommitUnknown, StoreUnavailable
 from awaken.stores.sqlite.errors import code_of, explain
-from awaken.stores.sqlite.jobs import Job, ResultBatch
+from awaken.stores.sqlite.jobs import ResultBatch, StoreJob
 from awaken.stores.sqlite.open import Presence
 from awaken.stores.sqlite.watch import Watch
 from awaken.stores.write_health import WriteHealth
@@ -33,13 +33,13 @@ _POLL_SECONDS = 0.07
 _NOTHING = object()
 
 
-class Writer:
+class WriterThread:
     """Starts the thread, which owns the writing connection, and hands it jobs.
 
     Args:
         presence: checks that the file is still the one at its path.
         watch: the tasks that wait for changes, and are woken by them.
-        batches: is told of each batch of jobs, on the thread.
+        batches: called after each batch of jobs, on the thread.
         open: opens the connection; called on the thread.
         finish: called on the thread after the last job, before the connection is closed.
     """
@@ -49,7 +49,7 @@ class Writer:
         path: str,
         presence: Presence,
         watch: Watch,
-        batches: Subscribers[Batch],
+        batches: Callbacks[Batch],
         writes: WriteHealth,
         open: Callable[[], sqlite3.Connection],
         finish: Callable[[sqlite3.Connection], None],
@@ -60,8 +60,8 @@ class Writer:
         self._batches, self._writes = batches, writes
         self._open = open
         self._finish = finish
-        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
-        self._next_job: Job[Any] | None = None
+        self._queue: queue.SimpleQueue[StoreJob[Any] | None] = queue.SimpleQueue()
+        self._next_job: StoreJob[Any] | None = None
         self._lock = threading.Lock()
         self._stopping = False
         self._opened = threading.Event()
@@ -80,7 +80,7 @@ class Writer:
         """Whether the thread has ended, is ending, or failed to open the file."""
         return self._end_error is not None or self._stopping
 
-    def put(self, job: Job[Any]) -> None:
+    def put(self, job: StoreJob[Any]) -> None:
         """Queue a job.
 
         Raises:
@@ -97,7 +97,9 @@ class Writer:
             StoreUnavailable: the store was closed, or the file could not be opened.
         """
         if self.is_over:
-            raise StoreUnavailable(str(self._end_error or self._closed())) from self._end_error
+            raise StoreUnavailable(
+                str(self._end_error or self._make_closed_error())
+            ) from self._end_error
 
     def wait_until_open(self) -> None:
         """Block the calling thread until the file is open.
@@ -140,7 +142,7 @@ class Writer:
             self._queue.put(None)
         return future
 
-    def _closed(self) -> StoreUnavailable:
+    def _make_closed_error(self) -> StoreUnavailable:
         return StoreUnavailable(f"the store of {self._path} was closed: open it again")
 
     # -- the thread ---------------------------------------------------------------------------
@@ -154,7 +156,7 @@ class Writer:
             return
         self._mark_all_changed()  # other processes may have written while the file was closed
         self._opened.set()
-        ending: Exception = self._closed()
+        ending: Exception = self._make_closed_error()
         try:
             while (batch := self._take(db)) is not None:
                 self._serve(db, batch)
@@ -165,7 +167,7 @@ class Writer:
             db.close()
             self._end(ending)
 
-    def _serve(self, db: sqlite3.Connection, batch: list[Job[Any]]) -> None:
+    def _serve(self, db: sqlite3.Connection, batch: list[StoreJob[Any]]) -> None:
         began, before = time.monotonic(), db.total_changes
         try:
             if batch[0].alone:
@@ -174,7 +176,7 @@ class Writer:
                 self._transactions.run(db, batch)
         except Exception as error:
             self._transactions.fail(batch, error)
-        self._batches.tell((len(batch), time.monotonic() - began))
+        self._batches.notify((len(batch), time.monotonic() - began))
         if not batch[0].alone:
             self._note(batch, has_changes=db.total_changes != before)
         results = ResultBatch()
@@ -183,7 +185,7 @@ class Writer:
         self._mark_changes(batch, results)
         results.send()
 
-    def _note(self, batch: Sequence[Job[Any]], *, has_changes: bool) -> None:
+    def _note(self, batch: Sequence[StoreJob[Any]], *, has_changes: bool) -> None:
         """Note whether the file takes writes. A transaction that changes nothing does not tell."""
         errors = [job.error for job in batch if job.error is not None]
         if has_changes and len(errors) < len(batch):
@@ -197,7 +199,7 @@ class Writer:
         with self._lock:
             self._end_error = error
             while (job := self._take_one(0)) is not _NOTHING:
-                if isinstance(job, Job):
+                if isinstance(job, StoreJob):
                     job.error = error
                     job.finish(results)
             for future in self._ended:
@@ -206,7 +208,7 @@ class Writer:
         self._watch.mark_all(results, error)
         results.send()
 
-    def _take(self, db: sqlite3.Connection) -> list[Job[Any]] | None:
+    def _take(self, db: sqlite3.Connection) -> list[StoreJob[Any]] | None:
         """The waiting jobs in order, or `None` when the writer is to stop and none is left."""
         first = self._next_job
         self._next_job = None
@@ -214,12 +216,12 @@ class Writer:
             if self._stopping and self._queue.empty():
                 return None
             taken = self._take_one(_POLL_SECONDS if self._watch.has_waiters else None)
-            first = taken if isinstance(taken, Job) else None
+            first = taken if isinstance(taken, StoreJob) else None
             self._poll(db, now=taken is None)
         batch = [first]
         while not first.alone and len(batch) < _MAX_BATCH:
             job = self._take_one(0)
-            if not isinstance(job, Job):
+            if not isinstance(job, StoreJob):
                 if job is _NOTHING:
                     break
                 continue
@@ -229,7 +231,7 @@ class Writer:
             batch.append(job)
         return batch
 
-    def _take_one(self, timeout: float | None) -> Job[Any] | object | None:
+    def _take_one(self, timeout: float | None) -> StoreJob[Any] | object | None:
         try:
             return self._queue.get(timeout=timeout) if timeout != 0 else self._queue.get_nowait()
         except queue.Empty:
@@ -258,7 +260,7 @@ class Writer:
         self._watch.mark_all(results, error)
         results.send()
 
-    def _mark_changes(self, batch: Sequence[Job[Any]], results: ResultBatch) -> None:
+    def _mark_changes(self, batch: Sequence[StoreJob[Any]], results: ResultBatch) -> None:
         channels = [name for job in batch if job.error is None for name in job.channels]
         if ALL in channels:
             self._watch.mark_all(results)
@@ -283,7 +285,7 @@ class Transactions:
         if isinstance(error, sqlite3.Error) and code_of(error) in _DAMAGE:
             self._damage = error
 
-    def run(self, db: sqlite3.Connection, batch: Sequence[Job[Any]]) -> None:
+    def run(self, db: sqlite3.Connection, batch: Sequence[StoreJob[Any]]) -> None:
         """Run all jobs in one transaction; if it fails, run each in a transaction of its own."""
         try:
             if self._damage is not None:
@@ -313,7 +315,7 @@ class Transactions:
             else:
                 self._resolve_lost(db, batch, error)
 
-    def run_bare(self, db: sqlite3.Connection, job: Job[Any]) -> None:
+    def run_bare(self, db: sqlite3.Connection, job: StoreJob[Any]) -> None:
         """Run a job that must not be inside a transaction."""
         try:
             if self._damage is not None:
@@ -323,12 +325,14 @@ class Transactions:
         except Exception as error:
             self.fail([job], error)
 
-    def fail(self, batch: Sequence[Job[Any]], error: Exception) -> None:
+    def fail(self, batch: Sequence[StoreJob[Any]], error: Exception) -> None:
         self.note(error)
         for job in batch:
             job.error = explain(self._path, error, doing="written")
 
-    def _retry(self, db: sqlite3.Connection, batch: Sequence[Job[Any]], error: Exception) -> None:
+    def _retry(
+        self, db: sqlite3.Connection, batch: Sequence[StoreJob[Any]], error: Exception
+    ) -> None:
         if len(batch) == 1:
             self.fail(batch, error)
             return
@@ -336,7 +340,7 @@ class Transactions:
             self.run(db, [job])
 
     def _resolve_lost(
-        self, db: sqlite3.Connection, batch: Sequence[Job[Any]], error: sqlite3.Error
+        self, db: sqlite3.Connection, batch: Sequence[StoreJob[Any]], error: sqlite3.Error
     ) -> None:
         """Find out whether each job was written, after SQLite ended a transaction with an error."""
         for job in batch:
@@ -355,7 +359,7 @@ class Transactions:
                 job.value = found
 
 
-def _work(db: sqlite3.Connection, job: Job[Any]) -> None:
+def _work(db: sqlite3.Connection, job: StoreJob[Any]) -> None:
     before = db.total_changes
     try:
         job.value, job.error = job.work(db), None

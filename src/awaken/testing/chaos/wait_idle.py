@@ -104,4 +104,6 @@ class ThreadChanges:
         await wait_first(*map(self._wait_changed, threads), asyncio.sleep(POLL_SECONDS))
 
     async def _wait_changed(self, thread_id: str) -> None:
-        self._seen[thread_id] = await self._store.changed(thread_id, self._seen.get(thread_id, 0))
+        self._seen[thread_id] = await self._store.wait_changed(
+            thread_id, self._seen.get(thread_id, 0)
+        )

@@ -17,10 +17,10 @@ async def a_commit_names_the_blobs_it_uses(store: Store) -> None:
     await write(store, "t", blobs=(A, B))
     await write(store, "u", blobs=(B, B))
 
-    assert await store.list_used_blobs([A, B, C]) == {A, B}
-    assert await store.list_used_blobs([A, B, C], thread_id="u") == {B}
-    assert await store.list_used_blobs([A], thread_id="unknown") == frozenset()
-    assert await store.list_used_blobs([]) == frozenset()
+    assert await store.filter_used_blobs([A, B, C]) == {A, B}
+    assert await store.filter_used_blobs([A, B, C], thread_id="u") == {B}
+    assert await store.filter_used_blobs([A], thread_id="unknown") == frozenset()
+    assert await store.filter_used_blobs([]) == frozenset()
 
 
 @check
@@ -28,7 +28,7 @@ async def a_blob_may_be_used_by_several_commits(store: Store) -> None:
     for _ in range(3):
         await write(store, "t", blobs=(A,))
 
-    assert await store.list_used_blobs([A], thread_id="t") == {A}
+    assert await store.filter_used_blobs([A], thread_id="t") == {A}
 
 
 @check
@@ -41,9 +41,9 @@ async def a_deleted_thread_uses_no_blobs(store: Store) -> None:
     await store.delete_thread("t", children=ChildStrategy.CASCADE, at_ms=2)
     await store.delete_thread("u", children=ChildStrategy.CASCADE, at_ms=2)
 
-    assert await store.list_used_blobs([A, B]) == {B}
+    assert await store.filter_used_blobs([A, B]) == {B}
     await store.prune(before_ms=1_000)
-    assert await store.list_used_blobs([A, B]) == frozenset()
+    assert await store.filter_used_blobs([A, B]) == frozenset()
 
 
 @check
@@ -56,9 +56,9 @@ async def a_fork_uses_the_blobs_of_the_commits_it_has(store: Store) -> None:
 
     await store.delete_thread("t", at_ms=3)
 
-    assert await store.list_used_blobs([A, B], thread_id="early") == {A}
-    assert await store.list_used_blobs([A, B], thread_id="late") == {A, B}
-    assert await store.list_used_blobs([A, B]) == {A, B}
+    assert await store.filter_used_blobs([A, B], thread_id="early") == {A}
+    assert await store.filter_used_blobs([A, B], thread_id="late") == {A, B}
+    assert await store.filter_used_blobs([A, B]) == {A, B}
 
 
 @check
@@ -67,4 +67,4 @@ async def a_thread_that_is_written_anew_uses_only_its_own_blobs(store: Store) ->
     await store.delete_thread("t", at_ms=2)
     await write(store, "t", blobs=(B,))
 
-    assert await store.list_used_blobs([A, B]) == {B}
+    assert await store.filter_used_blobs([A, B]) == {B}

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from awaken.core.aio.owned_tasks import start_task
-from awaken.core.bus import Listening, LiveBus, Progress, Standing, Topic
+from awaken.core.bus import LiveBus, Progress, PublisherState, Subscription, Topic
 from awaken.core.event import (
     AgentEvent,
     InferenceComplete,
@@ -81,7 +81,7 @@ async def _is_wanted(topic: Topic) -> None:
     await _until(lambda: topic.wanted)
 
 
-async def _hear(listening: Listening, topic: Topic, thread_id: str = "t") -> list[RunEvent]:
+async def _hear(subscription: Subscription, topic: Topic, thread_id: str = "t") -> list[RunEvent]:
     """All that was sent up to now and has arrived. A bus may lose any event, so marks are sent
     until one of them arrives; they are left out."""
     heard: list[RunEvent] = []
@@ -91,7 +91,7 @@ async def _hear(listening: Listening, topic: Topic, thread_id: str = "t") -> lis
             _say(topic, _MARK, thread_id=thread_id)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PAUSE):
-                    heard.extend((await listening.heard()).events)
+                    heard.extend((await subscription.receive()).events)
     return [event for event in heard if event.event != TextDelta(delta=_MARK)]
 
 
@@ -109,7 +109,7 @@ def _check_heard(bus: BusSubject, heard: Sequence[RunEvent], sent: Sequence[RunE
 @check
 async def events_are_heard_as_they_were_sent(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
-    async with bus.listeners.listen("t") as listening:
+    async with bus.listeners.listen("t") as subscription:
         await _is_wanted(topic)
         sent = [
             _send(topic, StepStart(message_id="m"), seq=1, ahead=True),
@@ -120,19 +120,19 @@ async def events_are_heard_as_they_were_sent(bus: BusSubject) -> None:
             _send(topic, StepStart(message_id="m"), seq=1, again=True),
             _send(topic, StreamReset(reason="it broke off", from_seq=3)),
         ]
-        _check_heard(bus, await _hear(listening, topic), sent)
+        _check_heard(bus, await _hear(subscription, topic), sent)
 
 
 @check
 async def many_events_are_heard_in_their_order(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
-    async with bus.listeners.listen("t") as listening:
+    async with bus.listeners.listen("t") as subscription:
         await _is_wanted(topic)
         sent: list[RunEvent] = []
         heard: list[RunEvent] = []
         for start in range(0, 600, 100):
             sent += _say(topic, *map(str, range(start, start + 100)))
-            heard += await _hear(listening, topic)
+            heard += await _hear(subscription, topic)
         _check_heard(bus, heard, sent)
 
 
@@ -142,10 +142,10 @@ async def a_listener_hears_its_own_thread_only(bus: BusSubject) -> None:
     ids = ("t", "T", "t.u", "t.*", "*", ">", "t u", "acme/t", "acme/t~c", "t%2Eu", "té", "t" * 200)
     topics = {id: bus.owners.topic(_fence(id)) for id in ids}
     for id in ids:
-        async with bus.listeners.listen(id) as listening:
+        async with bus.listeners.listen(id) as subscription:
             await _is_wanted(topics[id])
             sent = {other: _say(topics[other], other, thread_id=other) for other in ids}
-            _check_heard(bus, await _hear(listening, topics[id], id), sent[id])
+            _check_heard(bus, await _hear(subscription, topics[id], id), sent[id])
 
 
 @check
@@ -163,15 +163,15 @@ async def a_listener_that_does_not_read_slows_no_owner(bus: BusSubject) -> None:
     """It may lose what it has not read. What it hears then is in order, and what comes later is
     heard again."""
     topic = bus.owners.topic(_fence())
-    async with bus.listeners.listen("t") as listening:
+    async with bus.listeners.listen("t") as subscription:
         await _is_wanted(topic)
         numbers = {event.live: event for event in _say(topic, *map(str, range(20_000)))}
-        heard = [event for event in await _hear(listening, topic) if event.live in numbers]
+        heard = [event for event in await _hear(subscription, topic) if event.live in numbers]
         places = [event.live for event in heard if event.live is not None]
         assert all(numbers[event.live] == event for event in heard)
         assert places == sorted(set(places))
         sent = _say(topic, "later")
-        _check_heard(bus, await _hear(listening, topic), sent)
+        _check_heard(bus, await _hear(subscription, topic), sent)
 
 
 @check
@@ -189,11 +189,11 @@ async def a_listener_that_comes_later_hears_what_comes_later(bus: BusSubject) ->
 
 @check
 async def a_listener_waits_for_a_thread_that_does_not_exist_yet(bus: BusSubject) -> None:
-    async with bus.listeners.listen("new") as listening:
+    async with bus.listeners.listen("new") as subscription:
         topic = bus.owners.topic(_fence("new"))
         await _is_wanted(topic)
         sent = _say(topic, "a", thread_id="new")
-        _check_heard(bus, await _hear(listening, topic, "new"), sent)
+        _check_heard(bus, await _hear(subscription, topic, "new"), sent)
 
 
 # -- waiting ----------------------------------------------------------------------------------
@@ -201,35 +201,35 @@ async def a_listener_waits_for_a_thread_that_does_not_exist_yet(bus: BusSubject)
 
 @check
 async def a_listener_is_woken_without_an_event(bus: BusSubject) -> None:
-    async with bus.listeners.listen("t") as listening, asyncio.timeout(PATIENCE):
-        waiting = start_task(listening.heard())
+    async with bus.listeners.listen("t") as subscription, asyncio.timeout(PATIENCE):
+        waiting = start_task(subscription.receive())
         await asyncio.sleep(0)
-        listening.wake()
+        subscription.wake()
         assert not (await waiting).events
-        listening.wake()
-        listening.wake()
-        assert not (await listening.heard()).events
+        subscription.wake()
+        subscription.wake()
+        assert not (await subscription.receive()).events
 
 
 @check
 async def a_listener_whose_wait_is_cancelled_loses_nothing(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
-    async with bus.listeners.listen("t") as listening:
+    async with bus.listeners.listen("t") as subscription:
         await _is_wanted(topic)
         for _ in range(3):
-            waiting = start_task(listening.heard())
+            waiting = start_task(subscription.receive())
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.wait([waiting])
             sent = _say(topic, "a")
-            _check_heard(bus, await _hear(listening, topic), sent)
-        waiting = start_task(listening.heard())
+            _check_heard(bus, await _hear(subscription, topic), sent)
+        waiting = start_task(subscription.receive())
         await asyncio.sleep(0)
         sent = _say(topic, "sent as the wait is cancelled")
         waiting.cancel()
         await asyncio.wait([waiting])
         taken = [] if waiting.cancelled() else list(waiting.result().events)
-        _check_heard(bus, [*taken, *await _hear(listening, topic)], sent)
+        _check_heard(bus, [*taken, *await _hear(subscription, topic)], sent)
 
 
 # -- topics -----------------------------------------------------------------------------------
@@ -269,21 +269,21 @@ async def a_topic_counts_on_for_as_long_as_the_claim_lasts(bus: BusSubject) -> N
 @check
 async def listeners_stay_and_hear_the_next_owner(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
-    async with bus.listeners.listen("t") as listening:
+    async with bus.listeners.listen("t") as subscription:
         await _is_wanted(topic)
-        await _hear(listening, topic)
+        await _hear(subscription, topic)
         topic.close()
         topic = bus.owners.topic(_fence(epoch=2))
         await _is_wanted(topic)
         sent = _say(topic, "a")
-        _check_heard(bus, [e for e in await _hear(listening, topic) if e in sent], sent)
+        _check_heard(bus, [e for e in await _hear(subscription, topic) if e in sent], sent)
 
 
-# -- standings --------------------------------------------------------------------------------
+# -- publisher states -----------------------------------------------------------------------
 
 
 @check
-async def an_owner_is_asked_where_it_stands(bus: BusSubject) -> None:
+async def an_owner_answers_with_its_position(bus: BusSubject) -> None:
     """The answer is of the instant of the question."""
     ahead = RunEvent(
         thread_id="t", run_id="r", at_ms=1, seq=8, ahead=True, event=StepStart(message_id="m")
@@ -293,19 +293,21 @@ async def an_owner_is_asked_where_it_stands(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence(epoch=3))
     topic.attach(lambda: now[-1])
 
-    async def standing() -> Standing | None:
-        found: Standing | None = None
+    async def snapshot() -> PublisherState | None:
+        found: PublisherState | None = None
         async with asyncio.timeout(PATIENCE):
             while found is None:
                 found = await bus.listeners.snapshot("t")
         return found
 
-    assert await standing() == Standing(run_id="r", epoch=3, n=0, seq=7)
+    assert await snapshot() == PublisherState(run_id="r", epoch=3, n=0, seq=7)
     now.append(Progress("r", 7, (ahead,), turn))
     _say(topic, "a", "b")
-    assert await standing() == Standing(run_id="r", epoch=3, n=2, seq=7, ahead=(ahead,), turn=turn)
+    assert await snapshot() == PublisherState(
+        run_id="r", epoch=3, n=2, seq=7, ahead=(ahead,), turn=turn
+    )
     topic.attach(lambda: Progress("next", 9))
-    assert await standing() == Standing(run_id="next", epoch=3, n=2, seq=9)
+    assert await snapshot() == PublisherState(run_id="next", epoch=3, n=2, seq=9)
 
 
 @check
@@ -328,12 +330,12 @@ async def the_end_of_an_old_claim_does_not_end_the_next(bus: BusSubject) -> None
     old.attach(lambda: Progress("old", 1))
     new = bus.owners.topic(_fence(epoch=2))
     new.attach(lambda: Progress("new", 2))
-    async with bus.listeners.listen("t") as listening:
+    async with bus.listeners.listen("t") as subscription:
         await _is_wanted(new)
         old.close()
-        standing = new.snapshot()
-        assert standing is not None
-        assert (standing.run_id, standing.epoch) == ("new", 2)
-        await _hear(listening, new)
+        state = new.snapshot()
+        assert state is not None
+        assert (state.run_id, state.epoch) == ("new", 2)
+        await _hear(subscription, new)
         sent = _say(new, "a")
-        _check_heard(bus, await _hear(listening, new), sent)
+        _check_heard(bus, await _hear(subscription, new), sent)

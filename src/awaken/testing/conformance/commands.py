@@ -277,7 +277,7 @@ async def threads_with_an_outbox_are_listed_while_they_have_no_owner(store: Stor
     await store.delete_thread("c", at_ms=1)
     await write(store, "c")
     assert list(await store.list_outboxes()) == ["b"]
-    assert await store.lease.finds_work(at_ms=0, overdue_ms=0)
+    assert await store.lease.has_work(at_ms=0, overdue_ms=0)
 
 
 # -- waiting ----------------------------------------------------------------------------------
@@ -335,8 +335,8 @@ async def a_reader_of_commands_misses_none(store: Store) -> None:
     seen: set[int] = set()
 
     async def read(count: int) -> None:
-        async with aclosing(store.told()) as told:
-            async for threads in told:
+        async with aclosing(store.watch_commands()) as ready:
+            async for threads in ready:
                 for name in threads:
                     seen.update(c.id for c in await store.load_commands(name, skip=seen))
                 if len(seen) == count:
@@ -355,7 +355,7 @@ async def a_task_that_stops_waiting_does_not_disturb_others(store: Store) -> Non
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         gone = [
             tasks.create_task(wait_until_named(store, "t")),
-            tasks.create_task(store.changed("ghost", 0)),
+            tasks.create_task(store.wait_changed("ghost", 0)),
         ]
         stays = tasks.create_task(wait_until_named(store, "t"))
         await asyncio.sleep(0)

@@ -272,13 +272,13 @@ async def a_threads_head_counts_and_dates(store: Store) -> None:
 @check
 async def whoever_counts_is_told_of_batches(store: Store) -> None:
     """06 §3.10: if the store has any, each with its size and the time that it took."""
-    told: list[tuple[int, float]] = []
-    store.when_written(lambda size, seconds: told.append((size, seconds)))
+    batches: list[tuple[int, float]] = []
+    store.add_batch_callback(lambda size, seconds: batches.append((size, seconds)))
     for word in ("a", "b", "c"):
         await write(store, messages=says(word))
-    sizes = [size for size, _ in told]
+    sizes = [size for size, _ in batches]
     assert sizes == [] or (min(sizes) >= 1 and sum(sizes) >= 3)
-    assert all(seconds >= 0 for _, seconds in told)
+    assert all(seconds >= 0 for _, seconds in batches)
 
 
 # -- changes ----------------------------------------------------------------------------------
@@ -288,10 +288,10 @@ async def whoever_counts_is_told_of_batches(store: Store) -> None:
 async def a_thread_that_was_written_has_changed(store: Store) -> None:
     await write(store, messages=says("a"))
     async with asyncio.timeout(PATIENCE):
-        version = await store.changed("t", 0)
+        version = await store.wait_changed("t", 0)
         assert version > 0
         await write(store, messages=says("b"))
-        assert await store.changed("t", version) > version
+        assert await store.wait_changed("t", version) > version
 
 
 @check
@@ -304,7 +304,7 @@ async def a_task_that_waits_for_a_change_is_woken_and_reads_it(store: Store) -> 
             async def see(since: int, length: int) -> int:
                 number = since
                 while len(await store.load_messages("t")) < length:
-                    number = await store.changed("t", number)
+                    number = await store.wait_changed("t", number)
                 return number
 
             waiting = [tasks.create_task(see(version, length)) for _ in range(2)]
@@ -321,7 +321,7 @@ async def a_command_is_a_change_of_its_thread(store: Store) -> None:
         async def see() -> None:
             number = 0
             while not await store.load_commands("t"):
-                number = await store.changed("t", number)
+                number = await store.wait_changed("t", number)
 
         tasks.create_task(see())
         await asyncio.sleep(0)
@@ -337,7 +337,7 @@ async def a_reader_of_changes_misses_none(store: Store) -> None:
         seen: list[str] = []
         version = 0
         while len(seen) < len(words):
-            version = await store.changed("t", version)
+            version = await store.wait_changed("t", version)
             seen.extend(await texts(store, after=len(seen)))
         return seen
 
@@ -353,10 +353,10 @@ async def a_reader_of_changes_misses_none(store: Store) -> None:
 async def a_thread_that_was_made_again_has_changed(store: Store) -> None:
     await write(store, messages=says("a"))
     async with asyncio.timeout(PATIENCE):
-        version = await store.changed("t", 0)
+        version = await store.wait_changed("t", 0)
         await store.delete_thread("t", at_ms=1)
         await write(store, messages=says("b"))
-        assert await store.changed("t", version) != version
+        assert await store.wait_changed("t", version) != version
 
 
 @check
@@ -365,7 +365,7 @@ async def an_operation_on_many_threads_is_a_change_of_each(store: Store) -> None
     for name in ("t", "u"):
         await write(store, name, run=record(f"run of {name}", name))
     cancelling = start_task(wait_until_named(store, "t"))
-    deleting = start_task(store.changed("u", await store.changed("u", 0)))
+    deleting = start_task(store.wait_changed("u", await store.wait_changed("u", 0)))
     await asyncio.sleep(0)
     async with asyncio.timeout(PATIENCE):
         await store.cancel_tree("t", at_ms=2)

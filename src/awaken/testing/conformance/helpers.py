@@ -112,15 +112,15 @@ def ticket(key: str = "m:0", **changes: Any) -> Ticket:
 
 async def waiting_threads(store: Store) -> set[str]:
     """The threads in which commands wait now."""
-    async with aclosing(store.told()) as told:
-        return await anext(told)
+    async with aclosing(store.watch_commands()) as ready:
+        return await anext(ready)
 
 
 async def wait_until_named(store: Store, *thread_ids: str) -> None:
     """Wait until the store has named each of these threads."""
     missing = set(thread_ids)
-    async with aclosing(store.told()) as told:
-        async for threads in told:
+    async with aclosing(store.watch_commands()) as ready:
+        async for threads in ready:
             missing -= threads
             if not missing:
                 return

@@ -29,11 +29,11 @@ check = Suite[StoreCheck]()
 
 @check
 async def an_open_store_holds_its_lease(store: Store) -> None:
-    store.lease.when_lost(lambda fence: None)
+    store.lease.add_lost_callback(lambda fence: None)
     assert store.lease.held
     assert store.lease.seconds_left > 0
     async with asyncio.timeout(PATIENCE):
-        await store.lease.regained()
+        await store.lease.wait_held()
 
 
 # -- the next runs ----------------------------------------------------------------------------
@@ -156,10 +156,10 @@ async def interrupted_runs_are_listed_up_to_a_limit(store: Store) -> None:
 async def a_task_that_waits_for_a_release_is_told(store: Store) -> None:
     """Of a release, and of a commit that releases."""
     async with asyncio.timeout(PATIENCE):
-        await store.released("ghost")
+        await store.wait_released("ghost")
         for by_commit in (False, True):
             fence = await store.claim("t", at_ms=1)
-            waiting = start_task(store.released("t"))
+            waiting = start_task(store.wait_released("t"))
             await write(store, fence=fence)
             assert not waiting.done()
             if by_commit:

@@ -177,8 +177,8 @@ class StorePair:
         for now in (now_ms, NEVER):
             interrupted = names(await store.list_interrupted(now_ms=now))
             found[f"interrupted at {now}"] = interrupted
-            finds_work = await store.lease.finds_work(at_ms=now, overdue_ms=now)
-            assert finds_work or not interrupted
+            has_work = await store.lease.has_work(at_ms=now, overdue_ms=now)
+            assert has_work or not interrupted
         for name in found["runs"]:
             found[f"children of {name}"] = await all_runs(store, parent_run_id=name)
         for name in found["threads"]:
@@ -186,8 +186,8 @@ class StorePair:
             for part in (read, read["context"]):
                 part["head"] = self._plain(part["head"], side)
                 part["commands"] = [self._plain(sent, side) for sent in part["commands"]]
-            assert await store.changed(name, 0) > 0
-        found["told"] = await waiting_threads(store)
+            assert await store.wait_changed(name, 0) > 0
+        found["ready"] = await waiting_threads(store)
         return found
 
     def _plain(self, value: Any, side: int) -> Any:

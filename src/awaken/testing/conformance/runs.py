@@ -304,12 +304,12 @@ async def a_delegate_that_waits_for_an_ended_run_is_interrupted(store: Store) ->
 
     await write(store, run=record("r", status=WAITING))
     assert await _list_interrupted(store) == []
-    await store.lease.finds_work(at_ms=0, overdue_ms=0)
+    await store.lease.has_work(at_ms=0, overdue_ms=0)
     await write(store, run=record("r", status=DONE))
 
     assert await _list_interrupted(store) == ["d"]
     assert names(await store.list_interrupted(now_ms=0, thread_id="d")) == ["d"]
-    assert await store.lease.finds_work(at_ms=ORPHANS_EVERY_MS, overdue_ms=0)
+    assert await store.lease.has_work(at_ms=ORPHANS_EVERY_MS, overdue_ms=0)
     fence = await store.claim("d", at_ms=1)
     assert await _list_interrupted(store) == [], "an owner ends it"
     await write(store, "d", run=replace(delegate, status=DONE), fence=fence, release=True)

@@ -199,7 +199,7 @@ async def waiting_tasks_are_woken_by_what_a_commit_sends(store: Store) -> None:
     async def see() -> None:
         number = 0
         while not await store.load_commands("u"):
-            number = await store.changed("u", number)
+            number = await store.wait_changed("u", number)
 
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         for _ in range(2):

@@ -249,7 +249,7 @@ async def one_handle_sees_the_others_changes(open_store: OpenStore) -> None:
     async def see(store: Store, length: int) -> None:
         version = 0
         while len(await texts(store)) < length:
-            version = await store.changed("t", version)
+            version = await store.wait_changed("t", version)
 
     async with _handles(open_store) as (one, two), asyncio.timeout(PATIENCE):
         for length in (1, 2, 3):
@@ -263,12 +263,12 @@ async def one_handle_sees_the_others_changes(open_store: OpenStore) -> None:
 async def one_handle_sees_the_others_commands(open_store: OpenStore) -> None:
     async with _handles(open_store) as (one, two):
         await write(one, run=record("r", status=WAITING), tickets=(ticket(),))
-        async with asyncio.timeout(PATIENCE), aclosing(two.told()) as told:
-            assert await anext(told) == set()
+        async with asyncio.timeout(PATIENCE), aclosing(two.watch_commands()) as ready:
+            assert await anext(ready) == set()
             first = await one.send(CANCEL)
-            assert await anext(told) == {"t"}
+            assert await anext(ready) == {"t"}
             second = await one.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1)
-            assert await anext(told) == {"t"}
+            assert await anext(ready) == {"t"}
         assert [command.id for command in await two.load_commands("t")] == [first, second]
 
 
@@ -292,7 +292,7 @@ async def one_handle_sees_what_the_other_sends_with_a_commit(open_store: OpenSto
     async def see(store: Store) -> None:
         version = 0
         while not await store.load_commands("t"):
-            version = await store.changed("t", version)
+            version = await store.wait_changed("t", version)
 
     async with _handles(open_store) as (one, two):
         await write(one)

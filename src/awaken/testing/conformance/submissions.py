@@ -66,9 +66,9 @@ def submission(run_id: str = "s", thread_id: str = "t", **changes: Any) -> Submi
 async def claim_and_release(store: Store, at_ms: int = 1000, **changes: Any) -> list[str]:
     """Claim the next runs, and release their threads again. Returns the ids of the runs."""
     fields: dict[str, Any] = {"limit": 100, "at_ms": at_ms, "overdue_ms": at_ms} | changes
-    finds_work = await store.lease.finds_work(at_ms=at_ms, overdue_ms=fields["overdue_ms"])
+    has_work = await store.lease.has_work(at_ms=at_ms, overdue_ms=fields["overdue_ms"])
     found = await store.claim_next(["agent"], **fields)
-    assert finds_work or not found, "a node that asks first would not have looked"
+    assert has_work or not found, "a node that asks first would not have looked"
     for fence, _ in found:
         await store.release(fence)
     return [run.run_id for _, run in found]
@@ -113,7 +113,7 @@ async def a_submission_leaves_the_head_of_a_thread_as_it_was(store: Store) -> No
 
     assert answer.cursor == 2
     assert await store.load_thread("t") == before
-    assert await store.changed("t", 0) > 0
+    assert await store.wait_changed("t", 0) > 0
     assert names(await store.list_interrupted(now_ms=0)) == []
 
 

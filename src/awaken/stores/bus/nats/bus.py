@@ -22,25 +22,25 @@ from typing import Self
 
 from awaken.codec import dumps
 from awaken.core.aio.owned_tasks import OwnedTasks
-from awaken.core.bus import BusHealth, Standing
+from awaken.core.bus import BusHealth, PublisherState
 from awaken.core.event import RunEvent
 from awaken.core.store.commits import Fence
-from awaken.stores.bus.local import MAX_UNREAD, LocalBus, LocalListening, LocalTopic
+from awaken.stores.bus.local import MAX_UNREAD, LocalBus, LocalSubscription, LocalTopic
 from awaken.stores.bus.nats.address import read_address
 from awaken.stores.bus.nats.connection import Link
 from awaken.stores.bus.nats.wire import (
     MAX_BATCH_BYTES,
     MAX_THREADS,
     VERSION,
-    Answer,
     Interest,
+    OwnerAnswer,
     Subjects,
     Unreadable,
     batch_of,
     hash_of,
     interest_of,
     pack,
-    standing_of,
+    parse_publisher_state,
 )
 
 log = logging.getLogger("awaken.bus")
@@ -119,12 +119,12 @@ class NatsBus(LocalBus):
     def _mark_all_lost(self) -> None:
         """Let every listener look into the store, and ask the owner where it stands."""
         for listeners in self.listeners.values():
-            for listening in listeners:
-                listening.mark_lost()
+            for subscription in listeners:
+                subscription.mark_lost()
 
     def _on_overrun(self, subject: str) -> None:
-        for listening in self.listeners.get(self._followed.get(subject, ""), ()):
-            listening.mark_lost()
+        for subscription in self.listeners.get(self._followed.get(subject, ""), ()):
+            subscription.mark_lost()
 
     async def _renew(self) -> None:
         await asyncio.sleep(TELL_EVERY)
@@ -204,10 +204,10 @@ class NatsBus(LocalBus):
         topic = self._topics.get(thread_id)
         if topic is None or not self._subjects.is_inbox(reply) or not self._add_interest(data):
             return
-        answer = dumps(Answer(VERSION, topic.snapshot()))
+        answer = dumps(OwnerAnswer(VERSION, topic.snapshot()))
         if len(answer) > self._link.longest:
             self._counts["too_large"] += 1
-            answer = dumps(Answer(VERSION, None))
+            answer = dumps(OwnerAnswer(VERSION, None))
         self._link.publish(reply, answer)
 
     # -- interest -----------------------------------------------------------------------------
@@ -249,8 +249,8 @@ class NatsBus(LocalBus):
     # -- listeners ----------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def listen(self, thread_id: str) -> AsyncIterator[LocalListening]:
-        async with super().listen(thread_id) as listening:
+    async def listen(self, thread_id: str) -> AsyncIterator[LocalSubscription]:
+        async with super().listen(thread_id) as subscription:
             thread = hash_of(thread_id)
             subject = self._subjects.events(thread)
             if len(self.listeners[thread_id]) == 1:
@@ -258,7 +258,7 @@ class NatsBus(LocalBus):
                 self._link.subscribe(subject, partial(self._on_events, thread_id))
                 self._send_interest(thread)
             try:
-                yield listening
+                yield subscription
             finally:
                 if len(self.listeners[thread_id]) == 1:
                     del self._followed[subject]
@@ -271,22 +271,22 @@ class NatsBus(LocalBus):
         except Unreadable as error:
             self._counts[error.reason] += 1
             return
-        for listening in self.listeners.get(thread_id, ()):
+        for subscription in self.listeners.get(thread_id, ()):
             if batch.lost:
-                listening.mark_lost()
+                subscription.mark_lost()
             for event in batch.events:
-                listening.add(event)
+                subscription.add(event)
 
-    async def snapshot(self, thread_id: str) -> Standing | None:
-        standing = await super().snapshot(thread_id)
-        if standing is not None:
-            return standing
+    async def snapshot(self, thread_id: str) -> PublisherState | None:
+        state = await super().snapshot(thread_id)
+        if state is not None:
+            return state
         thread = hash_of(thread_id)
         follows = (thread,) if thread_id in self.listeners else ()
         question = dumps(Interest(VERSION, self._node, follows))
         data = await self._link.request(self._subjects.owner(thread), question)
         try:
-            return None if data is None else standing_of(data, thread_id)
+            return None if data is None else parse_publisher_state(data, thread_id)
         except Unreadable as error:
             self._counts[error.reason] += 1
             return None

@@ -165,7 +165,7 @@ class Link:
         log.warning(
             "the live bus %s is away (%s): runs go on; meanwhile, those of other processes are "
             "read from the store",
-            self._address.shown,
+            self._address.display,
             reason,
         )
 
@@ -208,7 +208,7 @@ class Link:
             log.warning(
                 "the live bus %s: %s; give its account the permission to publish and subscribe "
                 "awk.>",
-                self._address.shown,
+                self._address.display,
                 error,
             )
 
@@ -223,7 +223,7 @@ class Link:
         await self._subscribe(client, f"{self._inbox}.*", self._take_answer)
         self.is_up = True
         if self._has_warned_away:
-            log.warning("the live bus %s is back", self._address.shown)
+            log.warning("the live bus %s is back", self._address.display)
         self._has_warned_away = self._was_slow = False
         self._on_connect()
         self._tried.set()
@@ -329,7 +329,7 @@ class Link:
                 self._was_slow = True
                 log.warning(
                     "the live bus %s is slow: live events for other processes are dropped",
-                    self._address.shown,
+                    self._address.display,
                 )
         self._work.set()
 

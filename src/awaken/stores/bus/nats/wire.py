@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from awaken.codec import dumps, loads
-from awaken.core.bus import Standing
+from awaken.core.bus import PublisherState
 from awaken.core.event import RunEvent
 
 VERSION = 1
@@ -46,11 +46,11 @@ class Interest(msgspec.Struct, array_like=True, frozen=True):
     asks: bool = False
 
 
-class Answer(msgspec.Struct, array_like=True, frozen=True):
-    """The owner of a thread answers where it stands; `None` if it cannot say."""
+class OwnerAnswer(msgspec.Struct, array_like=True, frozen=True):
+    """The answer of a thread's owner: its position, or `None` if it has no run."""
 
     version: int
-    standing: Standing | None
+    standing: PublisherState | None
 
 
 class Unreadable(Exception):
@@ -61,7 +61,7 @@ class Unreadable(Exception):
         self.reason = reason
 
 
-M = TypeVar("M", Batch, Interest, Answer)
+M = TypeVar("M", Batch, Interest, OwnerAnswer)
 
 
 def read(data: bytes, kind: type[M]) -> M:
@@ -96,19 +96,19 @@ def batch_of(data: bytes, thread_id: str) -> Batch:
     return batch
 
 
-def standing_of(data: bytes, thread_id: str) -> Standing | None:
+def parse_publisher_state(data: bytes, thread_id: str) -> PublisherState | None:
     """The answer of a thread's owner.
 
     Raises:
         Unreadable: as `batch_of`.
     """
-    standing = read(data, Answer).standing
-    if standing is None:
+    state = read(data, OwnerAnswer).standing
+    if state is None:
         return None
-    ahead = (event.thread_id == thread_id and (event.seq or 0) > 0 for event in standing.ahead)
-    if standing.epoch < 1 or standing.n < 0 or standing.seq < 0 or not all(ahead):
+    ahead = (event.thread_id == thread_id and (event.seq or 0) > 0 for event in state.ahead)
+    if state.epoch < 1 or state.n < 0 or state.seq < 0 or not all(ahead):
         raise Unreadable("invalid")
-    return standing
+    return state
 
 
 def _is_placed(event: RunEvent, thread_id: str) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tool_context import run_tool
 
 from awaken import tool
-from awaken.tool.arguments import MOST, all_faults
+from awaken.tool.arguments import MAX_ERRORS, all_faults
 
 pytestmark = pytest.mark.anyio
 
@@ -103,7 +103,7 @@ async def test_faults_of_pydantic_types_are_told_with_the_others() -> None:
 
 
 def test_very_many_faults_are_not_all_told() -> None:
-    assert len(all_faults(["x"] * 500, list[Parcel])) == MOST
+    assert len(all_faults(["x"] * 500, list[Parcel])) == MAX_ERRORS
 
 
 JSON = st.recursive(

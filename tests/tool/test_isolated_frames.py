@@ -14,7 +14,7 @@ from awaken import ToolResult, tool
 from awaken.codec import dumps
 from awaken.errors import ConfigError
 from awaken.tool.isolation.frames import BadFrame, Returned, read_answer
-from awaken.tool.isolation.pool import Pool
+from awaken.tool.isolation.pool import WorkerPool
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +66,7 @@ def answer(text: str, forged: str = "", number: int = 0, length: int = 0) -> str
     return text
 
 
-async def said(pool: Pool, text: str, **more: object) -> object:
+async def said(pool: WorkerPool, text: str, **more: object) -> object:
     outcome = await pool.call(request(text=text, **more))
     if isinstance(outcome, BadFrame):
         return str(outcome)

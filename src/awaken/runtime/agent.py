@@ -51,7 +51,7 @@ from awaken.runtime.output import OutputType
 from awaken.runtime.output_functions import FunctionsOutput, checked_output_check, output_of
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.team import Delegate, Team
-from awaken.tool.toolset import Toolset, offered_tools
+from awaken.tool.toolset import Toolset, load_toolset_tools
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -290,7 +290,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         Raises:
             ResolveFailed, ToolIdConflict: they cannot be had, or do not fit the agent.
         """
-        offered = await offered_tools(self.toolsets, run, known)
+        offered = await load_toolset_tools(self.toolsets, run, known)
         try:
             check_deps_of(offered.values(), self.deps, f"agent {self.id!r}: ")
         except ConfigError as error:

@@ -46,7 +46,7 @@ def check_system() -> None:
 class WorkerProcess:
     """A fresh Python process, never a fork of this one, that calls one function.
 
-    It dies when this process does. What it prints goes to this process's stderr. One thread talks
+    It dies when this process does. Its output goes to this process's stderr. One thread talks
     to it; any thread may kill it. Call `get_ready` before the first `call`.
 
     Raises:

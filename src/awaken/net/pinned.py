@@ -38,7 +38,7 @@ class Credentials(Value, frozen=True, kw_only=True):
     audience: str
     hosts: tuple[str, ...] = ()
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """`text` with the secret removed."""
         bare = RedactedString(self.secret.expose_secret().removeprefix("Bearer "))
         return bare.redact(self.secret.redact(text))
@@ -46,11 +46,11 @@ class Credentials(Value, frozen=True, kw_only=True):
     def without_secret(self, value: Json) -> Json:
         """A JSON value with the secret removed from its texts and keys."""
         if isinstance(value, str):
-            return self.redacted(value)
+            return self.redact(value)
         if isinstance(value, list):
             return [self.without_secret(item) for item in value]
         if isinstance(value, dict):
-            return {self.redacted(key): self.without_secret(item) for key, item in value.items()}
+            return {self.redact(key): self.without_secret(item) for key, item in value.items()}
         return value
 
     def is_in(self, data: bytes) -> bool:

@@ -161,13 +161,13 @@ def kind_of(address: IpAddress) -> str | None:
     kind = next((kind for net, kind in _V6 if address in net), None)
     if kind is not None:
         return kind
-    inner = embedded(address)
+    inner = extract_ipv4(address)
     if inner is not None:
         return kind_of(inner)
     return None if address in _V6_GLOBAL else "reserved"
 
 
-def embedded(address: IPv6Address) -> IPv4Address | None:
+def extract_ipv4(address: IPv6Address) -> IPv4Address | None:
     """The IPv4 address that an IPv6 address leads to (mapped, compatible, 6to4 or NAT64), or
     `None`."""
     if address.ipv4_mapped is not None:
@@ -236,7 +236,7 @@ class AddressPolicy(Value, frozen=True, kw_only=True):
         kind = kind_of(address)
         if kind is None or (self.allow_private and kind in LOCAL_KINDS):
             return
-        inner = embedded(address) if isinstance(address, IPv6Address) else None
+        inner = extract_ipv4(address) if isinstance(address, IPv6Address) else None
         candidates = (address,) if inner is None else (address, inner)
         if any(one in net for net in networks(self.allow_hosts) for one in candidates):
             return

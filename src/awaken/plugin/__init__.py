@@ -1,7 +1,7 @@
 """Plugins: they add hooks, gates, handlers, transforms, tools, services and state keys.
 
-What every plugin uses (`Plugin`, `Registrar`, `PhaseContext`, `Command`) is in `awaken`; here are
-the names that fewer plugins need.
+The names that every plugin uses (`Plugin`, `Registrar`, `PhaseContext`, `Command`) are in `awaken`;
+here are the names that fewer plugins need.
 """
 
 from awaken.core.intercept import (

@@ -36,7 +36,7 @@ ToolPolicyHook = Callable[[ToolPolicyContext], Awaitable[ToolPolicyDecision]]
 """A gate that sees only the tool call, not the state."""
 
 ResultRewrite = Callable[[PhaseContext, ToolResult], Awaitable[ToolResult]]
-"""Rewrites the result of a tool call before anything of it is logged, shown or sent."""
+"""Rewrites the result of a tool call before the result is logged, shown or sent."""
 
 RequestTransform = Callable[[Sequence[Message], Sequence[ToolDescriptor]], Sequence[Message]]
 """Rewrites the messages of one request; the message log does not change."""

@@ -9,7 +9,7 @@ from a2a.types.a2a_pb2 import Message as A2aMessage
 from a2a.types.a2a_pb2 import StreamResponse, Task
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from awaken.backend.a2a.messages import message_id, parts_of, sendable_messages, unanswered_messages
+from awaken.backend.a2a.messages import message_id, parts_of, select_unanswered, sendable_messages
 from awaken.backend.a2a.snapshot import (
     TaskSnapshot,
     outcome_of,
@@ -116,9 +116,9 @@ def test_the_same_messages_of_a_run_have_the_same_id() -> None:
 
 def test_what_nobody_has_answered_stands_behind_the_last_answer() -> None:
     a, b, c = Message.user("a"), Message.assistant("b"), Message.user("c")
-    assert list(unanswered_messages([a, b, c])) == [c]
-    assert list(unanswered_messages([a, c])) == [a, c]
-    assert list(unanswered_messages([a, b])) == []
+    assert list(select_unanswered([a, b, c])) == [c]
+    assert list(select_unanswered([a, c])) == [a, c]
+    assert list(select_unanswered([a, b])) == []
 
 
 # -- what comes in ----------------------------------------------------------------------------

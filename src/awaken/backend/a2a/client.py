@@ -292,7 +292,7 @@ class A2aClient:
     def _redact(self, text: str) -> str:
         """The agent's text, with our own secret removed if it repeats that."""
         credentials = self._config.credentials
-        return text if credentials is None else credentials.redacted(text)
+        return text if credentials is None else credentials.redact(text)
 
     def _json(self, data: bytes) -> Json:
         credentials = self._config.credentials

@@ -143,7 +143,7 @@ async def fail_abandoned(
     run = RemoteRun(agent, request, start, run_created_at, request.persisted_state)
     try:
         await run.begin()
-        left: str | None = run.left_running_text("the process died that was to stop it")
+        left: str | None = run.explain_left_running("the process died that was to stop it")
         if takeovers.times == MAX_TAKEOVERS + takeovers.levels + 1:
             left = await _stop_remote_work(run, after="it was abandoned")
         return await run.fail(ABANDONED, left)
@@ -357,7 +357,7 @@ async def _stop_run(run: RemoteRun, why: str) -> AgentRunResult:
 
 async def _cancel_run(run: RemoteRun, token: CancellationToken) -> AgentRunResult:
     latest = await run.latest_state()
-    left: str | None = run.left_running_text("there was no time to wait for its end")
+    left: str | None = run.explain_left_running("there was no time to wait for its end")
     try:
         left = await _stop_remote_work(run, token_cancelled=token.is_cancelled())
     finally:
@@ -380,7 +380,7 @@ async def _stop_remote_work(
     if not can.supports_remote_abort:
         if not run.may_be_at_work or (token_cancelled and can.supports_cooperative_token):
             return None
-        return run.left_running_text("its backend cannot stop it")
+        return run.explain_left_running("its backend cannot stop it")
     try:
         await run.backend.abort(
             BackendAbortRequest(
@@ -398,7 +398,7 @@ async def _stop_remote_work(
             run.identity.run_id,
             error,
         )
-        return run.left_running_text(
+        return run.explain_left_running(
             f"it could not be stopped: {remote_backend_error_message(error)}"
         )
     return None

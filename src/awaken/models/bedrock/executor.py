@@ -78,12 +78,12 @@ class BedrockConverse:
         default_headers: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._boto = sdk("boto3", extra="bedrock", whose=self.name)
-        self._http = sdk("httpx2", extra="bedrock", whose=self.name)
-        self._auth = sdk("botocore.auth", extra="bedrock", whose=self.name)
-        self._frames = sdk("botocore.eventstream", extra="bedrock", whose=self.name)
+        self._boto = sdk("boto3", extra="bedrock", provider=self.name)
+        self._http = sdk("httpx2", extra="bedrock", provider=self.name)
+        self._auth = sdk("botocore.auth", extra="bedrock", provider=self.name)
+        self._frames = sdk("botocore.eventstream", extra="bedrock", provider=self.name)
         common_options(base_url, timeout, default_headers)
-        self._key = find_key(api_key, ["AWS_BEARER_TOKEN_BEDROCK"], whose=self.name)
+        self._key = find_key(api_key, ["AWS_BEARER_TOKEN_BEDROCK"], provider=self.name)
         if self._key is not None and profile:
             raise ConfigError("a Bedrock key and a profile are both given: keep one")
         self._region = region or first_env_value(REGIONS) or region_of_profile(self._boto, profile)
@@ -156,7 +156,7 @@ class BedrockConverse:
         credentials = self._session.get_credentials()
         if credentials is None:
             raise Unauthorized(f"there are no AWS credentials: {_SIGN_IN}")
-        asked = sdk("botocore.awsrequest", extra="bedrock", whose=self.name).AWSRequest(
+        asked = sdk("botocore.awsrequest", extra="bedrock", provider=self.name).AWSRequest(
             method="POST", url=url, data=body, headers=headers
         )
         frozen = credentials.get_frozen_credentials()

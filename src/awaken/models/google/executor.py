@@ -98,7 +98,7 @@ class GoogleGemini:
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
-        self._genai = sdk("google.genai", extra="google", whose=_whose(vertex))
+        self._genai = sdk("google.genai", extra="google", provider=_provider_name(vertex))
         self._key, self._whose = _identity(
             api_key,
             vertex,
@@ -120,7 +120,7 @@ class GoogleGemini:
         self._api_version = api_version
         # Headers may contain a key, too.
         self._headers = {name: RedactedString(value) for name, value in (headers or {}).items()}
-        tools = native_tool_fields(native, _NATIVE, _whose(vertex))
+        tools = native_tool_fields(native, _NATIVE, _provider_name(vertex))
         own = {"tools": tools} if tools else {}
         self._config = self._check_config(add_extra_fields(own, config or {}))
         self._ids = ids
@@ -181,15 +181,15 @@ class GoogleGemini:
         return self._brought if self._brought is not None else self._clients.get()[0]
 
     def _connect(self) -> tuple[Client, httpx2.AsyncClient]:
-        httpx = sdk("httpx2", extra="google", whose=_whose(self._vertex))
+        httpx = sdk("httpx2", extra="google", provider=_provider_name(self._vertex))
         limit = httpx.Timeout(self._timeout).as_dict()
 
-        async def limited(request: httpx2.Request) -> None:
+        async def set_timeout(request: httpx2.Request) -> None:
             # The SDK sends its own timeout to the server, as a limit for the whole answer.
             request.extensions = {**request.extensions, "timeout": limit}
 
         http = httpx.AsyncClient(
-            event_hooks={"request": [limited], "response": [limit_response, data_lines, _note]}
+            event_hooks={"request": [set_timeout], "response": [limit_response, data_lines, _note]}
         )
         options = {
             "base_url": self._base_url,
@@ -229,7 +229,7 @@ def open_google_vertex(**options: Any) -> GoogleGemini:
     return GoogleGemini(vertex=True, **options)
 
 
-def _whose(vertex: bool) -> str:
+def _provider_name(vertex: bool) -> str:
     """The provider's name, as written before a model's name."""
     return "google-vertex" if vertex else "google"
 
@@ -251,11 +251,11 @@ def _identity(
         if project or location or credentials:
             raise ConfigError("Gemini: project, location and credentials are for vertex=True")
         find = secret if names else find_key
-        return find(api_key, names, whose=_whose(vertex)), {}
+        return find(api_key, names, provider=_provider_name(vertex)), {}
     if api_key is not None:
         if credentials is not None or project or location:
             raise ConfigError("Vertex AI: give api_key, or project, location and credentials")
-        key = secret(api_key, names[1:], whose=_whose(vertex))
+        key = secret(api_key, names[1:], provider=_provider_name(vertex))
         return key, {}
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
     if not project:

@@ -340,7 +340,7 @@ async def test_a_liar_is_found(
 
 async def test_what_only_the_subject_sees_counts() -> None:
     class Littered(PlainSubject):
-        def left_behind(self) -> Sequence[str]:
+        def list_leaks(self) -> Sequence[str]:
             return ["a process"]
 
     for check in CHECKS.values():

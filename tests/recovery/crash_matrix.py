@@ -119,7 +119,7 @@ def _play(
         damage = check(stage, undisturbed or played, played)
     finally:
         shutil.rmtree(home)
-    report.kills += len(played.pictures)
+    report.kills += len(played.thread_dumps)
     report.lost += len(damage.lost)
     report.doubled += len(damage.doubled)
     report.invalid += len(damage.invalid)

@@ -54,7 +54,7 @@ def write_test(
         cast: the user's own agents; without them, a stand-in.
         has_neighbours: whether large texts may go into a file beside the test.
     """
-    writer = _TestFileWriter(recording, cast, Source(LONGEST if has_neighbours else None))
+    writer = _TestWriter(recording, cast, Source(LONGEST if has_neighbours else None))
     return Written(writer.whole(), writer.source.large)
 
 
@@ -68,7 +68,7 @@ def folder_from(test: Path, folder: Path) -> str:
     return Path(os.path.relpath(folder.resolve(), test.resolve().parent)).as_posix()
 
 
-class _TestFileWriter:
+class _TestWriter:
     def __init__(self, recording: Recording, cast: ReplaySetup | None, source: Source) -> None:
         self._recording = recording
         self._cast = cast

@@ -90,8 +90,8 @@ class FailedAttempt(Value, frozen=True, kw_only=True):
     ms: int
 
 
-class KeptText(msgspec.Struct, frozen=True, gc=False):
-    """A text that a store keeps once, by its digest: a part of a request, as JSON."""
+class StoredText(msgspec.Struct, frozen=True, gc=False):
+    """A part of a request, as JSON: a store keeps each such text once, by its digest."""
 
     digest: str
     body: bytes

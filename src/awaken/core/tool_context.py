@@ -215,7 +215,7 @@ class Tool(Protocol):
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput: ...
 
 
-class AsksFirst(Protocol):
+class SupportsApproval(Protocol):
     """A tool whose calls may first ask for approval."""
 
     def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:
@@ -252,7 +252,7 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def only_asks(tool: Tool | None, args: Json, decision: ToolCallResume | None) -> bool:
-    """Whether a call of the tool will only ask for approval; see `AsksFirst`."""
+    """Whether a call of the tool will only ask for approval; see `SupportsApproval`."""
     asks: Callable[[Json, ToolCallResume | None], bool] | None = getattr(tool, "only_asks", None)
     return asks is not None and asks(args, decision)
 

@@ -21,7 +21,7 @@ from awaken.core.bus import NO_TOPIC, Progress, Topic
 from awaken.core.event import AgentEvent, EventSink, RunEvent, StepSnapshot, StreamReset
 from awaken.core.identity import RunIdentity
 from awaken.core.message import Message
-from awaken.core.request_manifest import KeptText, RequestManifest
+from awaken.core.request_manifest import RequestManifest, StoredText
 from awaken.core.run import RunRecord
 from awaken.core.store.commits import (
     CallEntry,
@@ -116,7 +116,7 @@ class Journal(EventSender):
         self.keeps_streams = commits is not None and not commits.immediate and fence is not None
         self.calls: list[CallEntry] = []
         self.requests: tuple[RequestManifest, ...] = ()
-        self.texts: tuple[KeptText, ...] = ()
+        self.texts: tuple[StoredText, ...] = ()
         self._extras: CommitExtras | None = None
         # Whether commits are made without what could not be read back: see `forgive`.
         self._leaves_out = False

@@ -19,10 +19,10 @@ from awaken.core.llm import InferenceRequest
 from awaken.core.message import ContentBlock, Message, Text
 from awaken.core.request_manifest import (
     FailedAttempt,
-    KeptText,
     RequestManifest,
     RequestSettings,
     Shown,
+    StoredText,
     UnloggedMessage,
 )
 from awaken.core.tool import ToolDescriptor
@@ -255,7 +255,7 @@ class RequestKeeper:
         self._settings = settings = made if known is None or made != known else known
         return settings
 
-    def _used(self, text: KeptText) -> str:
+    def _used(self, text: StoredText) -> str:
         """Commit a text, unless this run has done so. Returns its digest."""
         if text.digest not in self._texts:
             self._texts = (*self._texts, text.digest)
@@ -351,29 +351,29 @@ def _asked_with_more(sent: SentRequest) -> tuple[Sequence[Message], tuple[Messag
 # -- texts ------------------------------------------------------------------------------------
 
 
-def _text(value: object) -> KeptText:
+def _text(value: object) -> StoredText:
     import hashlib  # noqa: PLC0415  # see `codec.digest`
 
     body = dumps(value)
-    return KeptText(hashlib.sha256(body).hexdigest()[:32], body)
+    return StoredText(hashlib.sha256(body).hexdigest()[:32], body)
 
 
 @lru_cache(maxsize=64)
-def _prompt_text(prompt: str) -> KeptText:
+def _prompt_text(prompt: str) -> StoredText:
     return _text((Text(text=prompt),))
 
 
-def _system_text(system: tuple[ContentBlock, ...]) -> KeptText:
+def _system_text(system: tuple[ContentBlock, ...]) -> StoredText:
     block = system[0]
     if len(system) == 1 and isinstance(block, Text) and block.whole is None:
         return _prompt_text(block.text)
     return _text(system)
 
 
-_tools_texts: dict[int, tuple[tuple[ToolDescriptor, ...], KeptText]] = {}
+_tools_texts: dict[int, tuple[tuple[ToolDescriptor, ...], StoredText]] = {}
 
 
-def _tools_text(tools: tuple[ToolDescriptor, ...]) -> KeptText:
+def _tools_text(tools: tuple[ToolDescriptor, ...]) -> StoredText:
     # Descriptors have no hash. The tuple is kept with its text, so its address is not used again.
     known = _tools_texts.get(id(tools))
     if known is None:

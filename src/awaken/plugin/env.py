@@ -28,12 +28,12 @@ from awaken.errors import (
 )
 from awaken.plugin.hook import (
     ActionHandler,
-    Activates,
     BindsRuntimeContext,
     EffectHandler,
     HookGuard,
     Plugin,
     RunScoped,
+    SupportsActivation,
 )
 from awaken.plugin.registrar import HookEntry, Registrar
 
@@ -59,7 +59,7 @@ class ExecutionEnv(msgspec.Struct, kw_only=True):
     services: dict[type, object] = {}
     plugins: tuple[Plugin, ...] = ()
     binders: tuple[BindsRuntimeContext, ...] = ()
-    activators: tuple[Activates, ...] = ()
+    activators: tuple[SupportsActivation, ...] = ()
     is_shareable: bool = True
     """Whether several runs may share this env: no plugin holds data of a run."""
 
@@ -249,7 +249,7 @@ class _Collected:
             services=self.services,
             plugins=tuple(self.plugins),
             binders=binders,
-            activators=tuple(p for p in self.plugins if isinstance(p, Activates)),
+            activators=tuple(p for p in self.plugins if isinstance(p, SupportsActivation)),
             is_shareable=self.is_shareable and not binders,
         )
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from awaken.core.store.store import Store
     from awaken.core.store.threads import (
         ChildStrategy,
-        Freed,
+        DeleteResult,
         Page,
         RunQuery,
         ThreadQuery,
@@ -343,7 +343,7 @@ class Archive:
         children: ChildStrategy | Literal["reject", "detach", "cascade"] = "reject",
         force: bool = False,
         principal: Principal | None = None,
-    ) -> Freed:
+    ) -> DeleteResult:
         """Delete a thread and all that belongs to it.
 
         `children` says what happens to threads that it started: `reject` refuses to delete a
@@ -371,7 +371,7 @@ class Archive:
             log.info("thread %s was deleted by %s", thread, principal.id)
         return freed
 
-    async def prune(self, *, older_than: float | timedelta) -> Freed:
+    async def prune(self, *, older_than: float | timedelta) -> DeleteResult:
         """Delete threads that were last written more than `older_than` (seconds) ago, unless they
         have, or belong to, an open run. Then delete blobs, as `sweep_blobs` does."""
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
@@ -381,7 +381,7 @@ class Archive:
         swept = await self.sweep_blobs()
         return msgspec.structs.replace(freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes)
 
-    async def forget_scope(self, scope: str) -> Freed:
+    async def forget_scope(self, scope: str) -> DeleteResult:
         """Delete everything that a tenant has: keys, sessions and the audit in the store, threads
         with their runs, profiles, and blobs.
 

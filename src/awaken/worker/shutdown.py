@@ -18,7 +18,7 @@ from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.run import AgentRunResult
 from awaken.core.store.store import Store
 from awaken.errors import ConfigError, HookFailed
-from awaken.plugin.hook import Closes
+from awaken.plugin.hook import SupportsClose
 from awaken.tool.thread_pool import ToolThreads
 from awaken.worker.claims import Claims
 from awaken.worker.command_listener import CommandListener
@@ -134,7 +134,7 @@ async def wait_or_cancel(runs: Iterable[ActiveRun], grace: float) -> None:
             _, stuck = await asyncio.wait(stuck, timeout=CANCEL_GRACE)
 
 
-async def close_plugins(plugins: Iterable[Closes], *, leave: bool) -> HookFailed | None:
+async def close_plugins(plugins: Iterable[SupportsClose], *, leave: bool) -> HookFailed | None:
     """Close every plugin, also after one has failed. Returns the first failure, else `None`."""
     first: HookFailed | None = None
     for plugin in plugins:

@@ -17,7 +17,7 @@ from awaken.cli.question import shell_word
 from awaken.cli.store_address import store_address
 from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.secret import redact_address
-from awaken.core.store.threads import Freed, ThreadQuery
+from awaken.core.store.threads import DeleteResult, ThreadQuery
 from awaken.core.value import Value
 from awaken.stores import postgres
 
@@ -93,7 +93,7 @@ class ForgetOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: what was deleted, and the threads that are kept, because they run, or
     that would be deleted."""
 
-    freed: Freed | None = None
+    freed: DeleteResult | None = None
     kept: tuple[str, ...] | None = None
     would_free: tuple[str, ...] | None = None
 

@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.core.run import PersistedState
 from awaken.core.store.commands import KEY_KEPT_MS
-from awaken.core.store.threads import ChildStrategy, Freed
+from awaken.core.store.threads import ChildStrategy, DeleteResult
 from awaken.core.thread import Thread, ThreadPatch, fork_metadata
 from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
@@ -77,7 +77,7 @@ class MemoryMaintenance(MemoryReads):
         children: ChildStrategy = ChildStrategy.REJECT,
         force: bool = False,
         at_ms: int,
-    ) -> Freed:
+    ) -> DeleteResult:
         thread = self._get_thread(thread_id)
         mine = list(self._children.get(thread_id, {}).values())
         if mine and children is ChildStrategy.REJECT:
@@ -102,7 +102,7 @@ class MemoryMaintenance(MemoryReads):
                 self._touch(child)
         return self._delete(doomed, at_ms)
 
-    async def prune(self, *, before_ms: int) -> Freed:
+    async def prune(self, *, before_ms: int) -> DeleteResult:
         doomed = {
             thread.id
             for thread in self._threads.values()
@@ -122,7 +122,7 @@ class MemoryMaintenance(MemoryReads):
             self._submitted[name] = young
         return freed
 
-    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+    async def forget_scope(self, scope: str, *, at_ms: int) -> DeleteResult:
         doomed = [
             thread
             for thread in self._threads.values()
@@ -145,7 +145,7 @@ class MemoryMaintenance(MemoryReads):
             raise NotFound("thread", thread_id)
         return thread
 
-    def _delete(self, threads: Iterable[ThreadRow], at_ms: int) -> Freed:
+    def _delete(self, threads: Iterable[ThreadRow], at_ms: int) -> DeleteResult:
         """Delete threads and everything that belongs to them; sizes in bytes are not known."""
         doomed = {thread.id: thread for thread in threads}
         oldest = at_ms - KEY_KEPT_MS
@@ -164,7 +164,7 @@ class MemoryMaintenance(MemoryReads):
             self._first_version = max(self._first_version, thread.version + 1)
             self._changes.wake(thread.id)
             self._delete_unused_texts(thread)
-        return Freed(
+        return DeleteResult(
             threads=len(doomed),
             runs=len(runs),
             commits=sum(len(thread.commits) for thread in doomed.values()),

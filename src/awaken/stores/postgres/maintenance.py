@@ -8,7 +8,7 @@ from awaken.codec import dumps
 from awaken.core.account import ledger_key
 from awaken.core.profile import ProfileOwner
 from awaken.core.store.commands import KEY_KEPT_MS
-from awaken.core.store.threads import ChildStrategy, Freed
+from awaken.core.store.threads import ChildStrategy, DeleteResult
 from awaken.core.thread import NO_METADATA, Thread, fork_metadata
 from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
@@ -141,7 +141,7 @@ _DELETE_THREADS = "DELETE FROM @threads WHERE pk = ANY (?::bigint[])"
 
 async def delete_thread(
     db: Db, thread_id: str, children: ChildStrategy, force: bool, at_ms: int
-) -> Freed:
+) -> DeleteResult:
     thread = await lock_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
@@ -183,7 +183,7 @@ async def _lock_threads(db: Db, threads: Iterable[ThreadRow]) -> list[ThreadRow]
     return [ThreadRow(*row) for row in rows]
 
 
-async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> Freed:
+async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> DeleteResult:
     """Delete threads, which are locked."""
     await db.run(_FORGET_DELETED, at_ms - KEY_KEPT_MS)
     pks = [thread.pk for thread in threads]
@@ -199,7 +199,7 @@ async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> Freed:
     await db.run(_DELETE_THREADS, pks)
     # A row that was only claimed is deleted too, but it is no thread yet.
     written = sum(thread.position > 0 for thread in threads)
-    return Freed(threads=written, runs=runs, commits=commits, bytes=size)
+    return DeleteResult(threads=written, runs=runs, commits=commits, bytes=size)
 
 
 _LONG_STATEMENT_SECONDS = 600
@@ -261,7 +261,7 @@ async def find_old(db: Db, before_ms: int) -> list[int]:
         ]
 
 
-async def delete_old(db: Db, threads: Sequence[int], before_ms: int, at_ms: int) -> Freed:
+async def delete_old(db: Db, threads: Sequence[int], before_ms: int, at_ms: int) -> DeleteResult:
     """Delete those of the threads that were not used meanwhile."""
     rows = [ThreadRow(*row) for row in await db.rows(_STILL_OLD, threads, before_ms)]
     born = [row.id for row in rows if row.parent is not None]
@@ -296,7 +296,7 @@ async def find_in_scope(db: Db, scope: str) -> list[int]:
     return [pk for (pk,) in await db.rows(_IN_SCOPE, scope)]
 
 
-async def delete_free(db: Db, threads: Sequence[int], at_ms: int) -> Freed:
+async def delete_free(db: Db, threads: Sequence[int], at_ms: int) -> DeleteResult:
     """Delete those of the threads that have no live owner, whatever state their runs are in."""
     rows = await db.rows(_FREE, threads)
     return await _delete(db, [ThreadRow(*row) for row in rows], at_ms)

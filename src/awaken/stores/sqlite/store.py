@@ -26,7 +26,7 @@ from awaken.core.store.commits import (
 from awaken.core.store.threads import (
     ChildStrategy,
     CommitView,
-    Freed,
+    DeleteResult,
     Page,
     RunQuery,
     ThreadContext,
@@ -280,7 +280,7 @@ class SqliteStore(SqliteFile):
         children: ChildStrategy = ChildStrategy.REJECT,
         force: bool = False,
         at_ms: int,
-    ) -> Freed:
+    ) -> DeleteResult:
         engine = self._ready()
         is_alive = engine.owners.is_alive
         return await engine.write(
@@ -288,7 +288,7 @@ class SqliteStore(SqliteFile):
             channels=(ALL,),
         )
 
-    async def prune(self, *, before_ms: int) -> Freed:
+    async def prune(self, *, before_ms: int) -> DeleteResult:
         engine = self._ready()
         is_alive = engine.owners.is_alive
         now = self._clock.now_ms()
@@ -303,7 +303,7 @@ class SqliteStore(SqliteFile):
         await engine.write(lambda db: maintenance.forget_expired(db, now))
         return freed
 
-    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+    async def forget_scope(self, scope: str, *, at_ms: int) -> DeleteResult:
         engine = self._ready()
         is_alive = engine.owners.is_alive
         found = await engine.read(lambda db: maintenance.find_in_scope(db, scope))

@@ -88,7 +88,7 @@ async def _has_owner(store: Store, runs: Iterable[RunRecord]) -> bool:
     return any(thread is not None and thread.owner is not None for thread in threads)
 
 
-class ThreadChanges:
+class ChangeWatcher:
     """Waits until one of the runs' threads has changed since the last call.
 
     `wait` also returns after `POLL_SECONDS`, because it does not watch threads that begin

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from awaken.core.store.commands import Submission, Submitted, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
-from awaken.core.store.threads import Freed, ThreadQuery
+from awaken.core.store.threads import DeleteResult, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.errors import StoreError
 from awaken.testing.conformance.helpers import all_runs, everything, names, waiting_threads
@@ -197,6 +197,6 @@ class StorePair:
         if isinstance(value, ThreadCommand):
             numbers = [sent[side] for sent in self.commands]
             return replace(value, id=numbers.index(value.id))
-        if isinstance(value, Freed):
+        if isinstance(value, DeleteResult):
             return (value.threads, value.runs)
         return value

@@ -107,8 +107,8 @@ class BackendSubject(ABC):
     async def until_stopped(self) -> None:
         """Wait until it has stopped; only called if the backend declares that it can stop it."""
 
-    def left_behind(self) -> Sequence[str]:
-        """Processes, connections and threads that finished runs have left behind."""
+    def list_leaks(self) -> Sequence[str]:
+        """The processes, connections and threads that finished runs have not closed."""
         return ()
 
 

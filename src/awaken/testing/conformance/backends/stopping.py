@@ -51,7 +51,7 @@ async def nothing_is_left(subject: BackendSubject, before: set[asyncio.Task[obje
     if left:
         _, left = await asyncio.wait(left, timeout=PATIENCE)
     assert not left, f"tasks are left over: {left}"
-    assert list(subject.left_behind()) == []
+    assert list(subject.list_leaks()) == []
 
 
 # -- the caller is cancelled ------------------------------------------------------------------

@@ -100,6 +100,33 @@ class Postgres:
         finally:
             await connection.close()
 
+    def dump(self, schema: str) -> str:
+        """The statements that make a schema with all it has, for a server that lacks it."""
+        done = subprocess.run(
+            [
+                self._programs / "pg_dump",
+                *("--schema", schema, "--no-owner", "--no-privileges", "--inserts"),
+                *("--rows-per-insert", "1000", self.dsn),
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+            **self._user,
+        )
+        # Commands to psql begin with a backslash.
+        lines = [line for line in done.stdout.splitlines() if not line.startswith(("--", "\\"))]
+        return "\n".join(line for line in lines if line) + "\n"
+
+    async def restore(self, schema: str, statements: str) -> str:
+        """Make a schema as `dump` returned it, and return its address; replaces an earlier one."""
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+            await connection.execute(statements)
+        finally:
+            await connection.close()
+        return f"{self.dsn}?schema={schema}"
+
     def start(self) -> None:
         self._process = subprocess.Popen(
             [

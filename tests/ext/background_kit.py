@@ -221,7 +221,7 @@ class MemoryJournal:
             self.written[id] = event
         return self.takes_over
 
-    async def started_by(self, run_id: str) -> list[PersistedTaskMeta]:
+    async def list_started(self, run_id: str) -> list[PersistedTaskMeta]:
         return [task for task in self.tasks.values() if task.parent_context.run_id == run_id]
 
     async def find(self, uids: Iterable[str]) -> Mapping[str, PersistedTaskMeta]:

@@ -17,7 +17,12 @@ from awaken.core.llm import InferenceRequest
 from awaken.core.message import Message, Role, Visibility
 from awaken.core.run import RunRecord, WaitingReason
 from awaken.core.state.key import StateKey
-from awaken.core.task import AMBIENT_TASK_JOURNAL, TaskParentContext, TaskStatus
+from awaken.core.task import (
+    AMBIENT_TASK_JOURNAL,
+    TaskParentContext,
+    TaskStatus,
+    find_ambient_journal,
+)
 from awaken.ext.tasks import (
     BackgroundTaskManager,
     BackgroundTaskPlugin,
@@ -435,10 +440,10 @@ async def test_a_delegate_that_is_not_kept_keeps_no_tasks() -> None:
     model = ScriptedModel([START, "I wait", "it is through"])
     agent = Agent("helper", model=model, tools=[starter(gate)], plugins=[Ending(gate)])
     journal = MemoryJournal(takes_over=True)
-    mark = AMBIENT_TASK_JOURNAL.set(journal)
+    mark = AMBIENT_TASK_JOURNAL.set(lambda: journal)
     try:
         result = await delegate(agent)
-        assert AMBIENT_TASK_JOURNAL.get() is journal
+        assert find_ambient_journal() is journal
     finally:
         AMBIENT_TASK_JOURNAL.reset(mark)
 

@@ -494,7 +494,7 @@ async def test_another_process_takes_a_tool_up() -> None:
         await first.handles.close(leave=True)
 
     manager = BackgroundTaskManager(TaskHandles(clock=first.clock), journal=journal)
-    sending.take_up(manager, record, journal.resumes[record.uid])
+    sending.resume(manager, record, journal.resumes[record.uid])
     async with asyncio.timeout(100):
         await manager.wait(["bg_0"])
 
@@ -502,7 +502,7 @@ async def test_another_process_takes_a_tool_up() -> None:
     assert journal.tasks[record.uid].result == "sent to me"
     other = background(look)
     with pytest.raises(BackgroundTaskError, match="task 'bg_0' runs tool 'send', not 'look'"):
-        other.take_up(manager, record, journal.resumes[record.uid])
+        other.resume(manager, record, journal.resumes[record.uid])
 
 
 async def test_a_call_carried_out_again_starts_no_second_task() -> None:

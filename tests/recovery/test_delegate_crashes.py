@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 PROGRAM = Path(__file__).with_name("delegate_desk.py")
-KITS = PROGRAM.parent.with_name("runtime")
+KITS = PROGRAM.parent.with_name("worker")
 HERE = [
     "in the child's tool",
     "in the child's tool that asks",
@@ -50,7 +50,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         capture_output=True,
         text=True,
         timeout=550,
-        env={**os.environ, "PYTHONPATH": str(KITS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(KITS), *sys.path])},
     )
     assert ran.returncode == 0, ran.stderr
     told: dict[str, Any] = json.loads(ran.stdout)

@@ -152,6 +152,6 @@ async def test_only_who_has_its_agent_sends_what_a_thread_has_left(tmp_path: Pat
     await written_and_killed(path)
     await make_reader(path)
     async with Runtime([reader()], store=f"sqlite:///{path}") as runtime:
-        await runtime.engine.outboxes.send_all(runtime.engine.registry.snapshot())
+        await runtime.engine.tasks.send_outboxes()
         assert await runtime.store.list_outboxes() == [SENDER]
         assert not await hellos(runtime)

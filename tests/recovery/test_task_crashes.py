@@ -18,7 +18,7 @@ import pytest
 from awaken.core.thread_ids import task_key
 
 PROGRAM = Path(__file__).with_name("task_yard.py")
-KITS = PROGRAM.parent.with_name("runtime")
+KITS = PROGRAM.parent.with_name("worker")
 MOMENTS = [
     "before the task is kept",
     "after the task was kept",
@@ -57,7 +57,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         capture_output=True,
         text=True,
         timeout=550,
-        env={**os.environ, "PYTHONPATH": str(KITS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(KITS), *sys.path])},
     )
     assert ran.returncode == 0, ran.stderr
     told: dict[str, Any] = json.loads(ran.stdout)

@@ -1,11 +1,13 @@
-"""An office whose database is kept: every later version has to read it, and to go on with it.
+"""An office whose database is kept: every later version has to read it, and to continue its runs.
 
     python tests/replay/office.py tests/replay/NAME.sqlite
+    PYTHONPATH=tests python tests/replay/office.py tests/replay/NAME.sql
 
-writes one with the code as it is, and leaves in it all that a file can hold: finished runs, one
-that waits for an approval, one whose delegate does, a background task, a budget, a fork, and runs
-whose process was killed: in the middle of a call while a message waited for it, in the middle of a
-call of its delegate, and of an agent that it had started in the background.
+write one with the code as it is: a database of SQLite, or the statements that restore a schema of
+Postgres. Both hold all that a store can hold: finished runs, one that waits for an approval, one
+whose delegate does, a background task, a budget, a fork, and runs whose process was killed: in the
+middle of a call while a message waited for it, in the middle of a call of its delegate, and of an
+agent that it had started in the background.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from awaken import Agent, Budget, RunResult, Runtime, ToolCallContext, tool
@@ -127,17 +130,25 @@ async def fill(runtime: Runtime) -> None:
                 was_written_to.set()
 
 
-async def write(path: str) -> None:
-    async with Runtime(AGENTS, store=f"sqlite:///{path}") as runtime:
+SCHEMA = "office"
+
+
+async def write(address: str) -> None:
+    async with Runtime(AGENTS, store=address) as runtime:
         await fill(runtime)
 
 
-def main(path: str) -> None:
+def write_and_die(address: str) -> None:
+    """Fill a store in a process that kills itself."""
     if os.fork() == 0:
         os.environ["OFFICE_IS_BUSY"] = "1"
-        asyncio.run(write(path))
+        asyncio.run(write(address))
     _, status = os.wait()
     assert os.WTERMSIG(status) == signal.SIGKILL, "the writer was to be killed in the middle"
+
+
+def write_sqlite(path: str) -> None:
+    write_and_die(f"sqlite:///{path}")
     database = sqlite3.connect(path)
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()
@@ -145,5 +156,11 @@ def main(path: str) -> None:
         beside.unlink() if beside.is_file() else shutil.rmtree(beside)
 
 
+def write_postgres(path: str) -> None:
+    with import_module("postgres_kit").running_postgres() as server:
+        write_and_die(f"{server.dsn}?schema={SCHEMA}")
+        Path(path).write_text(server.dump(SCHEMA))
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    write_postgres(sys.argv[1]) if sys.argv[1].endswith(".sql") else write_sqlite(sys.argv[1])

@@ -1,33 +1,50 @@
-"""Databases written by earlier versions: they are read, and what was under way in them goes on.
+"""Databases written by earlier versions: they are read, and their open runs are continued.
 
 `office.py` says how one is written. A file is never written again: a later version adds its own.
+`0.1-postgres.sql` was written by the code before its packages became fourteen rooms.
 """
 
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
+import asyncpg
 import pytest
-from office import AGENTS
+from office import AGENTS, SCHEMA
 
 from awaken import Runtime
 from awaken.core.lifecycle import NATURAL_END
 from awaken.core.message import Role
 from awaken.core.run import RunKind, RunRecord
 from awaken.core.store.threads import RunQuery
+from awaken.errors import StoreUnavailable
+from postgres_kit import Postgres
 
-WRITTEN = sorted(Path(__file__).parent.glob("*.sqlite"))
+HERE = Path(__file__).parent
+WRITTEN = sorted(path.name for end in ("sqlite", "sql") for path in HERE.glob(f"*.{end}"))
+LATER = ["0.1-second.sqlite", "0.1-third.sqlite", "0.1-postgres.sql"]
+"""The offices whose process was killed while a delegate and a background agent were at work."""
 
 
-@pytest.fixture(params=WRITTEN, ids=lambda path: path.stem)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    shutil.copy(request.param, tmp_path / "office.db")
-    return f"sqlite:///{tmp_path / 'office.db'}"
+async def restore(name: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    """The address of a store like the one that was written."""
+    if name.endswith(".sql"):
+        server: Postgres = request.getfixturevalue("postgres")
+        return await server.restore(SCHEMA, (HERE / name).read_text())
+    shutil.copy(HERE / name, folder / "office.db")
+    return f"sqlite:///{folder / 'office.db'}"
+
+
+@pytest.fixture(params=WRITTEN)
+async def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return await restore(request.param, tmp_path, request)
 
 
 @pytest.fixture
@@ -46,8 +63,8 @@ async def said(runtime: Runtime, thread: str) -> list[tuple[Role, str]]:
     return [(m.role, m.text()) for m in await runtime.messages(thread)]
 
 
-def test_there_is_a_database_of_an_earlier_version() -> None:
-    assert WRITTEN
+def test_there_are_databases_of_earlier_versions() -> None:
+    assert {Path(name).suffix for name in WRITTEN} == {".sqlite", ".sql"}
 
 
 async def test_conversations_are_read(reader: Runtime) -> None:
@@ -129,11 +146,10 @@ async def test_what_was_spent_before_counts(office: Runtime) -> None:
     assert result.spent.steps == result.steps
 
 
-@pytest.fixture(params=["0.1-second", "0.1-third"])
+@pytest.fixture(params=LATER)
 async def later_office(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
-    """The office whose process was killed while a delegate and a background agent were at work."""
-    shutil.copy(Path(__file__).parent / f"{request.param}.sqlite", tmp_path / "office.db")
-    async with Runtime(AGENTS, store=f"sqlite:///{tmp_path / 'office.db'}") as runtime:
+    address = await restore(request.param, tmp_path, request)
+    async with Runtime(AGENTS, store=address) as runtime:
         yield runtime
 
 
@@ -151,6 +167,28 @@ async def test_a_delegate_whose_process_died_goes_on_and_is_not_started_again(
     ]
     assert told == ["charged", "nine boxes"]
     assert "nine boxes" in str(await said(later_office, thread))
+
+
+async def test_new_runs_are_written_behind_those_of_before(office: Runtime) -> None:
+    result = await office.run("boss", "please look", thread="talk")
+    assert result.response == "three chairs"
+    assert (await said(office, "talk"))[-1] == (Role.ASSISTANT, "three chairs")
+    numbers = [told.seq async for told in office.events("talk", follow=False)]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+async def test_a_database_of_a_later_version_is_refused_with_words(address: str) -> None:
+    """What this version would write, a later one may not be able to read."""
+    if address.startswith("sqlite"):
+        with closing(sqlite3.connect(address.removeprefix("sqlite:///"))) as database:
+            database.execute("PRAGMA user_version = 1000")
+    else:
+        connection = await asyncpg.connect(address.partition("?")[0])
+        await connection.execute(f"INSERT INTO {SCHEMA}.migrations VALUES (1000, 'later')")
+        await connection.close()
+    with pytest.raises(StoreUnavailable, match=r"has version 1000.*upgrade awaken"):
+        async with Runtime(AGENTS, store=address):
+            pass
 
 
 # -- exported tests ---------------------------------------------------------------------------

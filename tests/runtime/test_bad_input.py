@@ -465,13 +465,13 @@ REQUESTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "overrides that are none": (
         {"agent": "a", "input": "hi", "overrides": {"temperature": 1}},
         ConfigError,
-        r"a run of agent 'a': overrides are ModelSettings, such as "
+        r"a run: overrides are ModelSettings, such as "
         r"ModelSettings\(temperature=0.2\), not \{",
     ),
     "a temperature in words": (
         {"agent": "a", "input": "hi", "overrides": InferenceOverride(temperature="hot")},  # type: ignore[arg-type]
         ConfigError,
-        "a run of agent 'a': temperature is a number of 0 or more, not 'hot'",
+        "a run: temperature is a number of 0 or more, not 'hot'",
     ),
     "a temperature below nothing": (
         {"agent": "a", "input": "hi", "overrides": InferenceOverride(temperature=-1)},
@@ -510,7 +510,7 @@ REQUESTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a budget of a run below nothing": (
         {"agent": "a", "input": "hi", "budget": Budget(money=-1)},
         ConfigError,
-        "a run of agent 'a': a budget's money is above 0",
+        "a run: a budget's money is above 0",
     ),
 }
 

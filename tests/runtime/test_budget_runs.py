@@ -445,7 +445,7 @@ async def test_a_budget_that_cannot_be_kept_is_refused_by_name(budget: Any) -> N
         Agent("spender", model="demo", budget=budget)
 
     async with Runtime([walker()]) as runtime:
-        with pytest.raises(ConfigError, match=r"^a run of agent 'walker': .*budget"):
+        with pytest.raises(ConfigError, match=r"^a run: .*budget"):
             await runtime.run("walker", "go", budget=budget)
         with pytest.raises(ConfigError, match=r"^a run: .*budget"):
             runtime.stream(None, "go", budget=budget)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any, assert_type
 
 import pytest
 
-from awaken import Agent, PhaseContext, RunContext, RunResult, tool
+from awaken import Agent, PhaseContext, RunContext, RunResult, Runtime, tool
+from awaken.errors import ConfigError
 from awaken.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -73,3 +75,23 @@ async def test_dependencies_are_known_in_prompts_checks_and_runs() -> None:
         deps=Deps,
         system_prompt=lambda ctx: f"{ctx.deps.custmer}",  # type: ignore[attr-defined]
     )
+
+
+async def test_options_of_a_run_are_known_by_name_and_type() -> None:
+    """09/FD-2: by those of `run`, `stream` and `submit`, and by `help()`."""
+    agent = Agent("a", model=ScriptedModel(["hi"] * 2))
+    async with Runtime([agent]) as runtime:
+        await runtime.run(agent, "go", thread="t", labels={"tier": "gold"}, when_busy="queue")
+        with pytest.raises(TypeError, match=r"write thread$"):
+            await runtime.run(agent, "go", thred="t")  # type: ignore[call-arg]
+        with pytest.raises(ConfigError, match="user is a text or None, not 7"):
+            await runtime.run(agent, "go", user=7)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="mode is one of 'queue', 'steer'"):
+            await runtime.submit(agent, "go", mode="later")  # type: ignore[arg-type]
+        async with runtime.stream(agent, "go", detached=True, budget=None) as events:
+            assert_type(await events.done(), RunResult[Any])
+    for method in (Runtime.run, Runtime.run_sync, Runtime.stream, Runtime.submit, Agent.run):
+        shown = inspect.signature(method).parameters
+        assert shown["thread"].annotation == "str | None"
+        assert shown["frontend_tools"].default == ()
+        assert "options" not in shown

@@ -338,9 +338,6 @@ def public_methods() -> list[str]:
 
 @pytest.mark.parametrize("method", public_methods())
 async def test_every_method_has_a_hint_for_a_wrong_name(method: str) -> None:
-    """The arguments that `run_sync` and `run_to_rest` take are those of `run`."""
-    passes_on = method in ("run_sync", "run_to_rest")
-    name = "run" if passes_on else method
     async with Runtime([Agent("a", model="demo")]) as runtime:
         call: Any = partial(getattr(runtime, method), colour="red")
         if method == "run_sync":
@@ -349,7 +346,7 @@ async def test_every_method_has_a_hint_for_a_wrong_name(method: str) -> None:
             await awaited(call)
 
     told = str(raised.value)
-    assert told.startswith(f"Runtime.{name}() got an unexpected keyword argument 'colour': ")
+    assert told.startswith(f"Runtime.{method}() got an unexpected keyword argument 'colour': ")
     assert any(word in told for word in (": it takes ", ": write "))
 
 

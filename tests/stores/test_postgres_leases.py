@@ -19,7 +19,8 @@ from awaken.core.run import RunRequestSnapshot
 from awaken.core.store.commits import ORPHANS_EVERY_MS, Fence
 from awaken.errors import StaleFence, ThreadOwned
 from awaken.stores.postgres import PostgresStore
-from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
+from awaken.stores.postgres.submissions import claim_next, find_next
+from awaken.stores.sql.submissions import Wanted
 from awaken.stores.waiting import POLL_SECONDS
 from awaken.testing.conformance.helpers import (
     DONE,

@@ -11,11 +11,11 @@ import pytest
 from delegation_kit import T, World, children, only_child, open_tickets, to, told
 
 from awaken import Agent, Message, Runtime, ToolCallResume
+from awaken.core.inbox import messages_payload
 from awaken.core.message import Role
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import TicketStatus
 from awaken.core.thread_ids import child_id
-from awaken.engine.inbox import messages_payload
 from awaken.errors import InvalidResume
 from awaken.worker import RunRequest
 

@@ -13,10 +13,9 @@ from task_kit import Yard, agent_in_task, boss, over, tasks_in, told, until_told
 
 from awaken import Agent, Message, Runtime
 from awaken.core.store.commands import ThreadCommand
-from awaken.core.task import DurableMessageRequest
+from awaken.core.task import DurableMessageRequest, StoredTask
 from awaken.ext.tasks import BackgroundLimits, BackgroundTaskPlugin
 from awaken.stores.memory import MemoryStore
-from awaken.worker.task_records import StoredTask
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +77,7 @@ async def test_what_is_written_twice_under_one_id_is_read_once(place: Place) -> 
         await runtime.run("boss", "go", thread=T)
         await yard.until_begun()
         (record,) = await tasks_in(runtime)
-        task, tasks = StoredTask.of(record).task, runtime.engine.tasks
+        task, tasks = StoredTask.of(record).task, runtime.engine.tasks.get_journal()
         child = await agent_in_task(runtime)
         assert await tasks.write(task, "m1", event)
         assert await tasks.write(task, "m1", event)

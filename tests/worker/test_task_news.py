@@ -29,14 +29,14 @@ async def test_a_run_that_asks_how_a_task_ended_has_the_news_in_its_inbox() -> N
     async with Runtime([agent], recover=False) as runtime:
         await runtime.run("a", "Go!", thread="t1")
         engine = runtime.engine
-        await engine.tasks.begin(TASK, None)
+        await engine.tasks.get_journal().begin(TASK, None)
         ended = msgspec.structs.replace(TASK, status=TaskStatus.COMPLETED, result="done")
-        assert await engine.tasks.end(ended, terminal_event(ended))
+        assert await engine.tasks.get_journal().end(ended, terminal_event(ended))
         slot = engine.active.reserve("t1")
         slot.inbox, inbox = inbox_channel()
         slot.begin(await runtime.store.claim("t1", at_ms=0), ())
 
-        known = await engine.tasks.find([TASK.uid])
+        known = await engine.tasks.get_journal().find([TASK.uid])
 
         (news,) = inbox.drain()
         slot.release()

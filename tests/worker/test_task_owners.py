@@ -17,11 +17,11 @@ from awaken.core.lifecycle import CANCELLED, NATURAL_END
 from awaken.core.llm import InferenceRequest
 from awaken.core.store.commits import Committed, Fence, ThreadCommit
 from awaken.core.task import DurableMessageRequest
+from awaken.ext.tasks import task_inbox
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.worker import command_listener as listen
 from awaken.worker import recovery
-from awaken.worker import task_inbox as task_mail
 
 pytestmark = pytest.mark.anyio
 
@@ -162,7 +162,7 @@ async def test_a_thread_that_cannot_be_woken_is_named_in_the_log(
 async def test_what_is_written_to_a_task_arrives_after_an_odd_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(task_mail, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(task_inbox, "RETRY_SECONDS", 0)
     store, yard = Odd(RuntimeError("odd"), "commit"), Yard()
     helper = yard.agent("helper", [("dig", {"n": 1})])
     child = {"relation": "child", "name": "bg_0"}

@@ -61,8 +61,7 @@ from awaken.errors import (
     PhaseError,
     StateError,
 )
-from awaken.ext.tasks import cancel_tasks_of, current_background_task_context
-from awaken.ext.tasks.resolver import BackgroundControlResolver
+from awaken.ext import tasks as background
 from awaken.ids import UUID7, Ids
 from awaken.plugin.env import ExecutionEnv, install_plugin
 from awaken.plugin.resolved_agent import ResolvedAgent
@@ -133,8 +132,8 @@ class LocalBackend(ExecutionBackend):
             ExecutionFailed: the run, or its initial state, cannot be set up.
             BackendLoopError: the run failed.
         """
-        context = current_background_task_context()
-        resolver = BackgroundControlResolver(
+        context = background.current_background_task_context()
+        resolver = background.BackgroundControlResolver(
             request.resolver, context, clock=self._clock, ids=self._ids
         )
         try:
@@ -200,7 +199,7 @@ class LocalBackend(ExecutionBackend):
             raise BackendLoopError(error, _add_state(failed, phases.store, account)) from error
         finally:
             AMBIENT_TASK_JOURNAL.reset(mark)
-            cancel_tasks_of(run_id)
+            background.cancel_tasks_of(run_id)
         ended = _backend_result(request.agent_id, result)
         ended.inbox = owner_inbox
         return _add_state(ended, phases.store, account)

@@ -6,8 +6,10 @@ reached.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Self, TypedDict, Unpack
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, Self, TypedDict, Unpack
 
 import msgspec
 
@@ -422,6 +424,39 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
     principal: Principal | None = None
     user: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class HasRequester(Protocol):
+    """A request that says for whom it is."""
+
+    @property
+    def principal(self) -> Principal | None: ...
+    @property
+    def user(self) -> str | None: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+
+class Requester(NamedTuple):
+    """The principal and the end user that a run works for, and its labels for filters. The runs
+    and tasks that it starts have the same requester."""
+
+    principal: Principal | None = None
+    user: str | None = None
+    labels: Mapping[str, str] = MappingProxyType({})
+
+    @classmethod
+    def of(cls, request: HasRequester | None) -> Requester:
+        if request is None or not (request.principal or request.user or request.labels):
+            return NO_REQUESTER
+        return cls(request.principal, request.user, request.labels)
+
+    def fields(self) -> dict[str, Any]:
+        """These values, as fields of a request."""
+        return {"principal": self.principal, "user": self.user, "labels": dict(self.labels)}
+
+
+NO_REQUESTER = Requester()
 
 
 class Takeovers(Value, frozen=True, kw_only=True):

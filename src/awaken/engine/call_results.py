@@ -7,7 +7,7 @@ the next commit cancels the delegate.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from awaken.core.message import ContentBlock, Message, Role, Text
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.core.state.command import Command
 from awaken.core.state.key import Merge
-from awaken.core.store.commands import ThreadCommand
+from awaken.core.store.commands import build_cancels
 from awaken.core.store.commits import CallEntry, CallPhase
 from awaken.core.suspension import (
     Asker,
@@ -553,12 +553,6 @@ def may_delegate(run: LiveRun, tool_name: str) -> bool:
     the agent does not have the tool any more."""
     tool = run.agent.tools.get(tool_name)
     return tool is None or getattr(tool, "runs_agent", False) is True
-
-
-def build_cancels(run_ids: Iterable[str], at_ms: int) -> list[ThreadCommand]:
-    """The commands that cancel delegates. The store drops a command to a delegate that never
-    started or has ended, so the ids need not be checked before."""
-    return [ThreadCommand.cancel(run_id, run_id, at_ms=at_ms) for run_id in run_ids]
 
 
 async def done_beneath(delegates: DurableDelegates | None, thread_id: str, key: str) -> str | None:

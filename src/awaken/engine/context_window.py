@@ -41,6 +41,12 @@ def counter_of(agent: ResolvedAgent) -> TokenCounter:
     return counter if isinstance(counter, TokenCounter) else DEFAULT_COUNTER
 
 
+def compactor_of(agent: ResolvedAgent) -> Compactor | None:
+    """The compactor of the agent's plugins, if there is one."""
+    compactor: Compactor | None = agent.env.services.get(Compactor)  # type: ignore[assignment]  # services are erased
+    return compactor
+
+
 def policy_of(agent: ResolvedAgent, model: str | None = None) -> ContextWindowPolicy | None:
     """The agent's context policy, limited to what its model can do, or `None` if it has none."""
     policy = agent.spec.context_policy
@@ -217,7 +223,6 @@ def context_of(run: LiveRun) -> Context | None:
 
 def run_compactor(run: LiveRun) -> None:
     """Before a step, call the compactor of the agent's plugins, if there is one."""
-    context = context_of(run)
-    compactor: Compactor | None = run.agent.env.services.get(Compactor)  # type: ignore[assignment]  # services are erased
+    context, compactor = context_of(run), compactor_of(run.agent)
     if context is not None and compactor is not None:
         compactor.before_step(context)

@@ -13,6 +13,7 @@ from awaken.core.identity import RunIdentity
 from awaken.core.inference import ContextWindowPolicy, StreamResult
 from awaken.core.llm import InferenceRequest
 from awaken.core.message import Message
+from awaken.core.run import PersistedState
 from awaken.core.spec import AgentSpec
 from awaken.core.state.store import StateStore
 from awaken.core.window import TokenCounter
@@ -88,4 +89,9 @@ class Compactor(Protocol):
 
     def before_step(self, talk: LiveConversation) -> None:
         """Shorten the conversation if needed; slow work must go into a task of its own."""
+        ...
+
+    def last_summary_seq(self, thread_state: PersistedState) -> int | None:
+        """The position in the log of a thread's last summary, by the thread's recorded state.
+        Returns `None` if it has none."""
         ...

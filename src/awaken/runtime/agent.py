@@ -50,7 +50,9 @@ from awaken.runtime.hints import OF_AGENT, missing_argument, unknown_argument, u
 from awaken.runtime.output import OutputType
 from awaken.runtime.output_functions import FunctionsOutput, checked_output_check, output_of
 from awaken.runtime.remote_agent import RemoteAgent
+from awaken.runtime.run_options import RunOptions, takes
 from awaken.runtime.team import Delegate, Team
+from awaken.runtime.wrong_calls import with_hints
 from awaken.tool.toolset import Toolset, load_toolset_tools
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
 
     from awaken.core.llm import LlmExecutor
     from awaken.core.store.store import Store
-    from awaken.runtime.options import AgentOptions, RunOptions
+    from awaken.runtime.agent_options import AgentOptions
     from awaken.runtime.result import RunResult
     from awaken.runtime.stream import RunStream
 
@@ -335,6 +337,8 @@ class Agent(Generic[Deps_contra, Out_co]):
 
     # -- running ------------------------------------------------------------------------------
 
+    @with_hints
+    @takes(RunOptions)
     async def run(
         self,
         input: str | Message | Iterable[Message | str] | None,
@@ -350,6 +354,8 @@ class Agent(Generic[Deps_contra, Out_co]):
         result: RunResult[Out_co] = await _once().run(self, input, store, {"deps": deps, **options})
         return result
 
+    @with_hints
+    @takes(RunOptions)
     def run_sync(
         self,
         input: str | Message | Iterable[Message | str] | None,
@@ -366,6 +372,8 @@ class Agent(Generic[Deps_contra, Out_co]):
         result: RunResult[Out_co] = _once().run_sync(self, input, store, {"deps": deps, **options})
         return result
 
+    @with_hints
+    @takes(RunOptions)
     def stream(
         self,
         input: str | Message | Iterable[Message | str] | None,

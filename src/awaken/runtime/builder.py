@@ -275,6 +275,7 @@ class AgentRuntimeBuilder:
             ids=self._ids,
             tool_threads=self._tool_threads,
             bus=self._bus or LocalBus(),
+            make_task_journal=lambda host: background.StoreTaskJournal(host),
             max_runs=self._max_runs,
             keep_requests=self._keep_requests,
             blobs=blobs,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
 from awaken.codec import Json, dumps
 from awaken.core.deps import DepsMaker, RunDeps
 from awaken.core.storable import parse_argument
@@ -14,7 +12,6 @@ from awaken.errors import ConfigError
 from awaken.runtime.agent import Agent
 from awaken.runtime.agent_arguments import check_function, checked_deps
 from awaken.runtime.agent_override import OVERRIDES
-from awaken.worker.request import RunRequest
 
 MOST_KEY = 4 * 1024
 """The most bytes of a `deps_key`: it is stored with the run."""
@@ -34,22 +31,34 @@ def checked_makers(makers: Mapping[type, DepsMaker] | None) -> dict[type, DepsMa
     return dict(given)
 
 
-def with_deps(request: RunRequest, agents: Iterable[object], deps: Any, key: Json) -> RunRequest:
-    """The request with dependencies, and the key to make them again.
+def parse_deps(deps: Any, agent_id: str | None, agents: Iterable[object]) -> RunDeps | None:
+    """The dependencies of a run of an agent: those of `Agent.override`, or else those that the
+    caller gave.
 
     Raises:
-        ConfigError: they are not of the agent's type, or the key is not small JSON.
+        ConfigError: they are not of the agent's type.
     """
-    changed = OVERRIDES.get().get(request.agent_id or "")
+    changed = OVERRIDES.get().get(agent_id or "")
     if changed is not None and changed.deps is not None:
         deps = changed.deps
-    if deps is None and key is None:
-        return request
-    asked = [one for one in agents if isinstance(one, Agent) and one.id == request.agent_id]
-    for agent in asked if deps is not None else ():
-        _check(agent, deps)
-    given = RunDeps(deps) if deps is not None else None
-    return replace(request, deps=given, deps_key=_checked_key(key))
+    if deps is None:
+        return None
+    for agent in agents:
+        if isinstance(agent, Agent) and agent.id == agent_id:
+            _check(agent, deps)
+    return RunDeps(deps)
+
+
+def parse_deps_key(key: Json) -> Json:
+    """
+    Raises:
+        ConfigError: it is not a small JSON value.
+    """
+    plain: Json = parse_argument("deps_key", key, Any)
+    size = len(dumps(plain))
+    if size > MOST_KEY:
+        raise ConfigError(f"deps_key is a small JSON value of at most {MOST_KEY} bytes, not {size}")
+    return plain
 
 
 def deps_types(agents: Iterable[object]) -> dict[str, type]:
@@ -100,16 +109,6 @@ def _check(agent: Agent[Any, Any], deps: Any) -> None:
         raise ConfigError(
             f"the deps of agent {agent.id!r} are a {agent.deps.__name__}, not a {kind}"
         )
-
-
-def _checked_key(key: Json) -> Json:
-    if key is None:
-        return None
-    plain: Json = parse_argument("deps_key", key, Any)
-    size = len(dumps(plain))
-    if size > MOST_KEY:
-        raise ConfigError(f"deps_key is a small JSON value of at most {MOST_KEY} bytes, not {size}")
-    return plain
 
 
 def _name(kind: type | None) -> str:

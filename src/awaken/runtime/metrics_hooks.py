@@ -12,11 +12,11 @@ from awaken.core.aio.callbacks import Callbacks
 from awaken.core.run import AgentRunResult
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import Fence
+from awaken.core.task import TASK_AGENT, StoredTask
 from awaken.runtime.runtime import Runtime
 from awaken.worker.delegates import parent_of, spending_in
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.operations import descendants
-from awaken.worker.task_records import TASK_AGENT, StoredTask
 
 __all__ = ["TASK_AGENT", "StoredTask", "descendants", "parent_of", "spending_in"]
 

@@ -8,78 +8,41 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
-from operator import attrgetter
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from awaken.core.budget import Budget
 from awaken.core.identity import Adapter, Principal
 from awaken.core.inference import InferenceOverride
-from awaken.core.message import Message
+from awaken.core.message import Message, as_messages
 from awaken.core.run import RunWaitingTicket
-from awaken.core.storable import parse_argument
+from awaken.core.storable import Count, parse_argument
+from awaken.core.store.commands import SubmitMode
 from awaken.core.suspension import AskedCall, Decision, Ticket, ToolCallResume
 from awaken.core.thread import check_size
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError, InvalidId
 from awaken.runtime.agent import Agent
-from awaken.runtime.agent_arguments import check_function
+from awaken.runtime.agent_arguments import (
+    check_function,
+    checked_budget,
+    checked_overrides,
+    listed,
+)
+from awaken.runtime.deps import parse_deps_key
 from awaken.runtime.remote_agent import RemoteAgent
-from awaken.worker.request import RunRequest, WhenBusy
+from awaken.worker.request import WhenBusy
 
 # -- a request --------------------------------------------------------------------------------
 
 Input = str | Message | Iterable[Message | str] | None
 """What a caller gives a run to read."""
-_STORED: tuple[tuple[str, str, Any], ...] = (
-    ("answers", "decisions", tuple[Decision, ...]),
-    ("frontend_tools", "frontend_tools", tuple[ToolDescriptor, ...]),
-    ("overrides", "overrides", InferenceOverride),
-    ("budget", "budget", Budget),
-    ("rewind_to", "rewind_to", str),
-    ("principal", "principal", Principal),
-    ("user", "user", str | None),
-    ("labels", "labels", dict[str, str]),
-    ("state", "state", dict[str, Any]),
-    ("deps_key", "deps_key", Any),
-    ("forwarded_props", "forwarded_props", Any),
-    ("adapter", "adapter", Adapter),
-    ("request_id", "transport_request_id", str | None),
-)
-"""The fields of a request that are stored, besides its messages: how callers name them, how the
-request does, and their types."""
 _MESSAGES = tuple[Message, ...]
-_stored_of = attrgetter(*[field for _, field, _ in _STORED])
-_USUAL = _stored_of(RunRequest(thread_id="t"))
-"""Their values if a caller gives none of them."""
 
 
-def parse_request(request: RunRequest) -> RunRequest:
-    """The request as it is after it was stored.
-
-    Raises:
-        ConfigError: a part of it could not be read back.
-    """
-    changed: dict[str, Any] = {}
-    if request.messages != ():
-        messages = parse_argument("input", request.messages, _MESSAGES)
-        if messages != request.messages:
-            changed["messages"] = messages
-    values = _stored_of(request)
-    if values != _USUAL:
-        for (name, field, type_), value, usual in zip(_STORED, values, _USUAL, strict=True):
-            if type(value) is type(usual) and value == usual:
-                continue
-            kept = parse_argument(name, value, type_)
-            if kept != value:
-                changed[field] = kept
-        if request.user or request.labels:
-            check_size(request.user, request.labels)
-    return msgspec.structs.replace(request, **changed) if changed else request
-
-
-def checked_agent(agent: str | Agent | RemoteAgent | None) -> str | None:
+def parse_agent(agent: str | Agent | RemoteAgent | None) -> str | None:
     """The id of the agent that a caller asks for, if it names one.
 
     Raises:
@@ -91,17 +54,6 @@ def checked_agent(agent: str | Agent | RemoteAgent | None) -> str | None:
     if given is not None and not isinstance(given, str):
         raise ConfigError(f"agent is an agent's id, or an Agent, not {given!r}")
     return given
-
-
-def checked_when_busy(word: str) -> WhenBusy:
-    """
-    Raises:
-        ConfigError: there is no such word.
-    """
-    try:
-        return word if isinstance(word, WhenBusy) else WhenBusy(word)
-    except ValueError:
-        raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
 
 
 def parse_principal(principal: Principal | None) -> Principal | None:
@@ -209,6 +161,19 @@ def parse_id(name: str, id: str | None, type_: Any = str) -> Any:
     return parsed
 
 
+def parse_thread(thread: str) -> str:
+    """The id that a caller gives for a thread.
+
+    Raises:
+        ConfigError: it is no text.
+        InvalidId: it is blank, or has a zero character.
+    """
+    id: str = parse_id("thread", thread)
+    if not id.strip():
+        raise InvalidId(id)
+    return id
+
+
 def parse_word(name: str, word: str, words: type[W]) -> W:
     """The member of an enumeration that a caller names.
 
@@ -243,3 +208,85 @@ def check_seconds(name: str, seconds: float) -> None:
     given: Any = seconds
     if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
         raise ConfigError(f"{name} is a number of seconds from 0 on, not {given!r}")
+
+
+# -- all options ------------------------------------------------------------------------------
+
+
+class _Option(NamedTuple):
+    """How an option is checked: by `parse`, then as a store reads a value of type `stored` back.
+    `field` is its name in the request; an option without a field is not a part of it."""
+
+    field: str | None
+    stored: Any = None
+    parse: Callable[[Any], Any] | None = None
+    may_be_none: bool = True
+
+
+_OPTIONS = {
+    "thread": _Option("thread_id", None, parse_thread),
+    "answers": _Option("decisions", tuple[Decision, ...], decisions_of),
+    "overrides": _Option("overrides", InferenceOverride, partial(checked_overrides, whose="a run")),
+    "budget": _Option("budget", Budget, partial(checked_budget, whose="a run")),
+    "frontend_tools": _Option(
+        "frontend_tools",
+        tuple[ToolDescriptor, ...],
+        partial(listed, what="frontend_tools"),
+        may_be_none=False,
+    ),
+    "user": _Option("user", str | None),
+    "labels": _Option("labels", dict[str, str], partial(parse_mapping, "labels")),
+    "principal": _Option("principal", None, parse_principal),
+    "rewind_to": _Option("rewind_to", str),
+    "deps_key": _Option("deps_key", None, parse_deps_key),
+    "on_approval": _Option(None, None, check_handler),
+    "when_busy": _Option(
+        "when_busy", None, partial(parse_word, "when_busy", words=WhenBusy), may_be_none=False
+    ),
+    "wait": _Option("wait_for_decisions", None, bool),
+    "detached": _Option(None),
+    "mode": _Option(None, None, partial(parse_word, "mode", words=SubmitMode), may_be_none=False),
+    "key": _Option(None, None, partial(parse_id, "key")),
+    "not_before_ms": _Option(None, Count | None),
+    "state": _Option("state", dict[str, Any], partial(parse_mapping, "state")),
+    "forwarded_props": _Option("forwarded_props", Any),
+    "adapter": _Option("adapter", Adapter, may_be_none=False),
+    "request_id": _Option("transport_request_id", str | None),
+}
+"""All options of a run, by name; `run_options` has their types."""
+
+
+def parse_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a run as fields of its request, each as it is after it was stored.
+
+    Raises:
+        ConfigError: one of them cannot be used, or could not be read back; the text names it.
+        InvalidId: an id is blank, or has a zero character.
+    """
+    fields: dict[str, Any] = {}
+    for name, value in options.items():
+        option = _OPTIONS[name]
+        if value is None and option.may_be_none:
+            continue
+        if option.parse is not None:
+            value = option.parse(value)
+        if option.stored is not None:
+            value = parse_argument(name, value, option.stored)
+        if option.field is not None:
+            fields[option.field] = value
+    if "user" in fields or "labels" in fields:
+        check_size(fields.get("user"), fields.get("labels", {}))
+    return fields
+
+
+def parse_input(input: Input) -> tuple[Message, ...]:
+    """The messages for a run, as they are after they were stored.
+
+    Raises:
+        ConfigError: one of them could not be read back.
+    """
+    messages = as_messages(input)
+    if not messages:
+        return ()
+    parsed: tuple[Message, ...] = parse_argument("input", messages, _MESSAGES)
+    return messages if parsed == messages else parsed  # large media are not held twice

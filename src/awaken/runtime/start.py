@@ -5,45 +5,40 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.budget import Budget
 from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.event import EventSink, NullEventSink
-from awaken.core.identity import Adapter, Principal
-from awaken.core.inference import ModelSettings
-from awaken.core.message import as_messages
 from awaken.core.spec import AgentSpec, RemoteEndpoint
-from awaken.core.storable import Count, parse_argument
+from awaken.core.storable import parse_argument
 from awaken.core.store.commands import SubmitMode
 from awaken.core.suspension import Ticket
-from awaken.core.tool import ToolDescriptor
 from awaken.core.tool_context import Tool, ToolTraits, traits_of
-from awaken.errors import AgentNotFound, ConfigError, InvalidId, NotFound, ResolveFailed
+from awaken.errors import AgentNotFound, ConfigError, NotFound, ResolveFailed
 from awaken.runtime import lazy_engine as engine
 from awaken.runtime.agent import Agent
-from awaken.runtime.agent_arguments import checked_budget, checked_overrides, listed
 from awaken.runtime.agent_override import OVERRIDES
 from awaken.runtime.control import Control
-from awaken.runtime.deps import with_deps
+from awaken.runtime.deps import parse_deps
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.result import RunResult
 from awaken.runtime.run_arguments import (
-    AnswersByTicket,
     Input,
     OnApproval,
     ask,
-    check_handler,
-    checked_agent,
-    checked_when_busy,
-    decisions_of,
-    parse_id,
-    parse_mapping,
-    parse_principal,
-    parse_request,
+    parse_agent,
+    parse_input,
+    parse_options,
+)
+from awaken.runtime.run_options import (
+    RequestOptions,
+    RunOptions,
+    StreamOptions,
+    SubmitOptions,
+    takes,
 )
 from awaken.worker.request import RunRequest, WhenBusy
 
@@ -66,25 +61,15 @@ class Running(Control):
     _sources: dict[str, str | RemoteEndpoint]
     _sync: SyncDoor
 
+    @takes(RunOptions)
     async def run(
         self,
         agent: str | Agent[Any, Any] | RemoteAgent | None = None,
         input: Input = None,
         *,
-        thread: str | None = None,
-        answers: AnswersByTicket | None = None,
-        on_approval: OnApproval | None = None,
-        overrides: ModelSettings | None = None,
-        budget: Budget | None = None,
-        frontend_tools: Sequence[ToolDescriptor] = (),
-        when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
-        user: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        principal: Principal | None = None,
-        rewind_to: str | None = None,
         deps: Any = None,
-        deps_key: Json = None,
         sink: EventSink | None = None,
+        **options: Unpack[RunOptions],
     ) -> RunResult[Any]:
         """Run an agent and return how it ended.
 
@@ -114,42 +99,23 @@ class Running(Control):
             ThreadBusy: the thread cannot be rewound while a run of it is open.
             AgentLoopError: it broke off.
         """
-        request = self._request(
-            agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
-        )
-        if principal is not None or user is not None or labels is not None:
-            request = msgspec.structs.replace(
-                request, principal=principal, user=user, labels=parse_mapping("labels", labels)
-            )
-        request = parse_request(with_deps(request, self._agents, deps, deps_key))
+        request = self._build_request(agent, input, options, deps)
+        on_approval = options.get("on_approval")
         if on_approval is not None or OVERRIDES.get():
-            check_handler(on_approval)
             return await self._drive(request, on_approval, sink or NullEventSink())
-        if thread is not None:
-            await self._check_thread(thread)
+        if options.get("thread") is not None:
+            await self._check_thread(request.thread_id)
         ended = await self._engine.run(request, sink)
         return RunResult.of(request.thread_id, ended, self._shapes)
 
+    @takes(StreamOptions)
     def stream(
         self,
         agent: str | Agent[Any, Any] | RemoteAgent | None = None,
         input: Input = None,
         *,
-        thread: str | None = None,
-        answers: AnswersByTicket | None = None,
-        on_approval: OnApproval | None = None,
-        overrides: ModelSettings | None = None,
-        budget: Budget | None = None,
-        frontend_tools: Sequence[ToolDescriptor] = (),
-        when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
-        user: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        principal: Principal | None = None,
-        rewind_to: str | None = None,
         deps: Any = None,
-        deps_key: Json = None,
-        wait: bool = False,
-        detached: bool = False,
+        **options: Unpack[StreamOptions],
     ) -> RunStream:
         """Run an agent and read its events as they come.
 
@@ -161,50 +127,25 @@ class Running(Control):
         is entered at once: then only an unknown agent and a bad thread id are raised there, and the
         other errors come when the events are read.
         """
-        request = self._request(
-            agent, input, thread, answers, overrides, budget, frontend_tools, when_busy, rewind_to
-        )
-        if principal is not None or user is not None or labels is not None:
-            request = msgspec.structs.replace(
-                request, principal=principal, user=user, labels=parse_mapping("labels", labels)
-            )
-        request = parse_request(with_deps(request, self._agents, deps, deps_key))
-        check_handler(on_approval)
-        if wait and on_approval is not None:
+        request = self._build_request(agent, input, options, deps)
+        on_approval = options.get("on_approval")
+        if request.wait_for_decisions and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
-        if wait:
-            request = msgspec.structs.replace(request, wait_for_decisions=True)
         queued = request.when_busy is WhenBusy.QUEUE
         return engine.RunStream(
             self._engine,
             lambda sink: self._drive(request, on_approval, sink),
             check=partial(self._check_queued, request) if queued else None,
-            detached=detached,
+            detached=options.get("detached", False),
             shapes=self._shapes,
         )
 
+    @takes(SubmitOptions)
     async def submit(
         self,
         agent: str | Agent[Any, Any] | RemoteAgent | None = None,
         input: Input = None,
-        *,
-        thread: str | None = None,
-        answers: AnswersByTicket | None = None,
-        overrides: ModelSettings | None = None,
-        budget: Budget | None = None,
-        frontend_tools: Sequence[ToolDescriptor] = (),
-        mode: SubmitMode | Literal["queue", "steer", "interrupt", "refuse"] = SubmitMode.QUEUE,
-        key: str | None = None,
-        not_before_ms: int | None = None,
-        user: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        principal: Principal | None = None,
-        rewind_to: str | None = None,
-        state: Mapping[str, Json] | None = None,
-        forwarded_props: Json = None,
-        adapter: Adapter = Adapter.INTERNAL,
-        request_id: str | None = None,
-        deps_key: Json = None,
+        **options: Unpack[SubmitOptions],
     ) -> Submitted:
         """Ask for a run durably: once this returns, the run is carried out even if this process
         dies. It returns without waiting for the run; `wait(submitted.run_id)` waits for its end.
@@ -237,32 +178,31 @@ class Running(Control):
             RewindRefused: no message in view has the id `rewind_to`.
             InvalidResume: an answer fits no open ticket.
         """
-        parse_principal(principal)
-        if thread is None and principal is not None and not answers:
-            thread = engine.join_scope(principal.scope, self._ids.new())
-        request = self._request(
-            *(agent, input, thread, answers, overrides, budget, frontend_tools),
-            WhenBusy.QUEUE,
-            rewind_to,
-        )
-        request = msgspec.structs.replace(
-            request,
-            user=user,
-            labels=parse_mapping("labels", labels),
-            principal=principal,
-            state=parse_mapping("state", state),
-            forwarded_props=forwarded_props,
-            adapter=adapter,
-            transport_request_id=request_id,
-        )
-        request = parse_request(with_deps(request, self._agents, None, deps_key))
-        parse_id("key", key, str | None)
-        parse_argument("not_before_ms", not_before_ms, Count | None)
+        request = self._build_request(agent, input, options)
+        principal = request.principal
+        if principal is not None and options.get("thread") is None:
+            own = engine.join_scope(principal.scope, request.thread_id)
+            request = msgspec.structs.replace(request, thread_id=own)
         await self._check_thread(request.thread_id, principal)
         self._engine.one_loop.bind()
-        return await engine.submit(self._engine, request, mode, key, not_before_ms)
+        return await engine.submit(
+            self._engine,
+            request,
+            SubmitMode(options.get("mode", SubmitMode.QUEUE)),
+            options.get("key"),
+            options.get("not_before_ms"),
+        )
 
-    def run_sync(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
+    @takes(RunOptions)
+    def run_sync(
+        self,
+        agent: str | Agent[Any, Any] | RemoteAgent | None = None,
+        input: Input = None,
+        *,
+        deps: Any = None,
+        sink: EventSink | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunResult[Any]:
         """`run`, for programs without an event loop, from any thread, also from several at once.
 
         It uses the event loop that the runtime was opened in, or else one in a separate thread that
@@ -281,17 +221,27 @@ class Running(Control):
             raise ConfigError(
                 "run_sync was called inside an event loop: await runtime.run(…) instead"
             )
+        work = partial(self.run_to_rest, agent, input, deps=deps, sink=sink, **options)
         loop = self._engine.one_loop.find()
         if loop is None or loop.is_closed() or self._sync.is_behind(loop):
-            return self._sync.call(lambda: self.run_to_rest(*args, **kwargs))
+            return self._sync.call(work)
         if not loop.is_running():
             raise ConfigError("the runtime belongs to an event loop that is open and does not run")
-        return engine.call_in(loop, self.run_to_rest(*args, **kwargs))
+        return engine.call_in(loop, work())
 
-    async def run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult[Any]:
+    @takes(RunOptions)
+    async def run_to_rest(
+        self,
+        agent: str | Agent[Any, Any] | RemoteAgent | None = None,
+        input: Input = None,
+        *,
+        deps: Any = None,
+        sink: EventSink | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunResult[Any]:
         """`run`, and wait until the run's background tasks have ended, and the run has answered to
         them. If an agent in a task needs an answer, it returns while both wait."""
-        result = await self.run(*args, **kwargs)
+        result = await self.run(agent, input, deps=deps, sink=sink, **options)
         await engine.tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
         now = await self.find_run(result.run_id) if result.waiting else None
         return result if now is None else RunResult.read(now, self._shapes)
@@ -348,44 +298,36 @@ class Running(Control):
         finally:
             engine.RESOLVER.reset(mark)
 
-    def _request(
+    def _build_request(
         self,
         agent: str | Agent[Any, Any] | RemoteAgent | None,
         input: Input,
-        thread: str | None,
-        answers: AnswersByTicket | None,
-        overrides: ModelSettings | None,
-        budget: Budget | None,
-        frontend_tools: Sequence[ToolDescriptor],
-        when_busy: WhenBusy | str,
-        rewind_to: str | None,
+        options: RequestOptions,
+        deps: Any = None,
     ) -> RunRequest:
+        """The request for a run. What the caller gives is checked here, except whether the thread
+        may be used, which only the store knows. Unknown names of options come no further than the
+        call (`with_hints`).
+
+        Raises:
+            ConfigError, InvalidId: it cannot be used; the text says which part.
+        """
         if self._closed:
             raise ConfigError("the runtime is closed: open another one")
-        agent_id = checked_agent(agent)
-        messages = as_messages(input)
-        decisions = decisions_of(answers) if answers is not None else ()
-        if not messages and not answers and rewind_to is None:
+        agent_id, messages = parse_agent(agent), parse_input(input)
+        fields = {"wait_for_decisions": False, **parse_options(options)}
+        thread_id, rewind_to = fields.get("thread_id"), fields.get("rewind_to")
+        decisions = fields.get("decisions")
+        if not messages and not decisions and rewind_to is None:
             raise self._nothing_to_do(agent_id)
-        if rewind_to is not None and (thread is None or answers):
+        if rewind_to is not None and (thread_id is None or decisions):
             raise ConfigError("rewind_to names a message of a thread: give the thread, no answers")
-        if thread is not None and not parse_id("thread", thread).strip():
-            raise InvalidId(thread)
-        if answers and thread is None:
+        if decisions and thread_id is None:
             raise ConfigError("answers belong to a thread: give the thread of the suspended run")
-        whose = "a run" if agent_id is None else f"a run of agent {agent_id!r}"
-        return RunRequest(
-            thread_id=self._ids.new() if thread is None else thread,
-            messages=messages,
-            agent_id=agent_id,
-            decisions=decisions,
-            overrides=checked_overrides(overrides, whose),
-            budget=checked_budget(budget, whose),
-            frontend_tools=listed(frontend_tools, "frontend_tools"),
-            wait_for_decisions=False,
-            when_busy=checked_when_busy(when_busy),
-            rewind_to=rewind_to,
-        )
+        if thread_id is None:
+            fields["thread_id"] = self._ids.new()
+        given = parse_deps(deps, agent_id, self._agents)
+        return RunRequest(messages=messages, agent_id=agent_id, deps=given, **fields)
 
     def _nothing_to_do(self, agent_id: str | None) -> ConfigError:
         known = self._engine.registry.snapshot().agent_ids()
@@ -410,7 +352,7 @@ class Running(Control):
             raise ConfigError(
                 f"request is an InferenceRequest, such as load_request gives, not {given!r}"
             )
-        known = engine.resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
+        known = engine.resolve(self._engine.registry.snapshot(), parse_agent(agent) or "")
         if not isinstance(known, engine.ResolvedAgent):
             raise ResolveFailed(f"agent {known.spec.id!r} runs elsewhere, and so does its model")
         return engine.preview_of(known.llm_executor, request)
@@ -437,7 +379,7 @@ class Running(Control):
 
     def _tool(self, agent: str | Agent, tool: str) -> Tool:
         parse_argument("tool", tool, str)
-        known = engine.resolve(self._engine.registry.snapshot(), checked_agent(agent) or "")
+        known = engine.resolve(self._engine.registry.snapshot(), parse_agent(agent) or "")
         found = known.tools.get(tool) if isinstance(known, engine.ResolvedAgent) else None
         if found is None:
             raise NotFound("tool", tool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from awaken.core.store.commands import Submission, SubmitMode, Submitted
 from awaken.core.store.threads import ThreadContext
 from awaken.core.thread import Thread
-from awaken.errors import AgentNotFound, ConfigError
+from awaken.errors import AgentNotFound
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
 from awaken.tool import FrontEndTool
 from awaken.worker import AgentRuntime, RunRequest
@@ -16,20 +16,19 @@ from awaken.worker.prepare import choose_agent
 async def submit(
     engine: AgentRuntime,
     request: RunRequest,
-    mode: str,
+    mode: SubmitMode,
     key: str | None,
     not_before_ms: int | None,
 ) -> Submitted:
     """Store a submission for the run that `request` asks for.
 
     Raises:
-        ConfigError: there is no such mode.
         AgentNotFound: this runtime has no such agent.
         ToolIdConflict: a tool of the client has the id of a tool of the agent.
         KeyReused, ThreadDeleted, ThreadBusy, InvalidResume: it cannot be taken.
         ArgumentsRefused: a tool refuses edited arguments.
     """
-    word, request = _mode(mode), request.signed()
+    request = request.signed()
     known = engine.registry.snapshot().agent_ids()
     agent_id = request.agent_id
     if agent_id is None:
@@ -46,7 +45,7 @@ async def submit(
             **request.fields(),
             run_id=engine.ids.new(),
             agent_id=agent_id,
-            mode=word,
+            mode=mode,
             key=key,
             not_before_ms=not_before_ms,
             at_ms=engine.clock.now_ms(),
@@ -63,11 +62,3 @@ def _check_tools(agent: ResolvedExecution, request: RunRequest) -> None:
     if isinstance(agent, ResolvedAgent):
         for descriptor in request.frontend_tools:
             agent = agent.with_tool(FrontEndTool(descriptor))
-
-
-def _mode(word: str) -> SubmitMode:
-    try:
-        return SubmitMode(word)
-    except ValueError:
-        modes = ", ".join(repr(mode.value) for mode in SubmitMode)
-        raise ConfigError(f"mode is one of {modes}, not {word!r}") from None

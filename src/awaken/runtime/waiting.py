@@ -14,15 +14,15 @@ from awaken.core.run import RunKind, RunRecord, WaitingReason
 from awaken.core.store.store import Store
 from awaken.core.store.threads import Page, RunQuery, TicketQuery
 from awaken.core.suspension import TicketStatus
-from awaken.core.task import TaskStatus
+from awaken.core.task import StoredTask, TaskStatus
 from awaken.core.unreadable import UnreadableRow
 from awaken.core.value import Value
 from awaken.errors import NotFound, RunAbandoned
-from awaken.ext.tasks import TaskProgress, find_live_task
+from awaken.ext import tasks as background
+from awaken.ext.tasks.state import TaskProgress
 from awaken.worker import AgentRuntime, operations
 from awaken.worker.delegates import parent_of
 from awaken.worker.messages import root_of
-from awaken.worker.task_records import StoredTask
 
 PATIENCE = 5.0
 """Seconds without a change after which a waiting caller checks that the run still has an owner."""
@@ -59,7 +59,7 @@ class BackgroundTask(Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, record: RunRecord) -> Self:
-        task, live = StoredTask.of(record).task, find_live_task(record.run_id)
+        task, live = StoredTask.of(record).task, background.find_live_task(record.run_id)
         return cls(
             id=record.run_id,
             thread_id=task.owner_thread_id,
@@ -211,7 +211,7 @@ async def tree_at_rest(
 
 async def _needs_answer(engine: AgentRuntime, thread_id: str) -> bool:
     """Whether a task needs an answer for one of its agents, or is queued behind one that does."""
-    task = find_live_task(thread_id)
+    task = background.find_live_task(thread_id)
     if task is not None and task.queued:
         return True
     for beneath in await operations.descendants(engine.store, thread_id):

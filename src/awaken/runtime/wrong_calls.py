@@ -7,9 +7,10 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from awaken.runtime.hints import SETTINGS, near
+from awaken.runtime.run_options import Method
 
 if TYPE_CHECKING:
     import msgspec
@@ -85,12 +86,16 @@ _EXAMPLES = {
 """What to write for arguments that have to be given; others are shown by their names."""
 
 
-def with_hints(method: Callable[..., Any], holder: Holder | None = None) -> Callable[..., Any]:
+def with_hints(method: Method, holder: Holder | None = None) -> Method:
     """The method, whose errors about a call that does not fit its arguments say what to write. A
-    call that fits costs one more function call, and nothing is checked."""
+    call that fits costs one more function call; only the names of options are checked before it."""
+    takes_options = "__signature__" in vars(method)
+    known = frozenset(inspect.signature(method).parameters) if takes_options else None
 
     @functools.wraps(method)
     def call(*args: Any, **named: Any) -> Any:
+        if known is not None and not known.issuperset(named):
+            raise _wrong_call(method, "", named, holder)
         try:
             return method(*args, **named)
         except TypeError as error:
@@ -106,7 +111,7 @@ def with_hints(method: Callable[..., Any], holder: Holder | None = None) -> Call
             mark(call)
         else:  # Python 3.11
             vars(call)["_is_coroutine"] = vars(asyncio.coroutines)["_is_coroutine"]
-    return call
+    return cast("Method", call)
 
 
 def _wrong_call(
@@ -132,7 +137,7 @@ def _wrong_call(
 
 def _shown_as(called: str) -> str:
     """How a method is written in a program."""
-    return called.replace("Runtime.", "runtime.")
+    return called.replace("Runtime.", "runtime.").replace("Agent.", "agent.")
 
 
 def _example(method: Callable[..., Any], parameter: inspect.Parameter) -> str:
@@ -147,7 +152,7 @@ def _meant(called: str, name: str, known: list[str], holder: Holder | None) -> s
     """What to write instead of an argument that a method does not take; `None` if unknown."""
     fields = () if holder is None else holder.__struct_fields__
     guesses: Iterable[str] = _OF_A_METHOD.get(name, ())
-    if "agent" in known and "input" in known:
+    if "thread" in known and "input" in known:
         guesses = (_OF_A_RUN[name],) if name in _OF_A_RUN else ()
     elif called == "Runtime":
         guesses = _OF_A_RUNTIME.get(name, ())

@@ -10,12 +10,12 @@ from awaken.core.aio.owned_tasks import log_end
 from awaken.core.lifecycle import CancelledEnd, RunStatus
 from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt, RunRecord
 from awaken.core.store.commits import CallEntry, CallPhase
+from awaken.core.task import StoredTask
 from awaken.core.thread_ids import child_ids, task_uid
 from awaken.errors import UnreadableRecord
 from awaken.worker.operations import CancelTargets, finish_cancelled, request_cancel
 from awaken.worker.orphans import has_agent, is_elsewhere, levels
 from awaken.worker.submissions import withdraw
-from awaken.worker.task_records import StoredTask
 from awaken.worker.worker import AgentRuntime
 
 _STOPPED, _FINISHED, _UNKNOWN = (

@@ -23,7 +23,7 @@ from awaken.core.event import NullEventSink
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord, Takeovers
 from awaken.core.store.commands import CommandKind
-from awaken.core.store.commits import CallPhase, Fence, ThreadCommit
+from awaken.core.store.commits import CallPhase, Fence, ThreadCommit, commit_once
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ThreadContext
 from awaken.core.thread_ids import child_ids
@@ -32,7 +32,6 @@ from awaken.plugin.env import ExecutionEnv
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.worker.activate import Opening, local_run, remote_run
 from awaken.worker.attempt import RunEnded, StartOver
-from awaken.worker.pending_commits import commit_once
 from awaken.worker.prepare import Sent
 from awaken.worker.request import continuation
 

@@ -16,10 +16,9 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commits import CallEntry, CallPhase, call_key
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery
-from awaken.core.task import TaskStatus
+from awaken.core.task import StoredTask, TaskStatus
 from awaken.core.thread_ids import agent_ids, child_ids, task_uid
 from awaken.core.tool import OUTCOME_UNKNOWN, ToolEffect
-from awaken.worker.task_records import StoredTask
 
 LIMIT = 4000
 """The approximate length of the whole text; calls that only read are left out first."""

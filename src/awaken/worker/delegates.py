@@ -29,16 +29,15 @@ from awaken.core.backend import (
 from awaken.core.budget import Spending
 from awaken.core.event import EventSink
 from awaken.core.identity import RequestOrigin
+from awaken.core.inbox import payload_messages
 from awaken.core.lifecycle import SUSPENDED_END, RunStatus, Stopped
 from awaken.core.message import Message
 from awaken.core.run import AgentRunResult, PersistedState, RunRecord, WaitingReason
 from awaken.core.state.run_keys import SPENDING
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.store import Store
-from awaken.core.store.threads import TicketQuery
+from awaken.core.store.threads import TicketQuery, find_child
 from awaken.core.suspension import ResumeAction, TicketStatus, ToolCallResume
-from awaken.core.thread_ids import child_id, earlier_child_id
-from awaken.engine.inbox import payload_messages
 from awaken.engine.suspension import EXPIRY_GRACE_MS, LOOK_AT_CLOCK_SECONDS
 from awaken.errors import (
     AgentLoopError,
@@ -61,18 +60,6 @@ class RunFunction(Protocol):
     def __call__(
         self, request: RunRequest, sink: EventSink, parent_context: ParentContext
     ) -> Awaitable[AgentRunResult]: ...
-
-
-async def find_child(store: Store, parent_thread_id: str, key: str) -> str:
-    """The id of the delegate that the call `key` of a thread has started, or is to start.
-
-    Earlier versions gave delegates other ids. One that such a version has started is found first,
-    so that a run that was left open across an upgrade goes on with the delegate it has.
-    """
-    earlier = earlier_child_id(key)
-    if await store.load_thread(earlier) is not None:
-        return earlier
-    return child_id(parent_thread_id, key)
 
 
 class Delegates:

@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
 
 from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.bus import NO_TOPIC, Topic
 from awaken.core.deps import RunDeps
-from awaken.core.identity import Principal
-from awaken.core.inbox import DecisionQueue, InboxSender
-from awaken.core.run import AgentRunResult, RunRequestSnapshot
+from awaken.core.inbox import DecisionQueue, InboxSender, messages_payload
+from awaken.core.run import NO_REQUESTER, AgentRunResult
 from awaken.core.state.store import StateStore
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import Fence
-from awaken.engine.inbox import messages_payload
 from awaken.engine.prepared_run import RunControls
 from awaken.errors import ThreadAlreadyRunning
-from awaken.worker.request import RunRequest
 
 MAX_SEEN_IDS = 100
 """How many ids of commands a run keeps before it looks which of them were acknowledged."""
 
 _NONE_SEEN: frozenset[int] = frozenset()
-
-
-class Requester(NamedTuple):
-    """The principal and the end user that a run works for, and its labels for filters. The runs
-    and tasks that it starts have the same requester."""
-
-    principal: Principal | None = None
-    user: str | None = None
-    labels: Mapping[str, str] = MappingProxyType({})
-
-    @classmethod
-    def of(cls, asked: RunRequest | RunRequestSnapshot | None) -> Requester:
-        if asked is None or not (asked.principal or asked.user or asked.labels):
-            return NO_REQUESTER
-        return cls(asked.principal, asked.user, asked.labels)
-
-    def fields(self) -> dict[str, Any]:
-        """These values, as fields of a request."""
-        return {"principal": self.principal, "user": self.user, "labels": dict(self.labels)}
-
-
-NO_REQUESTER = Requester()
 
 
 class ActiveRun:

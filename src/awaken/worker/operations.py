@@ -16,6 +16,7 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.store import Store
 from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.core.suspension import Decision, TicketStatus, ToolCallResume
+from awaken.core.task import StoredTask
 from awaken.core.thread import Thread
 from awaken.engine.suspension import EXPIRY_GRACE_MS
 from awaken.errors import (
@@ -32,7 +33,6 @@ from awaken.worker.delegates import orphan_error, parent_of
 from awaken.worker.edited_arguments import check_edits
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.orphans import end_all, end_without_agent, has_agent, is_elsewhere, recover_run
-from awaken.worker.task_records import StoredTask
 from awaken.worker.worker import AgentRuntime
 
 _MAX_RESULTS = 1000
@@ -374,7 +374,7 @@ async def _has_only_messages(runtime: AgentRuntime, run: RunRecord, now_ms: int)
 async def recover_task(runtime: AgentRuntime, record: RunRecord) -> None:
     """Resume a background task that has no owner, or end it if it cannot be resumed."""
     try:
-        await runtime.tasks.take_up(record, runtime.registry.snapshot())
+        await runtime.tasks.recover(record)
     except (ThreadAlreadyRunning, ThreadOwned):
         return  # another process has resumed it
     except StoreError:

@@ -141,7 +141,7 @@ async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
     """
     try:
         if run.is_task:
-            return await runtime.tasks.end_interrupted(run, cancelled=True)
+            return await runtime.tasks.get_journal().end_interrupted(run, cancelled=True)
         if has_agent(runtime, run):
             try:
                 await recover_run(runtime, run)
@@ -167,7 +167,12 @@ async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunRe
     """
     registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandInResolver(run.agent_id))
     stand_in = AgentRuntime(
-        registry, runtime.store, clock=runtime.clock, ids=runtime.ids, bus=runtime.bus
+        registry,
+        runtime.store,
+        clock=runtime.clock,
+        ids=runtime.ids,
+        bus=runtime.bus,
+        make_task_journal=runtime.tasks.make_journal,
     )
     return await recover_run(stand_in, run, agent_id=run.agent_id)
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from awaken.core.aio.owned_tasks import log_error, start_logged
-from awaken.core.store.commits import Commits, Committed, Fence, ThreadCommit
+from awaken.core.store.commits import Fence, ThreadCommit, commit_once
 from awaken.core.store.store import Store
 from awaken.errors import CommitUnknown, StoreError, StoreUnavailable
 from awaken.worker.claims import Claims, ClaimUse
@@ -156,22 +156,3 @@ class PendingCommits:
             except StoreError as error:
                 backlog.log_lost(error)
                 self._claims.release_later(backlog.fence)
-
-
-async def commit_once(
-    commits: Commits, commit: ThreadCommit, *, is_tried: bool = False
-) -> Committed:
-    """Make a commit that has a run record exactly once, even if the store's answer gets lost.
-
-    `is_tried` says that the commit may have been made before.
-
-    Raises:
-        StoreError: as `Commits.commit`; after `CommitUnknown` the commit may have been made.
-    """
-    if not is_tried:
-        try:
-            return await commits.commit(commit)
-        except CommitUnknown:
-            pass
-    made = await commits.find_commit(commit)
-    return made if made is not None else await commits.commit(commit)

@@ -20,7 +20,7 @@ from awaken.core.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.core.state.store import StateStore, UnknownKeyPolicy
-from awaken.core.store.commands import CommandKind, ThreadCommand
+from awaken.core.store.commands import CommandKind, ThreadCommand, build_cancels
 from awaken.core.store.commits import CallPhase, call_key
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ThreadContext
@@ -28,7 +28,7 @@ from awaken.core.suspension import Decision, ResumedOutcome, Ticket, TicketStatu
 from awaken.core.thread_ids import child_ids
 from awaken.core.tool import OUTCOME_UNKNOWN
 from awaken.core.transcript import effective_view
-from awaken.engine.call_results import build_cancels, ticket_of, unknown_outcome
+from awaken.engine.call_results import ticket_of, unknown_outcome
 from awaken.engine.prepared_run import FirstCommit, RunServices
 from awaken.engine.suspension import decision_batch
 from awaken.errors import InvalidResume, KeyDecode, StateError

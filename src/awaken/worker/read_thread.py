@@ -19,9 +19,8 @@ from awaken.core.store.threads import ThreadContext
 from awaken.core.thread import Thread
 from awaken.core.thread_ids import ThreadFamily, parse_family
 from awaken.core.window import shorten_message
-from awaken.engine.context_window import counter_of, policy_of
+from awaken.engine.context_window import compactor_of, counter_of, policy_of
 from awaken.errors import ResolveError, ResolveFailed, ThreadBusy
-from awaken.ext import compaction
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.worker.prepare import choose_agent
 from awaken.worker.request import RunRequest
@@ -83,7 +82,8 @@ async def resolve_and_read(
         context = _replace(context, messages=[*piece, *context.messages], skipped=skipped)
     if context.skipped and window.is_limited:
         most = MOST_LEADING if window.most is None else min(window.most, MOST_LEADING)
-        context = _replace(context, leading=await _load_leading(store, context, most))
+        summary_seq = _find_summary(agent, context)
+        context = _replace(context, leading=await _load_leading(store, context, most, summary_seq))
     return agent, context
 
 
@@ -166,14 +166,21 @@ def _has_open_turn(context: ThreadContext) -> bool:
     return any(message.tool_calls for message in context.messages)
 
 
-async def _load_leading(store: Store, context: ThreadContext, most: int) -> Sequence[Message]:
+def _find_summary(agent: ResolvedExecution, context: ThreadContext) -> int | None:
+    """The position of the thread's last summary, which the compactor of the agent's plugins
+    knows."""
+    compactor = compactor_of(agent) if isinstance(agent, ResolvedAgent) else None
+    return compactor.last_summary_seq(context.thread_state) if compactor is not None else None
+
+
+async def _load_leading(
+    store: Store, context: ThreadContext, most: int, seq: int | None
+) -> Sequence[Message]:
     """Messages that were not read but are needed: the system messages at the thread's beginning,
-    its last summary, and the last input message of the open run."""
+    its last summary (at `seq`), and the last input message of the open run."""
     skipped = context.skipped
     begins = await read_between(store, context, 0, min(skipped, most))
     found = list(takewhile(lambda message: message.role is Role.SYSTEM, begins))
-    known = context.thread_state.extensions.get(compaction.COMPACTION.name)
-    seq = compaction.COMPACTION.load(known).last_summary_seq if known is not None else None
     if seq is not None and len(found) < seq <= skipped:
         found += await read_between(store, context, seq - 1, seq)
     asked = _last_request_index(context)

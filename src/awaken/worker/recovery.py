@@ -223,7 +223,7 @@ class Recovery:
             if is_crash_looping(record):
                 self._hold(record, engine.owned.start(self._recover_in_turn(record)))
                 return []
-            await engine.tasks.take_up(record, engine.registry.snapshot())
+            await engine.tasks.recover(record)
         except (ThreadAlreadyRunning, ThreadOwned):
             return []  # another process has resumed it
         except StoreUnavailable:
@@ -408,7 +408,7 @@ class Recovery:
     def _send_outboxes(self) -> None:
         """Send the messages in the outboxes of ended runs, in a task, since that may take long."""
         if self._sending is None or self._sending.done():
-            sending = self._engine.outboxes.send_all(self._engine.registry.snapshot())
+            sending = self._engine.tasks.send_outboxes()
             owned = self._engine.owned
             self._sending = owned.start_logged(sending, "cannot look for messages to send")
 
@@ -464,7 +464,7 @@ class Recovery:
         engine = self._engine
         async with self._crash_loop_gate.turn(record):
             try:
-                await engine.tasks.take_up(record, engine.registry.snapshot())
+                await engine.tasks.recover(record)
             except (ThreadAlreadyRunning, ThreadOwned):
                 return  # another process has resumed it
             except Exception as error:

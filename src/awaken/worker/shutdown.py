@@ -26,7 +26,7 @@ from awaken.worker.live_control import LiveControl
 from awaken.worker.live_runs import ActiveRun, ActiveRuns
 from awaken.worker.pending_commits import PendingCommits
 from awaken.worker.request import RunRequest
-from awaken.worker.task_journal import Tasks
+from awaken.worker.task_host import WorkerTaskHost
 
 log = logging.getLogger("awaken.runtime")
 
@@ -39,7 +39,7 @@ class Stopping(LiveControl):
 
     commands: CommandListener
     owned: OwnedTasks
-    tasks: Tasks
+    tasks: WorkerTaskHost
     tool_threads: ToolThreads
     pending_commits: PendingCommits
 

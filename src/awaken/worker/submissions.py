@@ -12,7 +12,7 @@ from awaken.core.event import RunEvent, RunFinish, RunStart
 from awaken.core.lifecycle import CANCELLED, Failed, RunStatus, StartCause, TerminationReason
 from awaken.core.run import AgentRunResult, RunRecord
 from awaken.core.store.commands import CommandKind, Submission, ThreadCommand
-from awaken.core.store.commits import Fence, ThreadCommit
+from awaken.core.store.commits import Fence, ThreadCommit, commit_once
 from awaken.core.store.store import Store
 from awaken.errors import (
     CommitTooLarge,
@@ -22,7 +22,6 @@ from awaken.errors import (
     ThreadAlreadyRunning,
     ThreadOwned,
 )
-from awaken.worker.pending_commits import commit_once
 from awaken.worker.request import RunRequest
 from awaken.worker.worker import AgentRuntime
 

@@ -30,10 +30,10 @@ from awaken.core.deps import DepsMakers
 from awaken.core.event import EventSink, NullEventSink
 from awaken.core.profile import ProfileStore, profiles_of
 from awaken.core.registry import ExecutionResolver
-from awaken.core.run import AgentRunResult
+from awaken.core.run import AgentRunResult, Requester
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
-from awaken.core.task import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
+from awaken.core.task import CURRENT_TASK, MakeTaskJournal
 from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import traits_of
 from awaken.engine.prepared_run import RunControls, RunServices
@@ -49,11 +49,9 @@ from awaken.errors import (
     ThreadOwned,
     describe,
 )
-from awaken.ext.tasks import current_background_task_context, leave_surroundings
-from awaken.ext.tasks.resolver import BackgroundControlResolver
 from awaken.ids import UUID7, Ids
 from awaken.plugin.resolved_agent import ResolvedAgent
-from awaken.tool.thread_pool import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
+from awaken.tool.thread_pool import DEFAULT_LIMIT, ToolThreads
 from awaken.worker.activate import (
     Opening,
     choose,
@@ -78,12 +76,12 @@ from awaken.worker.crash_loop import count_takeover, end_abandoned
 from awaken.worker.delegates import Delegates
 from awaken.worker.dependencies import Dependencies, use_deps
 from awaken.worker.live_control import RunAccess
-from awaken.worker.live_runs import ActiveRun, ActiveRuns, Requester
-from awaken.worker.messages import Messages, Outboxes
+from awaken.worker.live_runs import ActiveRun, ActiveRuns
+from awaken.worker.messages import Messages
 from awaken.worker.pending_commits import PendingCommits
 from awaken.worker.request import ParentContext, RunRequest, WhenBusy
 from awaken.worker.shutdown import OneLoop, Stopping, cancel_and_wait
-from awaken.worker.task_journal import Tasks
+from awaken.worker.task_host import WorkerTaskHost
 
 log = logging.getLogger("awaken.runtime")
 RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
@@ -106,6 +104,7 @@ class AgentRuntime(Stopping):
         store: Store,
         *,
         bus: LiveBus,
+        make_task_journal: MakeTaskJournal,
         profiles: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
@@ -145,21 +144,8 @@ class AgentRuntime(Stopping):
         self.accounts = Accounts(store, clock)
         self.claims.released.subscribe(self.unattended.notify)
         self.pending_commits = PendingCommits(store, self.claims)
-        self.tasks = Tasks(
-            store,
-            self.active,
-            clock,
-            self.claims,
-            self.deliver,
-            self.delegates,
-            self.accounts,
-            lambda: self.commands.subscribe(self.on_command),
-            self.tool_threads,
-            self.pending_commits,
-            self.deps,
-        )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
-        self.outboxes = Outboxes(store, clock, self.messages, self.tasks, self.claims)
+        self.tasks = WorkerTaskHost(self, make_task_journal)
         store.lease.add_lost_callback(self._on_claim_lost)
 
     # -- running ------------------------------------------------------------------------------
@@ -229,7 +215,7 @@ class AgentRuntime(Stopping):
         `attempts` is a stack: if another run of the thread has to end first, ending it is attempted
         before the request is attempted again. All attempts use the same slot.
         """
-        self._set_context_variables(parent_context)
+        self.tasks.set_context_variables(is_root=not parent_context.depth)
         attempts, paused = [Attempt(request, sink)], None
         result: AgentRunResult | None = None
         try:
@@ -316,16 +302,6 @@ class AgentRuntime(Stopping):
         if await has_command(self.store, slot.thread_id, paused):
             return True
         return slot.token.is_cancelled() and await has_command(self.store, slot.thread_id, paused)
-
-    def _set_context_variables(self, parent_context: ParentContext) -> None:
-        """Give the run's task its context variables."""
-        AMBIENT_TASK_JOURNAL.set(self.tasks)
-        AMBIENT_MESSAGE_SINK.set(self.messages)
-        TOOL_THREADS.set(self.tool_threads)
-        if not parent_context.depth:
-            # The caller may itself be inside a tool call or a task. Only a delegate's run keeps
-            # the caller's context.
-            leave_surroundings()
 
     async def _free_slot(
         self, slot: ActiveRun, result: AgentRunResult | None, error: BaseException | None
@@ -524,10 +500,10 @@ class AgentRuntime(Stopping):
     def _resolver(self) -> ExecutionResolver:
         """The resolver for the run's agents. In a background task, the agents it resolves can
         cancel that task."""
-        known, task = RESOLVER.get() or self.registry.snapshot(), current_background_task_context()
+        resolver, task = RESOLVER.get() or self.registry.snapshot(), CURRENT_TASK.get()
         if task is None:
-            return known
-        return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
+            return resolver
+        return task.wrap_resolver(resolver, clock=self.clock, ids=self.ids)
 
     def _unsubscribe_when_idle(self, run: ActiveRun) -> None:
         """Stop listening for other processes' commands when the last live run has ended."""

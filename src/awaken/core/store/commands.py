@@ -6,7 +6,7 @@ the run.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, Self
 
@@ -77,6 +77,12 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
             submission=submission,
             rewinds_to=rewinds_to,
         )
+
+
+def build_cancels(run_ids: Iterable[str], at_ms: int) -> list[ThreadCommand]:
+    """The commands that cancel delegates. The store drops a command to a delegate that never
+    started or has ended, so the ids need not be checked before."""
+    return [ThreadCommand.cancel(run_id, run_id, at_ms=at_ms) for run_id in run_ids]
 
 
 class Commands(Protocol):

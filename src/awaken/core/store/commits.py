@@ -21,6 +21,7 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commands import OUTBOX_KEY, ThreadCommand
 from awaken.core.suspension import Ticket
 from awaken.core.value import Value
+from awaken.errors import CommitUnknown
 
 MAX_COMMIT = 1024 * 1024
 """The most bytes that the row of a commit may have."""
@@ -268,6 +269,25 @@ class StreamLogEntry(Value, frozen=True, kw_only=True):
 ORPHANS_EVERY_MS = 60_000
 """After this time, by the clock of the caller, a lease looks again for delegates that wait though
 their parent run has ended."""
+
+
+async def commit_once(
+    commits: Commits, commit: ThreadCommit, *, is_tried: bool = False
+) -> Committed:
+    """Make a commit that has a run record exactly once, even if the store's answer gets lost.
+
+    `is_tried` says that the commit may have been made before.
+
+    Raises:
+        StoreError: as `Commits.commit`; after `CommitUnknown` the commit may have been made.
+    """
+    if not is_tried:
+        try:
+            return await commits.commit(commit)
+        except CommitUnknown:
+            pass
+    made = await commits.find_commit(commit)
+    return made if made is not None else await commits.commit(commit)
 
 
 class Lease(Protocol):

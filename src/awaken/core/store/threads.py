@@ -17,6 +17,7 @@ from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import CallEntry, StreamLogEntry
 from awaken.core.suspension import Ticket, TicketStatus
 from awaken.core.thread import Thread, ThreadPatch
+from awaken.core.thread_ids import child_id, earlier_child_id
 from awaken.core.unreadable import UnreadableRow
 from awaken.core.value import Value
 
@@ -386,3 +387,15 @@ class Threads(Protocol):
         Kept are threads with a live owner: cancel their runs first, or repeat this later.
         """
         ...
+
+
+async def find_child(threads: Threads, parent_thread_id: str, key: str) -> str:
+    """The id of the delegate that the call `key` of a thread has started, or is to start.
+
+    Earlier versions gave delegates other ids. One that such a version has started is found first,
+    so that a run that was left open across an upgrade goes on with the delegate it has.
+    """
+    earlier = earlier_child_id(key)
+    if await threads.load_thread(earlier) is not None:
+        return earlier
+    return child_id(parent_thread_id, key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from awaken.core.run import PersistedState
 from awaken.errors import KeyDecode
 from awaken.ext.compaction.config import SECTION, CompactionConfig, section_schema
 from awaken.ext.compaction.plan import plan, summary_message
@@ -75,6 +76,11 @@ class CompactionPlugin:
         threshold = talk.policy.autocompact_threshold
         if threshold is not None and talk.tokens() >= threshold and talk.is_new_turn():
             self._begin(talk)
+
+    def last_summary_seq(self, thread_state: PersistedState) -> int | None:
+        """The position in the log of a thread's last summary; `None` if it has none."""
+        recorded = thread_state.extensions.get(COMPACTION.name)
+        return COMPACTION.load(recorded).last_summary_seq if recorded is not None else None
 
     # -- beginning ----------------------------------------------------------------------------
 

@@ -13,18 +13,6 @@ from awaken.core.task import (
     TaskStatus,
 )
 from awaken.ext.tasks.state import BACKGROUND_PLUGIN_ID, TaskProgress, TaskSummary
-from awaken.ext.tasks.task import (
-    AgentTaskContext,
-    BackgroundTaskExecutionContext,
-    TaskContext,
-    TaskResult,
-    cancel_tasks_of,
-    current_background_task_context,
-    current_background_task_id,
-    describe,
-    find_live_task,
-    leave_surroundings,
-)
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -41,6 +29,19 @@ if TYPE_CHECKING:
     from awaken.ext.tasks.outbox import MessageDispatcher
     from awaken.ext.tasks.plugin import BackgroundTaskPlugin
     from awaken.ext.tasks.records import ATTEMPTS
+    from awaken.ext.tasks.resolver import BackgroundControlResolver, ensure_background_cancel_tool
+    from awaken.ext.tasks.store_journal import StoreTaskJournal
+    from awaken.ext.tasks.task import (
+        AgentTaskContext,
+        BackgroundTaskExecutionContext,
+        TaskContext,
+        TaskResult,
+        cancel_tasks_of,
+        current_background_task_context,
+        current_background_task_id,
+        describe,
+        find_live_task,
+    )
     from awaken.ext.tasks.task_tools import (
         CANCEL_TASK_TOOL_ID,
         CancelTaskTool,
@@ -53,6 +54,7 @@ __all__ = [
     "BACKGROUND_PLUGIN_ID",
     "CANCEL_TASK_TOOL_ID",
     "AgentTaskContext",
+    "BackgroundControlResolver",
     "BackgroundLimits",
     "BackgroundTaskError",
     "BackgroundTaskExecutionContext",
@@ -68,6 +70,7 @@ __all__ = [
     "PersistedTaskMeta",
     "RecoverFailedMessagesTool",
     "SendMessageTool",
+    "StoreTaskJournal",
     "TaskContext",
     "TaskHandles",
     "TaskJournal",
@@ -84,8 +87,8 @@ __all__ = [
     "current_background_task_context",
     "current_background_task_id",
     "describe",
+    "ensure_background_cancel_tool",
     "find_live_task",
-    "leave_surroundings",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -98,6 +101,13 @@ __getattr__, __dir__ = lazy_names(
         ".manager": "BackgroundTaskManager",
         ".message_tools": "MessagePolicy RecoverFailedMessagesTool SendMessageTool",
         ".outbox": "MessageDispatcher",
+        ".resolver": "BackgroundControlResolver ensure_background_cancel_tool",
+        ".store_journal": "StoreTaskJournal",
+        ".task": (
+            "AgentTaskContext BackgroundTaskExecutionContext TaskContext TaskResult "
+            "cancel_tasks_of current_background_task_context current_background_task_id describe "
+            "find_live_task"
+        ),
         ".plugin": "BackgroundTaskPlugin",
         ".task_tools": "CANCEL_TASK_TOOL_ID CancelTaskTool ListTasksTool WaitTaskTool",
         ".background_tool": "BackgroundTool background",

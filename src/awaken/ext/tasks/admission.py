@@ -24,9 +24,9 @@ from awaken.ext.tasks.record_rules import RESERVED_NAMES
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, UpsertTask
 from awaken.ext.tasks.task import (
     ALIVE,
-    CURRENT_TASK,
     BackgroundTaskExecutionContext,
     TaskHandle,
+    current_background_task_context,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def find_origin(
 ) -> Origin:
     """The origin of a new task, from the given parent and the task and call that the caller runs
     in."""
-    ambient = CURRENT_TASK.get()
+    ambient = current_background_task_context()
     full = fill_parent(parent, ambient, CURRENT_CALL.get())
     if full.task_id is None:
         return Origin(full, None)
@@ -169,7 +169,7 @@ def admit(
         ConfigError: an argument has a wrong type.
         StateError: the owner's state refuses the record.
     """
-    ambient = CURRENT_TASK.get()
+    ambient = current_background_task_context()
     if ambient is not None and thread_id == ambient.record.uid:
         # No run reads a task's own thread, so tasks that a task starts belong to the same owner.
         thread_id = ambient.record.owner_thread_id

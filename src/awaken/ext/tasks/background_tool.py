@@ -171,7 +171,7 @@ class BackgroundTool:
             raise
         return self._receipt(ctx, name, "running")
 
-    def take_up(
+    def resume(
         self,
         manager: BackgroundTaskManager,
         task: PersistedTaskMeta,

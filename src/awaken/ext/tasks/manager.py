@@ -11,13 +11,13 @@ from awaken.core.aio.cancel import CancellationToken, wait_first
 from awaken.core.inbox import InboxReceiver, InboxSender, inbox_channel
 from awaken.core.state.store import StateStore
 from awaken.core.task import (
-    AMBIENT_TASK_JOURNAL,
     BackgroundTaskError,
     PersistedTaskMeta,
     TaskJournal,
     TaskMessageError,
     TaskParentContext,
     custom_event,
+    find_ambient_journal,
 )
 from awaken.core.tool_context import CURRENT_CALL
 from awaken.ext.tasks.admission import PLAIN, TaskOptions, admit
@@ -76,7 +76,7 @@ class BackgroundTaskManager:
     @property
     def journal(self) -> TaskJournal | None:
         """The journal for tasks started in the current context."""
-        return self.own_journal if self.own_journal is not None else AMBIENT_TASK_JOURNAL.get()
+        return self.own_journal if self.own_journal is not None else find_ambient_journal()
 
     def home_of(self, thread_id: str) -> BackgroundTaskManager:
         """The manager of the run that is live in a thread, or this one."""
@@ -205,7 +205,7 @@ class BackgroundTaskManager:
         call, journal = CURRENT_CALL.get(), self.home_of(thread_id).journal
         run_id = parent.run_id or (call.run_identity.run_id if call is not None else None)
         if journal is not None and run_id is not None and not self.handles.has_reserved(thread_id):
-            started = await journal.started_by(run_id)
+            started = await journal.list_started(run_id)
             mine = [task.task_id for task in started if task.owner_thread_id == thread_id]
             self.handles.skip(thread_id, mine)
 

@@ -1,4 +1,7 @@
-"""Delivering messages after the commit that wrote them, with retries."""
+"""Sending the messages in the outboxes of threads, after the commit that wrote them.
+
+`MessageDispatcher` sends those of a live run, `Outboxes` those of runs that have ended or wait.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,28 @@ from collections.abc import Iterable
 import msgspec
 
 from awaken.core.aio.cancel import wait_first
+from awaken.core.lifecycle import RunStatus
+from awaken.core.registry import ExecutionResolver
 from awaken.core.state.command import Command
 from awaken.core.state.snapshot import Snapshot
+from awaken.core.state.store import StateStore, UnknownKeyPolicy
+from awaken.core.store.commits import ThreadCommit
+from awaken.core.store.threads import ThreadContext
 from awaken.core.task import (
     AMBIENT_MESSAGE_SINK,
     DurableMessageSink,
+    TaskHost,
+    TaskJournal,
     TaskMessageError,
 )
-from awaken.errors import StateError, StoreError
+from awaken.errors import (
+    StaleFence,
+    StateError,
+    StoreError,
+    StoreUnavailable,
+    ThreadOwned,
+    VersionConflict,
+)
 from awaken.ext.tasks.manager import BackgroundTaskManager
 from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
@@ -181,3 +198,81 @@ class MessageDispatcher:
 def _move_to_dead_letters(route: DurableRoute, error: str) -> Command:
     letter = DeadLetter(request=route.request, error=error)
     return Command().update(FAILED_MESSAGES, PushDead(letter=letter))
+
+
+# -- threads without a running run ------------------------------------------------------------
+
+
+class Outboxes:
+    """Sends the messages of threads without a running run, with the dispatchers of their agents.
+
+    Several processes may send the same message, or one may die before it records the result. The
+    message's id stays the same, so the recipient takes it once.
+    """
+
+    def __init__(self, host: TaskHost, journal: TaskJournal) -> None:
+        self._host, self._journal = host, journal
+        self._store = host.store
+
+    async def send(self, thread_ids: Iterable[str], resolver: ExecutionResolver) -> None:
+        """Try once to send the unsent messages of those threads whose agents the resolver has.
+
+        Raises:
+            StoreUnavailable: the outboxes cannot be read or updated now.
+        """
+        for thread_id in thread_ids:
+            try:
+                await self._send(thread_id, resolver)
+            except StoreUnavailable:
+                raise
+            except Exception:
+                log.exception(
+                    "the messages in the outbox of thread %s could not be sent", thread_id
+                )
+
+    async def _send(self, thread_id: str, resolver: ExecutionResolver) -> None:
+        context = await self._store.load_context(thread_id, tail=0)
+        run = context.open_run if context is not None else None
+        if context is None or run is None or run.agent_id not in resolver.agent_ids():
+            return
+        if run.status is RunStatus.RUNNING:
+            return  # its owner, or the process that recovers it, sends them
+        env = resolver.resolve(run.agent_id).env
+        dispatcher = env.services.get(MessageDispatcher)
+        manager = env.services.get(BackgroundTaskManager)
+        if not isinstance(dispatcher, MessageDispatcher) or not isinstance(
+            manager, BackgroundTaskManager
+        ):
+            return
+        state = StateStore(env.keys)
+        state.restore_thread_scoped(context.thread_state, UnknownKeyPolicy.SKIP)
+        manager.set_store(state)
+        manager.set_journal(manager.own_journal or self._journal)
+        outbox = state.read(OUTBOX)
+        command = await dispatcher.send_remaining(outbox.pending if outbox is not None else ())
+        if command:
+            state.commit(command.batch)
+            await self._commit_outbox(context, state)
+
+    async def _commit_outbox(self, context: ThreadContext, state: StateStore) -> None:
+        """Commit which messages were sent, unless the thread has an owner by now: a live run
+        updates its outbox itself."""
+        thread, now = context.thread, self._host.clock.now_ms()
+        _, changed = state.take_unsaved()
+        commit = ThreadCommit(
+            thread_id=thread.id,
+            expected_length=thread.message_count,
+            thread_state=changed,
+            at_ms=now,
+        )
+        try:
+            await self._store.commit(commit)
+        except VersionConflict:
+            return
+        except StaleFence:
+            try:
+                # The last owner may have died. If so, this releases the thread, and a later call
+                # can commit.
+                await self._host.release(await self._host.claim(thread.id))
+            except ThreadOwned:
+                return

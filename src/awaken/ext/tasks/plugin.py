@@ -13,7 +13,6 @@ from awaken.core.state.run_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
 from awaken.core.state.snapshot import Snapshot
 from awaken.core.state.store import StateStore
 from awaken.core.task import (
-    AMBIENT_TASK_JOURNAL,
     DurableMessageSink,
     TaskJournal,
 )
@@ -123,8 +122,6 @@ class BackgroundTaskPlugin:
     def bind_runtime_context(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
         self.manager.set_store(store)
         self.manager.set_owner_inbox(owner_inbox)
-        if self.manager.journal is None:
-            self.manager.set_journal(AMBIENT_TASK_JOURNAL.get())
         self.manager.adopt_running()
 
     async def close(self, *, leave: bool = False) -> None:

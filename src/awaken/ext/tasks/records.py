@@ -83,8 +83,8 @@ class TaskRecords:
         """The latest records of tasks; results that only the journal has are read from there."""
         now = [self.current(task) for task in tasks]
         partly = [t.uid for t in now if t.is_terminal and t.uid not in self._handles.ended]
-        journal = self._manager.journal
-        if journal is None or not partly:
+        journal = self._manager.journal if partly else None
+        if journal is None:
             return now
         known = await journal.find(partly)
         return [known.get(task.uid, task) for task in now]
@@ -199,8 +199,8 @@ class TaskRecords:
             and task.owner_thread_id in ("", thread_id)
             and self._handles.adopt(task, self._manager) is None
         ]
-        journal = self._manager.journal
-        return {} if journal is None or not missing else await journal.find(missing)
+        journal = self._manager.journal if missing else None
+        return {} if journal is None else await journal.find(missing)
 
     def _repair(self, thread_id: str, tasks: Tasks, known: Tasks) -> None:
         handles, before = self._handles, self.records()

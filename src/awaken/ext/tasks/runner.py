@@ -14,14 +14,13 @@ import msgspec
 from awaken.clock import Clock
 from awaken.core.aio.cancel import is_cancellation, wait_first
 from awaken.core.aio.owned_tasks import start_logged, start_task
-from awaken.core.task import TaskStatus
+from awaken.core.task import CURRENT_TASK, TaskStatus
 from awaken.core.thread_ids import without_scope
 from awaken.core.tool_context import CURRENT_CALL
 from awaken.errors import Cancelled, RunLeft
 from awaken.ext.tasks import records
 from awaken.ext.tasks.admission import TaskOptions
 from awaken.ext.tasks.task import (
-    CURRENT_TASK,
     BackgroundTaskExecutionContext,
     TaskHandle,
     TaskResult,

@@ -5,25 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from awaken.clock import Clock
 from awaken.codec import Json, clean_text, to_json
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.identity import RunIdentity
 from awaken.core.inbox import InboxReceiver, InboxSender
+from awaken.core.registry import ExecutionResolver
 from awaken.core.task import (
+    CURRENT_TASK,
     PersistedTaskMeta,
     TaskJournal,
     TaskStatus,
     custom_event,
 )
-from awaken.core.tool_context import CURRENT_CALL
 from awaken.core.value import Value
+from awaken.ext import tasks as background
 from awaken.ext.tasks.state import TaskProgress, TaskSummary
+from awaken.ids import Ids
 
 if TYPE_CHECKING:
     from awaken.ext.tasks.handles import TaskHandles
@@ -277,27 +280,22 @@ class BackgroundTaskExecutionContext:
         """The task's inbox, for the one run in the task that reads it."""
         return self._handle.take_inbox()
 
-
-CURRENT_TASK: ContextVar[BackgroundTaskExecutionContext | None] = ContextVar(
-    "awaken_background_task", default=None
-)
-
-
-def leave_surroundings() -> None:
-    """Detach the running code from its task and its call."""
-    for surrounding in (CURRENT_TASK, CURRENT_CALL):
-        if surrounding.get() is not None:  # setting a context variable costs time
-            surrounding.set(None)
+    def wrap_resolver(
+        self, resolver: ExecutionResolver, *, clock: Clock, ids: Ids
+    ) -> ExecutionResolver:
+        """A resolver for runs in this task: its agents have a tool that cancels the task."""
+        return background.BackgroundControlResolver(resolver, self, clock=clock, ids=ids)
 
 
 def current_background_task_context() -> BackgroundTaskExecutionContext | None:
     """The task that the running code belongs to, or `None`."""
-    return CURRENT_TASK.get()
+    context = CURRENT_TASK.get()
+    return context if isinstance(context, BackgroundTaskExecutionContext) else None
 
 
 def current_background_task_id() -> str | None:
     """The id of the task that the running code belongs to, or `None`."""
-    context = CURRENT_TASK.get()
+    context = current_background_task_context()
     return context.task_id if context is not None else None
 
 

@@ -29,11 +29,12 @@ from awaken.stores.postgres.packing import (
 )
 from awaken.stores.postgres.rows import commits, find_head, find_run, node_of, owner_name
 from awaken.stores.postgres.state import write_rewound
-from awaken.stores.postgres.submissions import Wanted, claim_next, find_next
+from awaken.stores.postgres.submissions import claim_next, find_next
 from awaken.stores.postgres.thread_reads import has_owner
 from awaken.stores.postgres.writer import MAX_WAIT_SECONDS
 from awaken.stores.sql.delta import Packed, encode_row, pack
 from awaken.stores.sql.fold import SNAPSHOT_EVERY
+from awaken.stores.sql.submissions import Wanted
 from awaken.stores.waiting import POLL_SECONDS
 
 T = TypeVar("T")

@@ -9,12 +9,12 @@ import msgspec
 from awaken.codec import dumps
 from awaken.core.rewind import Hidden, find_hidden_spans
 from awaken.core.run import RunRecord
-from awaken.core.thread import NO_METADATA, Thread, ThreadMetadata, ThreadPatch
+from awaken.core.thread import Thread, ThreadMetadata, ThreadPatch
 from awaken.core.unreadable import RowKind
 from awaken.errors import NotFound, UnreadableRecord
 from awaken.stores.postgres.connections import Db
 from awaken.stores.rules import change_metadata
-from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows, load_row
+from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows, load_metadata, load_row
 
 _replace = msgspec.structs.replace
 
@@ -114,11 +114,7 @@ class ThreadRow(NamedTuple):
         )
 
     def metadata(self, unreadable: UnreadableRows | None = None) -> ThreadMetadata:
-        if self.said is None:
-            return NO_METADATA
-        if unreadable is None:
-            return load_row(RowKind.THREAD, self.id, self.said, ThreadMetadata)
-        return unreadable.read(RowKind.THREAD, self.id, self.said, ThreadMetadata) or NO_METADATA
+        return load_metadata(self.id, self.said, unreadable)
 
 
 class RunRow(NamedTuple):
@@ -163,16 +159,8 @@ async def name_commit(db: Db, error: UnreadableCommit) -> UnreadableRecord:
     """The error for callers: it names the thread of a commit, and the messages of the commit."""
     thread = await thread_of(db, error.thread)
     found = await commits(db, error.thread, error.position, error.position + 1)
-    return UnreadableRecord(
-        error.kind,
-        str(error.position),
-        str(error),
-        thread_id=thread.id,
-        messages=(
-            found[0].first_seq,
-            (found[1].first_seq if len(found) > 1 else thread.length + 1) - 1,
-        ),
-    )
+    following = found[1].first_seq if len(found) > 1 else thread.length + 1
+    return error.to_record(thread.id, found[0].first_seq, following)
 
 
 async def find_thread(db: Db, thread_id: str) -> ThreadRow | None:

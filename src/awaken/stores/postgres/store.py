@@ -27,6 +27,7 @@ from awaken.stores.postgres.rows import owner_name
 from awaken.stores.postgres.threads import PostgresThreads
 from awaken.stores.sql.delta import encode_row
 from awaken.stores.sql.row_check import RowChange, StoredRow
+from awaken.stores.sql.submissions import pack_submission
 from awaken.stores.waiting import CommandPoller
 
 _CHECK = "SELECT floor FROM @epochs"
@@ -137,7 +138,7 @@ class PostgresStore(PostgresCommits, PostgresThreads):
         )
 
     async def submit(self, submission: Submission) -> Submitted:
-        packed = submissions.pack_submission(submission)
+        packed = pack_submission(submission)
         engine = await self._opener.engine()
         answer = await engine.write(
             lambda db: submissions.submit(db, engine.unreadable, packed),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from awaken.codec import dumps
 from awaken.core.identity import id_of
@@ -30,7 +30,8 @@ from awaken.stores.postgres.runs import recheck
 from awaken.stores.postgres.thread_reads import find_rewind
 from awaken.stores.rules import StoredKey, needs_idle_thread, steering_command
 from awaken.stores.sql.cursors import UnreadableRows
-from awaken.stores.sql.delta import encode_row, pack
+from awaken.stores.sql.delta import pack
+from awaken.stores.sql.submissions import PackedSubmission, Wanted
 
 _DELETED_AT = "SELECT at_ms FROM @deleted_threads WHERE id = ?"
 _KEY = "SELECT asked, run, cursor, at_ms FROM @submission_keys WHERE thread = ? AND key = ?"
@@ -118,29 +119,6 @@ ORDER BY seen.place LIMIT $3 FOR UPDATE OF t SKIP LOCKED
 _TAKE = "UPDATE @threads SET owner = $1, epoch = epoch + 1 WHERE pk = ANY ($2::bigint[])"
 _MAX_CANDIDATES = 1000
 """The most runs that a node chooses from, so that many nodes seldom choose the same."""
-
-
-class PackedSubmission(NamedTuple):
-    """A submission with its rows encoded."""
-
-    submission: Submission
-    record: bytes
-    command: bytes
-    steering_command: bytes
-
-
-def pack_submission(submission: Submission) -> PackedSubmission:
-    """
-    Raises:
-        Serialization: a value in it cannot be encoded, or could not be read back.
-    """
-    what = f"submission to thread {submission.thread_id!r}"
-    return PackedSubmission(
-        submission,
-        encode_row(submission.record(), what),
-        encode_row(ThreadCommand.run(submission), what),
-        encode_row(steering_command(submission), what),
-    )
 
 
 async def submit(db: Db, unreadable: UnreadableRows, packed: PackedSubmission) -> Submitted:
@@ -247,16 +225,6 @@ class ThreadAppeared(Exception):
 
 
 # -- claims -----------------------------------------------------------------------------------
-
-
-class Wanted(NamedTuple):
-    """Which runs a node would claim next; see `Commits.claim_next`."""
-
-    agents: Sequence[str]
-    limit: int
-    at_ms: int
-    overdue_ms: int
-    skip: Sequence[str]
 
 
 async def find_next(

@@ -41,7 +41,7 @@ from awaken.stores.postgres.rows import (
 )
 from awaken.stores.postgres.state import fold_at, fold_rewound, fold_rows, run_state
 from awaken.stores.sql.cursors import UnreadableRows
-from awaken.stores.sql.delta import details_in, events_in, messages_in
+from awaken.stores.sql.delta import events_within, find_message, messages_within, to_commit_view
 from awaken.stores.sql.fold import to_persisted_state
 
 # Everything that changes, and the commits that most callers need: those behind the last snapshot,
@@ -250,8 +250,7 @@ def cut_messages(rows: Sequence[CommitRow], after: int, stop: int) -> list[Messa
     for place, row in enumerate(rows):
         following = rows[place + 1].first_seq if place + 1 < len(rows) else stop + 1
         if following > after + 1 and row.first_seq <= stop:
-            messages = messages_in(row)
-            found.extend(messages[max(after + 1 - row.first_seq, 0) : stop + 1 - row.first_seq])
+            found.extend(messages_within(row, after, stop))
     return found
 
 
@@ -260,13 +259,10 @@ async def find_rewind(db: Db, thread_id: str, message_id: str) -> int:
     thread, hidden = await find_head(db, thread_id)
     is_known = False
     for row in await find_commits_naming(db, thread, message_id) if thread is not None else ():
-        messages = messages_in(row)
-        for index in range(len(messages) - 1, -1, -1):
-            if messages[index].id == message_id:
-                seq = row.first_seq + index
-                if not is_hidden(hidden, seq):
-                    return seq - 1
-                is_known = True
+        for seq in find_message(row, message_id):
+            if not is_hidden(hidden, seq):
+                return seq - 1
+            is_known = True
     raise RewindRefused(thread_id, message_id, is_hidden=is_known)
 
 
@@ -289,9 +285,7 @@ async def load_events(db: Db, thread_id: str, after: int, limit: int | None) -> 
     if after >= stop:
         return found
     for line in await db.rows(_EVENTS, thread.pk, thread.position, after + 1, stop):
-        row = CommitRow(*line)
-        events = events_in(row, thread_id)
-        found.extend(events[max(after + 1 - row.first_event, 0) : stop + 1 - row.first_event])
+        found.extend(events_within(CommitRow(*line), thread_id, after, stop))
     return found
 
 
@@ -308,23 +302,7 @@ async def load_commits(db: Db, thread_id: str, after: int, limit: int) -> Sequen
     following = found[1].first_event if len(found) > 1 else thread.events + 1
     if held and found and following <= after + 1:
         del found[0]  # that event is its last
-    return [_view(row, thread_id) for row in found[:limit]]
-
-
-def _view(row: CommitRow, thread_id: str) -> CommitView:
-    written = details_in(row)
-    return CommitView(
-        position=row.position,
-        first_seq=row.first_seq,
-        first_event=row.first_event,
-        at_ms=row.at_ms,
-        run_id=written.run if row.run is not None else None,
-        messages=messages_in(row),
-        events=tuple(events_in(row, thread_id)),
-        rewinds_to=written.rewinds_to,
-        changed_keys=tuple(sorted(written.thread_state)),
-        calls=written.calls,
-    )
+    return [to_commit_view(row, thread_id) for row in found[:limit]]
 
 
 async def load_stream_log(

@@ -20,6 +20,7 @@ from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import StreamLogEntry
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.core.suspension import Ticket, TicketStatus
+from awaken.core.thread import NO_METADATA, ThreadMetadata
 from awaken.core.unreadable import RowKind, UnreadableRow
 from awaken.errors import InvalidRecord, Serialization, UnreadableRecord
 
@@ -182,6 +183,17 @@ class UnreadableCommit(Exception):
         super().__init__(str(error))
         self.kind, self.thread, self.position = kind, thread, position
 
+    def to_record(self, thread_id: str, first: int, following: int) -> UnreadableRecord:
+        """The error for callers: it names the thread, and the messages of the commit, of which
+        `first` is the first; `following` is the first message behind them."""
+        return UnreadableRecord(
+            self.kind,
+            str(self.position),
+            str(self),
+            thread_id=thread_id,
+            messages=(first, following - 1),
+        )
+
 
 def load_row(
     kind: RowKind, id: str, body: bytes, type_: type[T], thread_id: str | None = None
@@ -195,6 +207,22 @@ def load_row(
         return loads(body, type_)
     except UNREADABLE as error:
         raise UnreadableRecord(kind, id, reason_of(error), thread_id=thread_id) from error
+
+
+def load_metadata(
+    thread_id: str, record: bytes | None, unreadable: UnreadableRows | None
+) -> ThreadMetadata:
+    """The metadata of a thread. Where it cannot be decoded and `unreadable` is given, that is noted
+    there, and the thread has none.
+
+    Raises:
+        UnreadableRecord: it cannot be decoded.
+    """
+    if record is None:
+        return NO_METADATA
+    if unreadable is None:
+        return load_row(RowKind.THREAD, thread_id, record, ThreadMetadata)
+    return unreadable.read(RowKind.THREAD, thread_id, record, ThreadMetadata) or NO_METADATA
 
 
 def load_ticket(key: str, status: str, record: bytes) -> Ticket:

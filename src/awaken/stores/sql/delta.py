@@ -17,6 +17,7 @@ from awaken.core.message import Message, Role
 from awaken.core.request_manifest import RequestManifest
 from awaken.core.run import RunMessageOutput, RunRecord
 from awaken.core.store.commits import MAX_COMMIT, CallEntry, ThreadCommit
+from awaken.core.store.threads import CommitView
 from awaken.core.unreadable import RowKind
 from awaken.core.value import Value
 from awaken.errors import InvalidRecord, Serialization, UnreadableValue, describe
@@ -191,7 +192,7 @@ class _EventsPart(Value, frozen=True):
     events: tuple[StoredEvent, ...] = ()
 
 
-class CommitDetails(Value, frozen=True):
+class _DetailsPart(Value, frozen=True):
     """The parts of a commit that a `CommitView` has besides messages and events."""
 
     run: str | None = None
@@ -234,7 +235,13 @@ class StoredCommit(Protocol):
     @property
     def position(self) -> int: ...
     @property
+    def first_seq(self) -> int: ...
+    @property
     def first_event(self) -> int: ...
+    @property
+    def at_ms(self) -> int: ...
+    @property
+    def run(self) -> int | None: ...
     @property
     def delta(self) -> bytes: ...
 
@@ -254,10 +261,6 @@ def messages_in(row: StoredCommit) -> tuple[Message, ...]:
     return _part(row, _MessagesPart).messages
 
 
-def details_in(row: StoredCommit) -> CommitDetails:
-    return _part(row, CommitDetails)
-
-
 def requests_in(row: StoredCommit) -> tuple[Sequence[str], tuple[RequestManifest, ...]]:
     """The ids of a row's messages, and the requests kept with them."""
     part = _part(row, _RequestsPart)
@@ -270,6 +273,43 @@ def calls_in(row: StoredCommit) -> tuple[CallEntry, ...]:
 
 def changes_in(row: StoredCommit) -> Changes:
     return _part(row, Changes)
+
+
+def messages_within(row: StoredCommit, after: int, stop: int) -> Sequence[Message]:
+    """The messages of a row that have the numbers `after` + 1 to `stop` in the thread."""
+    begin = row.first_seq - 1
+    return messages_in(row)[max(after - begin, 0) : stop - begin]
+
+
+def find_message(row: StoredCommit, message_id: str) -> Iterator[int]:
+    """The numbers of the row's messages with this id, from the last to the first."""
+    messages = messages_in(row)
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].id == message_id:
+            yield row.first_seq + index
+
+
+def events_within(row: StoredCommit, thread_id: str, after: int, stop: int) -> list[RunEvent]:
+    """The events of a row that have the numbers `after` + 1 to `stop` in the thread."""
+    begin = row.first_event - 1
+    return events_in(row, thread_id)[max(after - begin, 0) : stop - begin]
+
+
+def to_commit_view(row: StoredCommit, thread_id: str) -> CommitView:
+    """The commit as readers see it."""
+    details = _part(row, _DetailsPart)
+    return CommitView(
+        position=row.position,
+        first_seq=row.first_seq,
+        first_event=row.first_event,
+        at_ms=row.at_ms,
+        run_id=details.run if row.run is not None else None,
+        messages=messages_in(row),
+        events=tuple(events_in(row, thread_id)),
+        rewinds_to=details.rewinds_to,
+        changed_keys=tuple(sorted(details.thread_state)),
+        calls=details.calls,
+    )
 
 
 def events_in(row: StoredCommit, thread_id: str) -> list[RunEvent]:

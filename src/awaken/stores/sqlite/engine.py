@@ -15,17 +15,20 @@ from functools import partial
 from typing import Any, TypeVar
 
 from awaken.core.aio.callbacks import Callbacks
+from awaken.core.run import RunRecord
 from awaken.core.store.commits import Fence
-from awaken.errors import StoreUnavailable, UnreadableRecord
+from awaken.errors import StoreUnavailable
 from awaken.stores.sql import queries
-from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows
+from awaken.stores.sql.cursors import UnreadableRows
 from awaken.stores.sql.migrations import load_migrations
+from awaken.stores.sql.submissions import Wanted
 from awaken.stores.sqlite.address import MEMORY, Address
+from awaken.stores.sqlite.commit import write_claim
 from awaken.stores.sqlite.errors import explain
 from awaken.stores.sqlite.jobs import ResultBatch, StoreJob
 from awaken.stores.sqlite.open import Presence, make_private, open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
-from awaken.stores.sqlite.rows import name_commit
+from awaken.stores.sqlite.submissions import claim_next, find_next
 from awaken.stores.sqlite.watch import Watch, thread_channel
 from awaken.stores.sqlite.writer import Batch, WriterThread
 from awaken.stores.write_health import WriteHealth
@@ -47,7 +50,8 @@ class Engine:
     ) -> None:
         self.address = address
         self.owners = Owners(address.path, owner)
-        self._unreleased: list[Fence] = []
+        self.unreleased: list[Fence] = []
+        """The threads whose release failed; see `release_again`."""
         # What this store has claimed; used by the writer's thread only. It may include a claim
         # that was rolled back: releasing that has no effect.
         self.held: set[Fence] = set()
@@ -61,43 +65,76 @@ class Engine:
             else ReaderThread(
                 address.path,
                 self._presence,
+                unreadable,
                 self._open_reader,
-                lambda error: self.writer.note(error),
+                lambda error: self.writer.note_damage(error),
             )
         )
         self.writer = WriterThread(
-            address.path, self._presence, self.watch, batches, writes, self._open, self._finish
+            address.path,
+            self._presence,
+            watch,
+            batches,
+            writes,
+            unreadable,
+            self._open,
+            self._finish,
         )
+        self.write = self.writer.submit
+        """Runs work in a transaction; returns a future."""
 
-    async def write(
-        self,
-        work: Callable[[sqlite3.Connection], T],
-        *,
-        channels: tuple[str, ...] = (),
-        lost: Callable[[sqlite3.Connection], T | None] | None = None,
-        alone: bool = False,
-        ended: Callable[[BaseException | None], None] | None = None,
-    ) -> T:
-        """Run `work` in a transaction, which other waiting jobs may share; see `StoreJob`."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.writer.put(
-            StoreJob(
-                partial(self._do, work),
-                future=future,
-                channels=channels,
-                lost=lost,
-                alone=alone,
-                ended=ended,
-            )
-        )
-        return await future
-
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Run `work` in a read transaction: it sees the database at one instant."""
-        self.writer.check()
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        (self._reader or self.writer).put(StoreJob(partial(self._do, work), future=future))
-        return await future
+        if self._reader is None:
+            return self.write(work)
+        if self.writer.is_over:
+            raise self.writer.make_end_error()
+        return self._reader.submit(work)
+
+    # -- claims -------------------------------------------------------------------------------
+
+    async def claim(self, thread_id: str, at_ms: int) -> Fence:
+        """See `Commits.claim`."""
+        claimed: list[Fence] = []
+
+        def write(db: sqlite3.Connection) -> Fence:
+            claimed[:] = [self._claim(db, thread_id, at_ms)]
+            return claimed[0]
+
+        try:
+            return await self.write(write)
+        except asyncio.CancelledError:
+            # The caller never gets the fence, so it could not release the thread.
+            self.release_later(claimed)
+            raise
+
+    async def claim_next(self, wanted: Wanted) -> Sequence[tuple[Fence, RunRecord]]:
+        """See `Commits.claim_next`."""
+        # Most of the time there is nothing to claim, and reading is cheaper than a transaction.
+        find = partial(find_next, owners=self.owners, unreadable=self.unreadable, wanted=wanted)
+        if not await self.read(find):
+            return ()
+        claimed: list[Fence] = []
+
+        def write(db: sqlite3.Connection) -> Sequence[tuple[Fence, RunRecord]]:
+            claimed.clear()
+
+            def claim(thread_id: str) -> Fence:
+                claimed.append(self._claim(db, thread_id, wanted.at_ms))
+                return claimed[-1]
+
+            return claim_next(db, self.owners, self.unreadable, wanted, claim)
+
+        try:
+            return await self.write(write)
+        except asyncio.CancelledError:
+            self.release_later(claimed)
+            raise
+
+    def _claim(self, db: sqlite3.Connection, thread_id: str, at_ms: int) -> Fence:
+        fence = write_claim(db, self.owners, thread_id, at_ms)
+        self.held.add(fence)
+        return fence
 
     async def release(self, fence: Fence) -> None:
         """Release a thread. A release that fails is tried again later: while this store is alive,
@@ -116,9 +153,8 @@ class Engine:
 
     def release_again(self) -> None:
         """Try again to release the threads whose release failed."""
-        if self._unreleased:
-            fences, self._unreleased = self._unreleased, []
-            self.release_later(fences)
+        fences, self.unreleased = self.unreleased, []
+        self.release_later(fences)
 
     def list_claims(self, db: sqlite3.Connection) -> list[Fence]:
         """The claims in `held` that the database has. For the writer's thread."""
@@ -133,19 +169,21 @@ class Engine:
         if error is None:
             self.held.difference_update(fences)
         else:
-            self._unreleased.extend(fences)
+            self.unreleased.extend(fences)
 
     def on_release_committed(self, fence: Fence, error: BaseException | None) -> None:
         """Called when a commit with `release` has ended; its caller handles an error."""
         if error is None:
             self.held.discard(fence)
 
+    # -- waiting ------------------------------------------------------------------------------
+
     async def wait(self, channel: str, since: int) -> int:
         """Wait until the channel has a change after number `since`, and return its number."""
         future = self.watch.wait(channel, since)
         if future is not None:
             try:
-                self.writer.nudge()
+                self.writer.put(None)
                 await future
             finally:
                 self.watch.leave(channel, future)
@@ -155,18 +193,6 @@ class Engine:
         await self.writer.stop()
 
     # -- on the threads -----------------------------------------------------------------------
-
-    def _do(self, work: Callable[[sqlite3.Connection], T], db: sqlite3.Connection) -> T:
-        """Do `work`. If it fails because a row cannot be decoded, the error names the row."""
-        try:
-            return work(db)
-        except UnreadableRecord as error:
-            self.unreadable.note_record(error)
-            raise
-        except UnreadableCommit as error:
-            named = name_commit(db, error)
-            self.unreadable.note_record(named)
-            raise named from error
 
     def _open(self) -> sqlite3.Connection:
         try:
@@ -213,27 +239,36 @@ class ReaderThread:
         self,
         path: str,
         presence: Presence,
+        unreadable: UnreadableRows,
         open: Callable[[], sqlite3.Connection],
-        note: Callable[[Exception], None],
+        on_error: Callable[[Exception], None],
     ) -> None:
         self._path = path
         self._presence = presence
+        self._unreadable = unreadable
         self._open = open
-        self._note = note
+        self._on_error = on_error
         self._queue: queue.SimpleQueue[StoreJob[Any] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._stopping = False
         self._thread: threading.Thread | None = None
 
-    def put(self, job: StoreJob[Any]) -> None:
+    def submit(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """Run `work` in a read transaction.
+
+        Raises:
+            StoreUnavailable: the store was closed.
+        """
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
             if self._stopping:
                 raise StoreUnavailable(f"the store of {self._path} was closed: open it again")
-            self._queue.put(job)
+            self._queue.put(StoreJob(work, future))
             if self._thread is None:
                 name = f"awaken reads {self._path}"
                 self._thread = threading.Thread(target=self._main, name=name, daemon=True)
                 self._thread.start()
+        return future
 
     def stop(self, *, wait: bool = True) -> None:
         """Finish the queued jobs, then end the thread."""
@@ -250,11 +285,11 @@ class ReaderThread:
                 db = db or self._open()
                 self._read(db, job)
             except Exception as error:
-                self._note(error)
+                self._on_error(error)
                 job.error = explain(self._path, error, doing="read")
-            post = ResultBatch()
-            job.finish(post)
-            post.send()
+            results = ResultBatch()
+            job.finish(results)
+            results.send()
         if db is not None:
             db.close()
 
@@ -262,7 +297,7 @@ class ReaderThread:
         self._presence.check()
         db.execute("BEGIN")
         try:
-            job.value = job.work(db)
+            job.run(db, self._unreadable)
         finally:
             if db.in_transaction:
                 db.execute("ROLLBACK")

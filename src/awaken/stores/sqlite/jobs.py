@@ -8,42 +8,48 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
+from awaken.errors import UnreadableRecord
+from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows
+from awaken.stores.sqlite.rows import name_commit
+
 T = TypeVar("T")
 
 
-class StoreJob(Generic[T]):
+class StoreJob(msgspec.Struct, Generic[T], eq=False):
     """Work on a connection. It is done even if its caller was cancelled.
 
-    Args:
-        future: gets the result; `None` if no caller waits for it.
-        channels: the channels on which the work is a change; see `Watch`.
-        lost: finds out whether the work was written, if SQLite lost the answer.
-        alone: the work gets no transaction, and no other jobs beside it.
-        ended: called on the store's thread with the error of the transaction, or `None`. Here the
-            process updates what it knows of the database; not in `work`, which may be rolled back
-            after it returned.
+    - `future` gets the result; `None` if no caller waits for it.
+    - `channels` are the channels on which the work is a change; see `Watch`.
+    - `lost` finds out whether the work was written, if SQLite lost the answer.
+    - `alone`: the work gets no transaction, and no other jobs beside it.
+    - `ended` is called on the store's thread with the error of the transaction, or `None`. Here the
+      process updates what it knows of the database; not in `work`, which may be rolled back after
+      it returned.
     """
 
-    __slots__ = ("alone", "channels", "ended", "error", "future", "lost", "value", "work")
+    work: Callable[[sqlite3.Connection], T]
+    future: asyncio.Future[T] | None = None
+    channels: tuple[str, ...] = ()
+    lost: Callable[[sqlite3.Connection], T | None] | None = None
+    alone: bool = False
+    ended: Callable[[BaseException | None], None] | None = None
+    value: T | None = None
+    error: BaseException | None = None
 
-    def __init__(
-        self,
-        work: Callable[[sqlite3.Connection], T],
-        *,
-        future: asyncio.Future[T] | None = None,
-        channels: tuple[str, ...] = (),
-        lost: Callable[[sqlite3.Connection], T | None] | None = None,
-        alone: bool = False,
-        ended: Callable[[BaseException | None], None] | None = None,
-    ) -> None:
-        self.work = work
-        self.future = future
-        self.channels = channels
-        self.lost = lost
-        self.alone = alone
-        self.ended = ended
-        self.value: T | None = None
-        self.error: BaseException | None = None
+    def run(self, db: sqlite3.Connection, unreadable: UnreadableRows) -> None:
+        """Do the work and keep its value. If a row cannot be decoded, the error names it."""
+        self.error = None
+        try:
+            self.value = self.work(db)
+        except UnreadableRecord as error:
+            unreadable.note_record(error)
+            raise
+        except UnreadableCommit as error:
+            named = name_commit(db, error)
+            unreadable.note_record(named)
+            raise named from error
 
     def finish(self, results: ResultBatch) -> None:
         """Report the result, once the transaction has ended."""

@@ -17,12 +17,12 @@ import msgspec
 from awaken.codec import dumps_text
 from awaken.core.run import RunRecord
 from awaken.core.store.commits import Fence, StreamLogEntry
-from awaken.core.thread import NO_METADATA, Thread, ThreadMetadata, ThreadPatch
+from awaken.core.thread import Thread, ThreadMetadata, ThreadPatch
 from awaken.core.unreadable import RowKind
 from awaken.errors import NotFound, Serialization, StaleFence, UnreadableRecord
 from awaken.stores.rules import change_metadata
 from awaken.stores.sql import queries
-from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows, load_row
+from awaken.stores.sql.cursors import UnreadableCommit, UnreadableRows, load_metadata, load_row
 from awaken.stores.sqlite.owners import Owners
 
 _replace = msgspec.structs.replace
@@ -97,11 +97,7 @@ class ThreadRow(NamedTuple):
         )
 
     def metadata(self, unreadable: UnreadableRows | None = None) -> ThreadMetadata:
-        if self.said is None:
-            return NO_METADATA
-        if unreadable is None:
-            return load_row(RowKind.THREAD, self.id, self.said, ThreadMetadata)
-        return unreadable.read(RowKind.THREAD, self.id, self.said, ThreadMetadata) or NO_METADATA
+        return load_metadata(self.id, self.said, unreadable)
 
 
 _MAYBE_TEXT, _MAYBE_NUMBER = (str, NoneType), (int, NoneType)
@@ -157,13 +153,8 @@ def name_commit(db: sqlite3.Connection, error: UnreadableCommit) -> UnreadableRe
     thread = thread_of(db, error.thread)
     between = (commit_id(thread.pk, error.position), commit_id(thread.pk, error.position + 1))
     firsts = [row[1] for row in db.execute(queries.COMMITS, between)]
-    return UnreadableRecord(
-        error.kind,
-        str(error.position),
-        str(error),
-        thread_id=thread.id,
-        messages=(firsts[0], (firsts[1] if len(firsts) > 1 else thread.length + 1) - 1),
-    )
+    following = firsts[1] if len(firsts) > 1 else thread.length + 1
+    return error.to_record(thread.id, firsts[0], following)
 
 
 def find_thread(db: sqlite3.Connection, thread_id: str) -> ThreadRow | None:

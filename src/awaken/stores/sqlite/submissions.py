@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from awaken.codec import dumps
 from awaken.core.identity import id_of
@@ -18,35 +17,13 @@ from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.rules import StoredKey, needs_idle_thread, steering_command
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
-from awaken.stores.sql.delta import encode_row, pack
+from awaken.stores.sql.delta import pack
+from awaken.stores.sql.submissions import PackedSubmission, Wanted
 from awaken.stores.sqlite.commands import add_command, cancel_tree, decide, send_if_there
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_run, find_thread, write_metadata
 from awaken.stores.sqlite.runs import recheck
 from awaken.stores.sqlite.threads import find_rewind
-
-
-class PackedSubmission(NamedTuple):
-    """A submission with its rows encoded."""
-
-    submission: Submission
-    record: bytes
-    command: bytes
-    steering_command: bytes
-
-
-def pack_submission(submission: Submission) -> PackedSubmission:
-    """
-    Raises:
-        Serialization: a value in it cannot be encoded, or could not be read back.
-    """
-    what = f"submission to thread {submission.thread_id!r}"
-    return PackedSubmission(
-        submission,
-        encode_row(submission.record(), what),
-        encode_row(ThreadCommand.run(submission), what),
-        encode_row(steering_command(submission), what),
-    )
 
 
 def submit(
@@ -164,16 +141,6 @@ def _create_thread(db: sqlite3.Connection, submission: Submission) -> int:
 
 
 # -- claims -----------------------------------------------------------------------------------
-
-
-class Wanted(NamedTuple):
-    """Which runs a node would claim next; see `Commits.claim_next`."""
-
-    agents: frozenset[str]
-    limit: int
-    at_ms: int
-    overdue_ms: int
-    skip: frozenset[str]
 
 
 def find_next(

@@ -24,7 +24,7 @@ from awaken.core.unreadable import RowKind
 from awaken.errors import RewindRefused
 from awaken.stores.sql import queries
 from awaken.stores.sql.cursors import UnreadableRows
-from awaken.stores.sql.delta import details_in, events_in, messages_in
+from awaken.stores.sql.delta import events_within, find_message, messages_within, to_commit_view
 from awaken.stores.sql.fold import to_persisted_state
 from awaken.stores.sqlite.commands import all_commands
 from awaken.stores.sqlite.owners import Owners
@@ -137,10 +137,7 @@ def _positions_of(db: sqlite3.Connection, thread: ThreadRow, message_id: str) ->
     between = (commit_id(thread.pk, 1), commit_id(thread.pk, thread.position))
     for row in map(CommitRow._make, db.execute(queries.COMMITS_BACK, between)):
         if text in row.delta:
-            messages = messages_in(row)
-            for index in range(len(messages) - 1, -1, -1):
-                if messages[index].id == message_id:
-                    yield row.first_seq + index
+            yield from find_message(row, message_id)
 
 
 def messages_between(
@@ -154,8 +151,7 @@ def messages_between(
     for row in commits(db, thread.pk, first, thread.position):
         if row.first_seq > stop:
             break
-        messages = messages_in(row)
-        found.extend(messages[max(after + 1 - row.first_seq, 0) : stop + 1 - row.first_seq])
+        found.extend(messages_within(row, after, stop))
     return found
 
 
@@ -174,8 +170,7 @@ def load_events(
     for row in commits(db, thread.pk, first, thread.position):
         if row.first_event > stop:
             break
-        events = events_in(row, thread_id)
-        found.extend(events[max(after + 1 - row.first_event, 0) : stop + 1 - row.first_event])
+        found.extend(events_within(row, thread_id, after, stop))
     return found
 
 
@@ -190,23 +185,7 @@ def load_commits(
     found = list(commits(db, thread.pk, max(held, 1), held + limit))
     if held and (found[1].first_event if len(found) > 1 else thread.events + 1) <= after + 1:
         del found[0]  # that event is its last
-    return [_view(row, thread_id) for row in found[:limit]]
-
-
-def _view(row: CommitRow, thread_id: str) -> CommitView:
-    written = details_in(row)
-    return CommitView(
-        position=row.position,
-        first_seq=row.first_seq,
-        first_event=row.first_event,
-        at_ms=row.at_ms,
-        run_id=written.run if row.run is not None else None,
-        messages=messages_in(row),
-        events=tuple(events_in(row, thread_id)),
-        rewinds_to=written.rewinds_to,
-        changed_keys=tuple(sorted(written.thread_state)),
-        calls=written.calls,
-    )
+    return [to_commit_view(row, thread_id) for row in found[:limit]]
 
 
 def load_open_stream(

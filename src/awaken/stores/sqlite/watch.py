@@ -33,12 +33,8 @@ class Watch:
         # number was dropped.
         self._floor = 1
         self._changed: dict[str, int] = {}
-        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
-
-    @property
-    def has_waiters(self) -> bool:
-        """Whether a task waits for a change."""
-        return bool(self._waiting)
+        self.waiting: dict[str, set[asyncio.Future[None]]] = {}
+        """The tasks that wait, by channel; others only ask whether there are any."""
 
     def number(self, channel: str) -> int:
         """The number of the channel's last change."""
@@ -57,15 +53,15 @@ class Watch:
             if self._of(channel) > since:
                 return None
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(channel, set()).add(future)
+            self.waiting.setdefault(channel, set()).add(future)
             return future
 
     def leave(self, channel: str, future: asyncio.Future[None]) -> None:
         with self._lock:
-            others = self._waiting.get(channel, set())
+            others = self.waiting.get(channel, set())
             others.discard(future)
             if not others:
-                self._waiting.pop(channel, None)
+                self.waiting.pop(channel, None)
 
     def mark(self, channels: Iterable[str], results: ResultBatch) -> None:
         """Record changes made by this process, and wake the tasks that wait for them."""
@@ -75,7 +71,7 @@ class Watch:
                 self._changed, self._floor = {}, self._number
             for channel in channels:
                 self._changed[channel] = self._number
-                for future in self._waiting.get(channel, ()):
+                for future in self.waiting.get(channel, ()):
                     results.add(future)
 
     def mark_all(self, results: ResultBatch, error: BaseException | None = None) -> None:
@@ -83,6 +79,6 @@ class Watch:
         with self._lock:
             self._number += 1
             self._floor = self._number
-            for futures in self._waiting.values():
+            for futures in self.waiting.values():
                 for future in futures:
                     results.add(future, error=error)

@@ -7,20 +7,17 @@ process that runs the task moves the message to the agent's thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from awaken.clock import Clock
 from awaken.codec import Json
 from awaken.core.aio.owned_tasks import log_error
-from awaken.core.inbox import InboxReceiver
+from awaken.core.inbox import InboxReceiver, payload_messages
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
-from awaken.core.store.store import Store
-from awaken.engine.inbox import payload_messages
+from awaken.core.store.threads import find_child
+from awaken.core.task import TaskHost
 from awaken.errors import StaleFence, ThreadOwned, VersionConflict
-from awaken.worker.delegates import find_child
 
 RETRY_SECONDS = 1.0
 log = logging.getLogger("awaken.runtime")
@@ -29,12 +26,8 @@ log = logging.getLogger("awaken.runtime")
 class TaskInbox:
     """Stores messages to tasks, and moves each one to the task's agent exactly once."""
 
-    def __init__(
-        self, store: Store, clock: Clock, deliver: Callable[[str], Awaitable[None]]
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._deliver = deliver
+    def __init__(self, host: TaskHost) -> None:
+        self._store, self._clock, self._deliver = host.store, host.clock, host.deliver
 
     async def store_message(self, thread_id: str, id: str, event: Json) -> None:
         """Store an event for the process that runs a task. A second event with the same id is

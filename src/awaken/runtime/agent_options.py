@@ -1,4 +1,4 @@
-"""The options of agents and of runs that do not decide a type, for type checkers."""
+"""The options of agents that do not decide a type, for type checkers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from awaken.codec import Json
     from awaken.core.budget import Budget
     from awaken.core.inference import ContextWindowPolicy, ModelSettings, ReasoningEffort
     from awaken.core.profile import ProfileKey
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from awaken.runtime.agent import Agent
     from awaken.runtime.agent_arguments import GivenTool
     from awaken.runtime.remote_agent import RemoteAgent
-    from awaken.runtime.run_arguments import AnswersByTicket, OnApproval
     from awaken.runtime.team import Delegate
 
 
@@ -45,16 +43,3 @@ class AgentOptions(TypedDict, total=False):
     reasoning_effort: ReasoningEffort | None
     context_policy: ContextWindowPolicy | None
     sections: Mapping[str, Any] | None
-
-
-class RunOptions(TypedDict, total=False):
-    """The options of a run that any agent takes; see `Runtime.run`."""
-
-    thread: str | None
-    answers: AnswersByTicket | None
-    on_approval: OnApproval | None
-    overrides: ModelSettings | None
-    budget: Budget | None
-    user: str | None
-    labels: Mapping[str, str] | None
-    deps_key: Json

@@ -1,5 +1,4 @@
-"""The runtime's journal of background tasks. Each task has its own run record, stored before the
-task starts.
+"""The journal of background tasks that stores each task as a run record, before the task starts.
 
 The record is in a thread below the owner's, so any process can list and cancel the task. If the
 task's process dies, another one resumes it or reports it as interrupted.
@@ -9,50 +8,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
 import msgspec
 
-from awaken.clock import Clock
 from awaken.codec import Json
 from awaken.core.aio.owned_tasks import start_logged
-from awaken.core.backend import DurableDelegates
 from awaken.core.event import RunStart
-from awaken.core.inbox import inbox_channel
+from awaken.core.inbox import inbox_channel, payload_messages
 from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.core.message import Message
 from awaken.core.registry import ExecutionResolver
-from awaken.core.run import RunKind, RunRecord
+from awaken.core.run import NO_REQUESTER, RunKind, RunRecord
 from awaken.core.state.store import StateStore
-from awaken.core.store.commands import CommandKind, ThreadCommand
-from awaken.core.store.commits import Fence, ThreadCommit
-from awaken.core.store.store import Store
+from awaken.core.store.commands import CommandKind, ThreadCommand, build_cancels
+from awaken.core.store.commits import Fence, ThreadCommit, commit_once
 from awaken.core.store.threads import RunQuery
 from awaken.core.task import (
     PersistedTaskMeta,
+    StoredTask,
+    TaskHost,
+    TaskSlot,
     TaskStatus,
     cut_short,
     terminal_event,
 )
 from awaken.core.thread_ids import agent_ids, child_ids
 from awaken.core.tool import ABANDONED
-from awaken.engine.call_results import build_cancels
-from awaken.engine.inbox import payload_messages
 from awaken.errors import AwakenError, NotFound, StaleFence, StoreError
-from awaken.ext import tasks as background
-from awaken.ext.tasks import find_live_task
+from awaken.ext.tasks.background_tool import BackgroundTool
+from awaken.ext.tasks.manager import BackgroundTaskManager
+from awaken.ext.tasks.outbox import Outboxes
+from awaken.ext.tasks.records import ATTEMPTS
+from awaken.ext.tasks.task import describe, find_live_task
+from awaken.ext.tasks.task_commits import (
+    INTERRUPTED,
+    build_commit,
+    build_finish_event,
+    build_start_record,
+    end_record,
+)
+from awaken.ext.tasks.task_inbox import TaskInbox
 from awaken.plugin.resolved_agent import ResolvedAgent
-from awaken.tool.thread_pool import TOOL_THREADS, ToolThreads
-from awaken.worker.budgets import Accounts
-from awaken.worker.claims import Claims, ClaimUse
-from awaken.worker.crash_loop import add_takeover
-from awaken.worker.dependencies import Dependencies
-from awaken.worker.live_runs import ActiveRun, ActiveRuns, Requester
-from awaken.worker.pending_commits import PendingCommits, commit_once
-from awaken.worker.task_inbox import TaskInbox
-from awaken.worker.task_records import INTERRUPTED, StoredTask, commit_of
 
 log = logging.getLogger("awaken.runtime")
 
@@ -63,7 +62,7 @@ class ClaimedTask:
 
     __slots__ = ("end", "failures", "fence", "forwarding", "record", "slot")
 
-    def __init__(self, slot: ActiveRun, fence: Fence, record: RunRecord) -> None:
+    def __init__(self, slot: TaskSlot, fence: Fence, record: RunRecord) -> None:
         self.slot, self.fence, self.record = slot, fence, record
         self.failures = 0
         self.forwarding: asyncio.Future[None] | None = None
@@ -74,34 +73,14 @@ class ClaimedTask:
         return StoredTask.of(self.record).resume is not None
 
 
-class Tasks:
-    """A `TaskJournal` that keeps tasks in the store."""
+class StoreTaskJournal:
+    """A `TaskJournal` that keeps tasks in the store of its host."""
 
-    def __init__(
-        self,
-        store: Store,
-        active: ActiveRuns,
-        clock: Clock,
-        claims: Claims,
-        deliver: Callable[[str], Awaitable[None]],
-        delegates: DurableDelegates,
-        accounts: Accounts,
-        listen: Callable[[], None],
-        threads: ToolThreads,
-        pending_commits: PendingCommits,
-        deps: Dependencies,
-    ) -> None:
-        self._claims, self._delegates = claims, delegates
-        self._deps = deps
-        self._threads = threads
-        self._pending_commits = pending_commits
-        self._accounts = accounts
-        self._store = store
-        self._active = active
-        self._clock = clock
-        self._deliver = deliver
-        self._listen = listen
-        self._inbox = TaskInbox(store, clock, deliver)
+    def __init__(self, host: TaskHost) -> None:
+        self._host = host
+        self._store, self._clock = host.store, host.clock
+        self._inbox = TaskInbox(host)
+        self._outboxes = Outboxes(host, self)
         self._live: dict[str, ClaimedTask] = {}
 
     async def begin(self, task: PersistedTaskMeta, resume: Json | None) -> None:
@@ -112,42 +91,41 @@ class Tasks:
         """
         stored = StoredTask(task, resume)
         now = self._clock.now_ms()
-        above = self._active.find_by_run(stored.parent_run_id or "")
-        record = stored.to_start_record(now, above.requester if above is not None else Requester())
+        parent = self._host.find_live(stored.parent_run_id)
+        requester = parent.requester if parent is not None else NO_REQUESTER
+        record = build_start_record(stored, now, requester)
         start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
         if stored.agent_key is not None:
-            await self._accounts.spread(task.parent_context.run_id)
+            await self._host.share_budget(task.parent_context.run_id)
         async with self._claim_task(record) as live:
-            begun = commit_of(
+            commit = build_commit(
                 record,
                 live.fence,
                 start,
                 at_ms=now,
                 parent_thread_id=await self._find_parent_thread(task),
             )
-            await commit_once(self._store, begun)
-            self._connect(live, left_on_close=above is not None and above.left_on_close)
+            await commit_once(self._store, commit)
+            self._connect(live, left_on_close=parent is not None and parent.left_on_close)
         if live.slot.notified_before_start:
             await self._deliver_or_log(record.thread_id)
 
     async def _find_parent_thread(self, task: PersistedTaskMeta) -> str | None:
         """The parent of a task's thread: the owner's thread, or that of another task of the
         owner."""
-        parent = await self._store.load_run(task.parent_uid) if task.parent_uid else None
-        above = StoredTask.of(parent).task if parent is not None and parent.is_task else None
-        if above is not None and above.owner_thread_id == task.owner_thread_id:
-            return above.uid
+        run = await self._store.load_run(task.parent_uid) if task.parent_uid else None
+        parent = StoredTask.of(run).task if run is not None and run.is_task else None
+        if parent is not None and parent.owner_thread_id == task.owner_thread_id:
+            return parent.uid
         owner = await self._store.load_thread(task.owner_thread_id)
         return owner.id if owner is not None else None
 
     @asynccontextmanager
     async def _claim_task(self, record: RunRecord) -> AsyncIterator[ClaimedTask]:
         """Claim a task for this process. The claim is released if the block raises."""
-        slot = self._active.reserve(record.thread_id)
+        slot = self._host.reserve(record)
         try:
-            self._active.name(slot, record.run_id)
-            slot.requester = Requester.of(record.request)
-            fence = await self._claims.claim(record.thread_id, ClaimUse.TASK)
+            fence = await self._host.claim(record.thread_id)
         except BaseException:
             slot.release()
             raise
@@ -180,7 +158,7 @@ class Tasks:
             )
         slot.begin(live.fence, ())
         self._live[uid] = live
-        self._listen()
+        self._host.subscribe()
 
     async def end(self, task: PersistedTaskMeta, event: Json) -> bool:
         """Record how a task ended and send its owner the event, in one commit. After several
@@ -194,13 +172,13 @@ class Tasks:
         live = self._live.get(task.uid)
         if live is None:
             return False
-        if task.uid in self._pending_commits:
+        if self._host.is_pending(task.uid):
             return True
         try:
             return await self._end(live, task, event)
         except StoreError:
             live.failures += 1
-            if live.failures < background.ATTEMPTS:
+            if live.failures < ATTEMPTS:
                 raise
             self._commit_end_later(live)
             return True
@@ -212,7 +190,7 @@ class Tasks:
             await commit_once(self._store, end, is_tried=is_tried)
         except StaleFence:
             log.warning("task %s belongs to another process by now", task.uid)
-            self._claims.drop(live.fence)
+            self._host.drop(live.fence)
             self._drop(live)
             return True
         await self._on_end_committed(live)
@@ -221,11 +199,11 @@ class Tasks:
     def _commit_end_later(self, live: ClaimedTask) -> None:
         """Commit the task's end when the store is available again; until then the task is live."""
         assert live.end is not None, "the task has ended"
-        self._pending_commits.add(live.fence, [live.end], partial(self._on_end_committed, live))
+        self._host.add_pending(live.fence, live.end, partial(self._on_end_committed, live))
 
     async def _on_end_committed(self, live: ClaimedTask) -> None:
         """After the commit of a task's end: free its slot and deliver the event to its owner."""
-        self._claims.drop(live.fence)
+        self._host.drop(live.fence)
         self._drop(live)
         for command in live.end.sends if live.end is not None else ():
             await self._deliver_or_log(command.thread_id)
@@ -274,7 +252,7 @@ class Tasks:
             await self._deliver_or_log(owner)
         return known
 
-    async def started_by(self, run_id: str) -> Sequence[PersistedTaskMeta]:
+    async def list_started(self, run_id: str) -> Sequence[PersistedTaskMeta]:
         """The recorded tasks that a run has started."""
         query = RunQuery(parent_run_id=run_id, kind=RunKind.TASK)
         found: list[PersistedTaskMeta] = []
@@ -308,25 +286,30 @@ class Tasks:
             if live.end is None:
                 await self._abandon(live)
                 continue
-            if uid not in self._pending_commits:
+            if not self._host.is_pending(uid):
                 self._commit_end_later(live)
             self._drop(live)
 
     async def _abandon(self, live: ClaimedTask) -> None:
         """Release the claim on a task, so that another process can resume it."""
         self._drop(live)
-        await self._claims.release(live.fence)
+        await self._host.release(live.fence)
 
     async def release_idle(self) -> None:
         """Release tasks that no longer run here and have no recorded end; recovery resumes them."""
         for uid, live in tuple(self._live.items()):
-            if uid not in self._pending_commits and find_live_task(uid) is None:
+            if not self._host.is_pending(uid) and find_live_task(uid) is None:
                 await self._abandon(live)
+
+    async def send_outboxes(self, thread_ids: Iterable[str], resolver: ExecutionResolver) -> None:
+        """Try once to send the unsent messages of these threads; see `Outboxes.send`."""
+        await self._outboxes.send(thread_ids, resolver)
 
     # -- after a crash ------------------------------------------------------------------------
 
-    async def take_up(self, record: RunRecord, resolver: ExecutionResolver) -> bool:
-        """Resume a task whose process died, or end it as interrupted. Returns whether it goes on.
+    async def recover(self, record: RunRecord, resolver: ExecutionResolver) -> bool:
+        """Resume a task whose process died, or end it as interrupted. Returns whether it was
+        resumed.
 
         Raises:
             ThreadOwned: another process owns it.
@@ -344,8 +327,9 @@ class Tasks:
             await self.end_interrupted(record)
             return False
         agent, tool = found
-        budget = await self._accounts.of_run(stored.task.parent_context.run_id, resolver)
-        deps = await self._deps.find_for_task(agent.spec.id, stored.task.parent_context.run_id)
+        budget, deps = await self._host.load_resources(
+            agent.spec.id, stored.task.parent_context.run_id, resolver
+        )
         async with self._claim_task(record) as live:
             # Read again under the claim: another process may have owned the task until now.
             now = await self._store.load_run(record.run_id)
@@ -353,21 +337,20 @@ class Tasks:
                 await self._abandon(live)
                 return False
             live.record = await self._count_takeover(live.fence, now)
-            taken = commit_of(live.record, live.fence, at_ms=self._clock.now_ms())
-            await commit_once(self._store, taken)
+            commit = build_commit(live.record, live.fence, at_ms=self._clock.now_ms())
+            await commit_once(self._store, commit)
             if live.record.is_abandoned:
                 await self._end(live, *await self._describe_interrupted(stored, ABANDONED))
                 return False
-            TOOL_THREADS.set(self._threads)  # the task inherits it
             try:
                 manager = self._manager_of(agent)
-                tool.take_up(
-                    manager, stored.task, stored.resume, agent, self._delegates, budget, deps
+                tool.resume(
+                    manager, stored.task, stored.resume, agent, self._host.delegates, budget, deps
                 )
             except Exception as error:
                 # The tool cannot resume from the record.
                 log.warning("task %s cannot be resumed", record.run_id, exc_info=True)
-                reason = f"{INTERRUPTED}, and it cannot go on: {background.describe(error)}"
+                reason = f"{INTERRUPTED}, and it cannot go on: {describe(error)}"
                 await self._end(live, *await self._describe_interrupted(stored, reason))
                 return False
             self._connect(live, left_on_close=True)
@@ -383,32 +366,31 @@ class Tasks:
         has_agent = StoredTask.of(record).agent_key is not None
         record = msgspec.structs.replace(record, state=None)
         delegates = agent_ids(record.run_id) if has_agent else ()
-        return await add_takeover(self._store, record, delegates)
+        return await self._host.count_takeover(record, delegates)
 
-    def _manager_of(self, agent: ResolvedAgent) -> background.BackgroundTaskManager:
+    def _manager_of(self, agent: ResolvedAgent) -> BackgroundTaskManager:
         """The agent's task manager, connected to this journal and to a new state store, which keeps
         the tasks that a task starts while the agent has no live run."""
-        manager = agent.env.services.get(background.BackgroundTaskManager)
-        if not isinstance(manager, background.BackgroundTaskManager):
-            return background.BackgroundTaskManager(journal=self)
+        manager = agent.env.services.get(BackgroundTaskManager)
+        if not isinstance(manager, BackgroundTaskManager):
+            return BackgroundTaskManager(journal=self)
         manager.set_journal(self)
         manager.set_store(StateStore(agent.env.keys))
         return manager
 
     async def _is_cancelled(self, record: RunRecord) -> bool:
         """Whether a task, or a run or task above it, was cancelled."""
-        above: list[RunRecord] = [record]
-        for run in above:
+        runs = [record]
+        for run in runs:
             if run.termination_reason == CANCELLED:
                 return True
             for command in await self._store.load_commands(run.thread_id):
                 if command.kind is CommandKind.CANCEL and command.run_id in (None, run.run_id):
                     return True
-            known = {seen.run_id for seen in above}
-            for run_id in _parent_ids(run) - known:
+            for run_id in _parent_ids(run) - {seen.run_id for seen in runs}:
                 parent = await self._store.load_run(run_id)
                 if parent is not None:
-                    above.append(parent)
+                    runs.append(parent)
         return False
 
     async def end_interrupted(self, record: RunRecord, *, cancelled: bool = False) -> None:
@@ -417,11 +399,11 @@ class Tasks:
         Raises:
             ThreadOwned: another process owns it.
         """
-        fence = await self._claims.claim(record.thread_id, ClaimUse.TASK)
+        fence = await self._host.claim(record.thread_id)
         try:
             now = await self._store.load_run(record.run_id)
             if now is None or now.status is RunStatus.DONE:
-                await self._claims.release(fence)
+                await self._host.release(fence)
                 return
             stored = StoredTask.of(now)
             reason = None if cancelled else stored.task.error or INTERRUPTED
@@ -430,9 +412,9 @@ class Tasks:
             )
             await commit_once(self._store, ending)
         except BaseException:
-            await self._claims.release(fence)
+            await self._host.release(fence)
             raise
-        self._claims.drop(fence)
+        self._host.drop(fence)
         for command in ending.sends:
             await self._deliver_or_log(command.thread_id)
 
@@ -448,7 +430,7 @@ class Tasks:
         )
         agent = stored.agent_key
         done = (
-            await self._delegates.summarize_delegate(ended.uid, agent)
+            await self._host.delegates.summarize_delegate(ended.uid, agent)
             if agent is not None
             else None
         )
@@ -463,20 +445,20 @@ class Tasks:
         """The commit that ends a task and, unless the task is internal, sends its owner the event.
         If the task ends without the end of the agent in it, the agent's run is cancelled."""
         stored = StoredTask(task, StoredTask.of(record).resume)
-        ended = stored.to_end_record(record, now := self._clock.now_ms())
+        ended = end_record(record, stored, now := self._clock.now_ms())
         has_reader = bool(task.owner_thread_id) and not task.internal
         sends = [self._build_report(task, event, "end")] if has_reader else []
         if stored.agent_key is not None and task.status is not TaskStatus.COMPLETED:
             sends += build_cancels(child_ids(record.run_id, stored.agent_key), now)
-        return commit_of(
-            ended, fence, stored.to_finish_event(), at_ms=now, sends=tuple(sends), release=True
+        return build_commit(
+            ended, fence, build_finish_event(task), at_ms=now, sends=tuple(sends), release=True
         )
 
     async def _deliver_or_log(self, thread_id: str) -> None:
         """Deliver the thread's commands to its run, if that is live here. Store errors are
         logged."""
         try:
-            await self._deliver(thread_id)
+            await self._host.deliver(thread_id)
         except StoreError as error:
             log.warning("the report to thread %s is delayed: %s", thread_id, error)
 
@@ -505,7 +487,7 @@ def _parent_ids(run: RunRecord) -> set[str]:
 
 def _find_tool(
     stored: StoredTask, resolver: ExecutionResolver
-) -> tuple[ResolvedAgent, background.BackgroundTool] | None:
+) -> tuple[ResolvedAgent, BackgroundTool] | None:
     """The agent and its tool that can resume a task; `None` if the task cannot be resumed."""
     agent_id = stored.task.parent_context.agent_id
     name = stored.resume.get("tool") if isinstance(stored.resume, dict) else None
@@ -513,7 +495,7 @@ def _find_tool(
         return None
     agent: ResolvedAgent = resolver.resolve(agent_id)
     tool = agent.tools.get(name)
-    return (agent, tool) if isinstance(tool, background.BackgroundTool) else None
+    return (agent, tool) if isinstance(tool, BackgroundTool) else None
 
 
 def _with_id(message: Message, id: str | None) -> Message:

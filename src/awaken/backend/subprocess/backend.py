@@ -21,12 +21,12 @@ from awaken.backend.subprocess.protocol import (
     CHILD_MODULE,
     PROTOCOL,
     CancelRun,
+    ErrorMessage,
     EventMessage,
     EventsWanted,
     FailureKind,
     FromChild,
-    RunBroken,
-    RunEnded,
+    ResultMessage,
     RunTree,
     StartRun,
     read_from_child,
@@ -332,7 +332,7 @@ class SubprocessBackendFactory:
 
 async def _answer(
     process: AgentProcess, agent_id: str, sink: EventSink
-) -> RunEnded | RunBroken | None:
+) -> ResultMessage | ErrorMessage | None:
     """How the run ended; `None` if the process has ended without an answer."""
     while True:
         try:
@@ -390,13 +390,13 @@ async def _exit_error(process: AgentProcess, agent_id: str) -> RemoteError:
 # -- results ----------------------------------------------------------------------------------
 
 
-def _to_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> BackendRunResult:
+def _to_result(identity: RunIdentity, answer: ResultMessage | ErrorMessage) -> BackendRunResult:
     """The result for the child's last message.
 
     Raises:
         BackendAgentNotFound, ExecutionFailed: the run did not begin.
     """
-    if isinstance(answer, RunEnded):
+    if isinstance(answer, ResultMessage):
         end = answer.termination
         if isinstance(end, Suspended):
             end = Failed(value=_unanswerable_text(identity, answer))
@@ -412,7 +412,7 @@ def _to_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> BackendRu
     return _result(identity, Failed(value=answer.message))
 
 
-def _unanswerable_text(identity: RunIdentity, answer: RunEnded) -> str:
+def _unanswerable_text(identity: RunIdentity, answer: ResultMessage) -> str:
     what = (
         f"an answer to {', '.join(map(repr, answer.asks_for))}" if answer.asks_for else "a person"
     )

@@ -22,7 +22,7 @@ from awaken.core.message import (
     ToolUse,
 )
 from awaken.models.settings import drop_unsupported, extra_fields, refuse_settings, tool_choice_of
-from awaken.models.wire import CallIds, call_input, unsupported_content_error, wire_name
+from awaken.models.wire import CallIds, build_unsupported_error, call_input, wire_name
 
 ORIGIN = "bedrock"
 
@@ -140,7 +140,7 @@ class _ConverseMessages:
             if isinstance(block, Text):
                 found += _text(block.text)
             elif not isinstance(block, Thinking | Opaque | Citation):
-                raise unsupported_content_error(self._model, block, f"{where}[{at}]")
+                raise build_unsupported_error(self._model, block, f"{where}[{at}]")
         return found
 
     def _system(self, message: Message, where: str) -> None:
@@ -205,7 +205,7 @@ class _ConverseMessages:
             kind = kinds.get(block.source.media_type.partition(";")[0].strip().lower())
             if kind is not None:
                 return [self._medium(block, kind, block.source.data)]
-        raise unsupported_content_error(self._model, block, where)
+        raise build_unsupported_error(self._model, block, where)
 
     def _medium(self, block: Image | Document, kind: str, data: str) -> Block:
         medium: Block = {"format": kind, "source": {"bytes": data}}

@@ -35,7 +35,7 @@ from awaken.core.message import (
     Video,
 )
 from awaken.models.google.model_names import is_older
-from awaken.models.wire import MAX_NAME, call_input, unsupported_content_error
+from awaken.models.wire import MAX_NAME, build_unsupported_error, call_input
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -158,7 +158,7 @@ class _Contents:
             return opaque_part(block.data) if block.origin == ORIGIN else []
         if isinstance(block, Thinking | Citation):
             return []
-        raise unsupported_content_error(self._model, block, where)
+        raise build_unsupported_error(self._model, block, where)
 
     def _add_thought(self, block: Thinking, where: str, parts: list[Part]) -> None:
         if block.origin != ORIGIN:
@@ -292,7 +292,7 @@ def only_text(block: object, where: str, model: str) -> str:
     """
     if isinstance(block, Text):
         return block.text
-    raise unsupported_content_error(model, block, where)
+    raise build_unsupported_error(model, block, where)
 
 
 def _media(source: MediaSource, where: str) -> Part:

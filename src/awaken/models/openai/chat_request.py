@@ -50,7 +50,7 @@ from awaken.models.settings import (
     warn_dropped,
     warn_nearest,
 )
-from awaken.models.wire import CallIds, unsupported_content_error, wire_name
+from awaken.models.wire import CallIds, build_unsupported_error, wire_name
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The fields for reasoning: DeepSeek and llama.cpp use the first, OpenRouter and vLLM both."""
@@ -316,9 +316,7 @@ class _RequestWriter:
         write = _PARTS.get(type(block))
         part = write(block) if write is not None else None
         if part is None:
-            raise unsupported_content_error(
-                self._model, block, f"messages[{index}].content[{place}]"
-            )
+            raise build_unsupported_error(self._model, block, f"messages[{index}].content[{place}]")
         return part
 
 

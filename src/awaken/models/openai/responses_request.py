@@ -48,7 +48,7 @@ from awaken.models.settings import (
     tool_choice_of,
     warn_dropped,
 )
-from awaken.models.wire import CallIds, unsupported_content_error, wire_name
+from awaken.models.wire import CallIds, build_unsupported_error, wire_name
 
 PHASE = "phase"
 """The kind of a part that labels the message before it: commentary or the final answer."""
@@ -191,7 +191,7 @@ class _RequestWriter:
                 continue
             write = _PARTS.get(type(block))
             if write is None:
-                raise unsupported_content_error(
+                raise build_unsupported_error(
                     self._model, block, f"messages[{index}].content[{place}]"
                 )
             parts.append(write(block))
@@ -225,7 +225,7 @@ class _RequestWriter:
             elif isinstance(block, Citation):
                 self._cite(block)
             elif not isinstance(block, ToolUse):
-                raise unsupported_content_error(
+                raise build_unsupported_error(
                     self._model, block, f"messages[{index}].content[{place}]"
                 )
         self._calls(calls[told:], waiting)

@@ -31,7 +31,7 @@ JsonObject = dict[str, Any]
 _OWN_TOOLS = frozenset({"web_search_call", "code_interpreter_call", "file_search_call"})
 
 
-class _CallState(msgspec.Struct, gc=False):
+class _StreamedCall(msgspec.Struct, gc=False):
     id: str
     written: bool = False
 
@@ -47,7 +47,7 @@ class ResponsesReader:
     def __init__(self, origin: str, names: Mapping[str, str] | None = None) -> None:
         self._origin, self._names = origin, names or {}
         self._out: list[LlmStreamEvent] = []
-        self._calls: dict[int | str, _CallState] = {}
+        self._calls: dict[int | str, _StreamedCall] = {}
         self._refusal: list[str] = []
         self._held = PendingSize()
         self._end: JsonObject | None = None
@@ -165,8 +165,8 @@ class ResponsesReader:
             keep = Opaque if kind in _OWN_TOOLS else keep_unknown_part
             self._out.append(keep(origin=self._origin, kind=kind, data=item))
 
-    def _start_call(self, place: int | str, item: JsonObject) -> _CallState:
-        call = self._calls[place] = _CallState(item["call_id"])
+    def _start_call(self, place: int | str, item: JsonObject) -> _StreamedCall:
+        call = self._calls[place] = _StreamedCall(item["call_id"])
         name = item["name"]
         self._out.append(ToolCallStart(id=call.id, name=self._names.get(name, name)))
         return call

@@ -57,7 +57,7 @@ def damage_between(
     notes: Sequence[Note],
     once: Collection[str],
 ) -> Damage:
-    """The damage that the kills did to the dumps' thread and the threads beneath it.
+    """The damage that the kills did to the dumps' thread and its child threads.
 
     Args:
         thread_dumps: one after each kill.

@@ -76,15 +76,17 @@ class StorePair:
         """Commit with the fence held now; `acks` are indexes into `commands`."""
         held = self.fences.get(commit.thread_id)
 
-        def made(side: int) -> ThreadCommit:
+        def build_commit(side: int) -> ThreadCommit:
             numbers = tuple(self.commands[place][side] for place in acks)
             return replace(commit, fence=held[side] if held else None, acks=numbers)
 
-        committed = self.agree(lambda store, side: store.commit(made(side)))
+        committed = self.agree(lambda store, side: store.commit(build_commit(side)))
         if committed is not None and commit.sends:
             self._number_sends({command.thread_id for command in commit.sends})
         if committed is not None and commit.run is not None:
-            assert committed == self.agree(lambda store, side: store.find_commit(made(side)))
+            assert committed == self.agree(
+                lambda store, side: store.find_commit(build_commit(side))
+            )
         if committed is not None and commit.release:
             self.give_up(commit.thread_id)
         return committed

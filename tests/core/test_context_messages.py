@@ -196,7 +196,7 @@ def test_a_context_message_round_trips_and_writes_its_defaults() -> None:
 # -- throttling -------------------------------------------------------------------------------
 
 
-def seen(message: ContextMessage, step: int) -> ThrottleEntry:
+def throttle_entry(message: ContextMessage, step: int) -> ThrottleEntry:
     return ThrottleEntry(last_step=step, content_hash=message.content_hash())
 
 
@@ -204,7 +204,7 @@ def test_without_a_cooldown_a_message_always_passes() -> None:
     """01/P-20: cooldown 0 always accepts."""
     message = ContextMessage.system("k", "x")
 
-    assert accepts(message, seen(message, 1), 1)
+    assert accepts(message, throttle_entry(message, 1), 1)
 
 
 def test_an_unseen_message_passes() -> None:
@@ -217,15 +217,15 @@ def test_the_same_content_waits_for_its_cooldown(step: int, passes: bool) -> Non
     """01/P-20: `step - last_step >= cooldown`."""
     message = ContextMessage.system("k", "x", cooldown_turns=3)
 
-    assert accepts(message, seen(message, 4), step) is passes
+    assert accepts(message, throttle_entry(message, 4), step) is passes
 
 
 def test_a_cooldown_of_one_passes_once_a_step() -> None:
     """01/P-20: only a cooldown of 0 passes twice in one step."""
     message = ContextMessage.system("k", "x", cooldown_turns=1)
 
-    assert not accepts(message, seen(message, 4), 4)
-    assert accepts(message, seen(message, 4), 5)
+    assert not accepts(message, throttle_entry(message, 4), 4)
+    assert accepts(message, throttle_entry(message, 4), 5)
 
 
 def test_changed_content_passes_at_once() -> None:
@@ -233,7 +233,7 @@ def test_changed_content_passes_at_once() -> None:
     old = ContextMessage.system("k", "x", cooldown_turns=3)
     new = ContextMessage.system("k", "y", cooldown_turns=3)
 
-    assert accepts(new, seen(old, 4), 4)
+    assert accepts(new, throttle_entry(old, 4), 4)
 
 
 def test_the_hash_is_of_the_content_alone_and_the_same_in_every_process() -> None:

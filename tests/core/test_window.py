@@ -205,7 +205,7 @@ def test_a_step_of_a_cut_conversation_costs_the_same_however_long_it_is() -> Non
     counter = Ten()
     window, log = Window(counter), [Message.user("0")]
 
-    def looked_in_steps(steps: int) -> int:
+    def count_looks(steps: int) -> int:
         before = counter.looked
         for number in range(steps):
             log.append(Message.user(str(number)))
@@ -213,10 +213,10 @@ def test_a_step_of_a_cut_conversation_costs_the_same_however_long_it_is() -> Non
             window.fit(1000, 2)
         return counter.looked - before
 
-    looked_in_steps(200)
-    early = looked_in_steps(500)
-    looked_in_steps(5000)
-    assert looked_in_steps(500) <= early * 1.1
+    count_looks(200)
+    early = count_looks(500)
+    count_looks(5000)
+    assert count_looks(500) <= early * 1.1
 
 
 def test_another_window_shows_the_same_by_the_cut_alone() -> None:
